@@ -1,0 +1,53 @@
+// The C API: everything that a host (Python, C, another framework) needs, and all that the shared library exports.
+//
+// A program is graph text (docs/graph_text.md), so any language can write it. Functions return 0 or a negative code;
+// CinnLastError() then gives this thread's message. Strings returned by const char* live as long as their object, or
+// until the thread's next call where there is none. Every function may be called from any thread.
+#ifndef CINN_LIKE_C_API_H_
+#define CINN_LIKE_C_API_H_
+#include "runtime/call.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CINN_API __attribute__((visibility("default")))
+
+typedef struct CinnFunction CinnFunction;
+
+CINN_API const char* CinnVersion(void);
+CINN_API const char* CinnLastError(void);
+
+// Sets / reads one of our gflags ("cinn_dump_ir", "true"). FLAGS_<name> in the environment is read at load.
+CINN_API int32_t CinnSetFlag(const char* name, const char* value);
+CINN_API const char* CinnGetFlag(const char* name);  // null: no such flag
+
+// JSON: [{"name": "add", "arity": 2, "attributes": [{"name":..., "type":..., "default":...}], "doc": ...}, ...]
+CINN_API const char* CinnListOps(void);
+
+// Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda",
+// "cuda -arch=sm_90a -libs=cublas") and gives a function that CinnReleaseFunction frees, code included.
+CINN_API int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out);
+CINN_API void CinnReleaseFunction(CinnFunction* fn);
+
+// The entry and its `self`; see runtime/call.h. Valid until CinnReleaseFunction.
+CINN_API CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn);
+CINN_API void* CinnFunctionSelf(const CinnFunction* fn);
+
+// Computes into `self` what depends only on parameters marked `static`. `args` has one value per static parameter, in
+// parameter order; call it before the first call and again whenever a static tensor's data or pointer changed
+// (never while calls run). A function without static parameters needs no prepare (and then num_args is 0).
+// After this the entry still takes every parameter, static ones included, but does not read those it has packed.
+CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+
+// JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
+//  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":..., "lower":...,
+//  "codegen":..., "load":...}, "peak_rss_bytes": n}
+CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
+// The generated source: kind "llvm", "asm", "cuda", "c", "ptx", "graph", "loops". Null where there is none.
+CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
+
+#ifdef __cplusplus
+}
+#endif
+#endif  // CINN_LIKE_C_API_H_

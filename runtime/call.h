@@ -1,0 +1,55 @@
+// The calling convention: what a framework passes to a compiled function. Plain C, stable.
+//
+//   int32_t fn(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+//
+// `args` are the graph's parameters in order (tensors; symbol values may follow), then its results. A result is either
+// a tensor to write into (checked like an argument) or None, in which case env->alloc is asked for it. Returns 0, or a
+// negative code, and then CinnLastError() of the same thread says what was wrong, naming the argument.
+// `self` holds what `<fn>_prepare` computed; it is read-only during calls, so any number of threads may call.
+#ifndef CINN_LIKE_RUNTIME_CALL_H_
+#define CINN_LIKE_RUNTIME_CALL_H_
+#include <dlpack/dlpack.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Tags of CinnValue; the numbers are tvm-ffi's.
+enum { kCinnNone = 0, kCinnInt = 1, kCinnBool = 2, kCinnFloat = 3, kCinnPointer = 4, kCinnTensor = 7 };
+
+// 16 bytes, laid out as tvm-ffi's TVMFFIAny.
+typedef struct CinnValue {
+  int32_t tag;
+  uint32_t zero;  // 0
+  union {
+    int64_t i;
+    double f;
+    void* p;
+    DLTensor* tensor;
+  };
+} CinnValue;
+
+// The caller's side of one call. `size` is sizeof(CinnCallEnv) as the caller knew it.
+typedef struct CinnCallEnv {
+  uint32_t size;
+  DLDevice device;
+  void* stream;   // CUstream for CUDA; null is the default stream
+  void* context;  // passed back to the callbacks
+  // Memory of the result `index` (>= 0; `spec` gives dtype, shape, strides, device; the caller sets spec->data and
+  // may keep spec's shape only during the call) or of the workspace (index -1; one-dimensional u8). 0 on success.
+  // At least 64-byte (CPU) / 256-byte (CUDA) aligned. Null: malloc / the device's pool for the workspace, and results
+  // must be given.
+  int32_t (*alloc)(void* context, int32_t index, DLTensor* spec);
+  // Gives back a workspace after the work that uses it has been enqueued on `stream`.
+  void (*free)(void* context, void* data);
+  // Argument `index` was passed as donated and is used no more. May be null.
+  void (*release)(void* context, int32_t index);
+} CinnCallEnv;
+
+typedef int32_t (*CinnFunctionPtr)(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+
+#ifdef __cplusplus
+}
+#endif
+#endif  // CINN_LIKE_RUNTIME_CALL_H_
