@@ -105,27 +105,27 @@ bool Lexer::Eat(std::string_view text) {
 }
 
 Status Lexer::Error(std::string_view message) const {
-  const std::string got = AtEnd() ? "end of text" : absl::StrCat("'", token_.text, "'");
-  return InvalidArgument("line ", token_.line, ", column ", token_.column, ": ", std::string(message), ", got ", got);
+  const std::string got = AtEnd() ? "end of text" : Cat("'", token_.text, "'");
+  return InvalidArgument("line ", token_.line, ", column ", token_.column, ": ", message, ", got ", got);
 }
 
 Status Lexer::Expect(std::string_view text) {
   if (Eat(text)) return absl::OkStatus();
-  return Error(absl::StrCat("expected '", std::string(text), "'"));
+  return Error(Cat("expected '", text, "'"));
 }
 
 StatusOr<std::string> Lexer::Ident(std::string_view what) {
-  if (token_.kind != TokenKind::kIdent) return Error(absl::StrCat("expected ", std::string(what)));
+  if (token_.kind != TokenKind::kIdent) return Error(Cat("expected ", what));
   return Take().text;
 }
 
 StatusOr<int64_t> Lexer::Int(std::string_view what) {
   const bool negative = Eat("-");
-  if (token_.kind != TokenKind::kInt) return Error(absl::StrCat("expected ", std::string(what)));
+  if (token_.kind != TokenKind::kInt) return Error(Cat("expected ", what));
   errno = 0;
   const std::string digits = (negative ? "-" : "") + token_.text;
   const int64_t value = std::strtoll(digits.c_str(), nullptr, 10);
-  if (errno == ERANGE) return Error(absl::StrCat(std::string(what), " does not fit in 64 bits"));
+  if (errno == ERANGE) return Error(Cat(what, " does not fit in 64 bits"));
   Advance();
   return value;
 }
@@ -135,7 +135,7 @@ StatusOr<double> Lexer::Number(std::string_view what) {
   if (Eat("inf")) return sign * std::numeric_limits<double>::infinity();
   if (Eat("nan")) return std::numeric_limits<double>::quiet_NaN();
   if (token_.kind != TokenKind::kInt && token_.kind != TokenKind::kFloat) {
-    return Error(absl::StrCat("expected ", std::string(what)));
+    return Error(Cat("expected ", what));
   }
   return sign * std::strtod(Take().text.c_str(), nullptr);
 }

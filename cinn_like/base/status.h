@@ -1,6 +1,7 @@
 // Errors are values: absl::Status everywhere. RET_CHECK is for our own bugs (Internal), never for bad input.
 #pragma once
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,21 +13,37 @@ namespace cinn_like {
 using absl::Status;
 using absl::StatusOr;
 
+namespace status_internal {
+// Debian builds Abseil with its own string_view, which StrCat wants.
+template <class T>
+const T& Piece(const T& v) {
+  return v;
+}
+inline absl::string_view Piece(const std::string_view& v) { return {v.data(), v.size()}; }
+}  // namespace status_internal
+
+// absl::StrCat that also takes std::string_view.
+template <class... Args>
+std::string Cat(const Args&... args) {
+  return absl::StrCat(status_internal::Piece(args)...);
+}
 template <class... Args>
 Status InvalidArgument(const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrCat(args...));
+  return absl::InvalidArgumentError(Cat(args...));
 }
 template <class... Args>
 Status Internal(const Args&... args) {
-  return absl::InternalError(absl::StrCat(args...));
+  return absl::InternalError(Cat(args...));
 }
 template <class... Args>
 Status Unimplemented(const Args&... args) {
-  return absl::UnimplementedError(absl::StrCat(args...));
+  return absl::UnimplementedError(Cat(args...));
 }
+// The message of `s` as std::string.
+inline std::string Message(const Status& s) { return std::string(s.message()); }
 // `s` with "prefix: " before its message; OK stays OK.
 inline Status Annotate(const Status& s, std::string_view prefix) {
-  return s.ok() ? s : Status(s.code(), absl::StrCat(absl::string_view(prefix.data(), prefix.size()), ": ", s.message()));
+  return s.ok() ? s : Status(s.code(), Cat(prefix, ": ", Message(s)));
 }
 
 }  // namespace cinn_like
