@@ -1,31 +1,24 @@
-# The libraries that we are built on, as the imported targets cinn_like::base_deps, cinn_like::llvm and cinn_like::gtest.
-# Used by our build and by the installed package. Everything but LLVM is always linked statically: a process that loads
-# us may hold a gflags or glog of its own.
+# The libraries that we are built on, as the imported targets cinn_like::base_deps and cinn_like::llvm. Used by our build
+# and by the installed package. Without CINN_PORTABLE they are Debian's shared libraries.
 include_guard(GLOBAL)
 find_package(Threads REQUIRED)
+find_path(CINN_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
+mark_as_advanced(CINN_DLPACK_INCLUDE)
 
 function(cinn_archive out name)
   find_library(CINN_ARCHIVE_${name} lib${name}.a REQUIRED)
+  mark_as_advanced(CINN_ARCHIVE_${name})
   set(${out} ${CINN_ARCHIVE_${name}} PARENT_SCOPE)
 endfunction()
 
-find_path(CINN_ABSL_INCLUDE absl/status/statusor.h REQUIRED)
-find_path(CINN_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
-mark_as_advanced(CINN_ABSL_INCLUDE CINN_DLPACK_INCLUDE)
-cinn_archive(absl_status absl_status)
-cmake_path(GET absl_status PARENT_PATH absl_folder)
-file(GLOB absl_archives ${absl_folder}/libabsl_*.a)
-cinn_archive(glog glog)
-cinn_archive(gflags gflags)
-cinn_archive(unwind unwind)
-cinn_archive(lzma lzma)
-
-# The compiler's own unwinder comes first: libunwind defines the same names and serves glog's stack traces only.
+find_package(absl REQUIRED CONFIG)
+find_package(gflags REQUIRED CONFIG COMPONENTS shared)
+find_package(glog REQUIRED CONFIG)
 add_library(cinn_like::base_deps INTERFACE IMPORTED GLOBAL)
-target_include_directories(cinn_like::base_deps SYSTEM INTERFACE ${CINN_ABSL_INCLUDE} ${CINN_DLPACK_INCLUDE})
+target_include_directories(cinn_like::base_deps SYSTEM INTERFACE ${CINN_DLPACK_INCLUDE})
 target_link_libraries(cinn_like::base_deps INTERFACE
-  -Wl,--start-group ${absl_archives} -Wl,--end-group ${glog} ${gflags} -lgcc_eh ${unwind} ${lzma}
-  Threads::Threads ${CMAKE_DL_LIBS})
+  absl::status absl::statusor absl::strings absl::str_format absl::flat_hash_map absl::flat_hash_set absl::hash
+  absl::inlined_vector absl::span absl::synchronization glog::glog gflags_shared Threads::Threads ${CMAKE_DL_LIBS})
 
 find_program(CINN_LLVM_CONFIG NAMES llvm-config-19 REQUIRED)
 function(cinn_llvm_config out)
