@@ -1,24 +1,21 @@
-# The libraries that we are built on, as the imported targets cinn_like::base_deps and cinn_like::llvm. Used by our build
-# and by the installed package. Without CINN_PORTABLE they are Debian's shared libraries.
+# The libraries that we are built on, as the imported targets cinn_like::base_deps and cinn_like::llvm; used by our build
+# and by the installed package. Headers are Debian's in every build, so objects don't depend on CINN_PORTABLE; the option
+# decides only whether shared libraries or archives are linked.
 include_guard(GLOBAL)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 find_path(CINN_DLPACK_INCLUDE dlpack/dlpack.h REQUIRED)
 mark_as_advanced(CINN_DLPACK_INCLUDE)
 
-function(cinn_archive out name)
-  find_library(CINN_ARCHIVE_${name} lib${name}.a REQUIRED)
-  mark_as_advanced(CINN_ARCHIVE_${name})
-  set(${out} ${CINN_ARCHIVE_${name}} PARENT_SCOPE)
+function(cinn_find_libraries out suffix)
+  set(found)
+  foreach(name ${ARGN})
+    find_library(CINN_LIB_${name}${suffix} lib${name}${suffix} HINTS ${CMAKE_SOURCE_DIR}/build/deps/lib REQUIRED)
+    mark_as_advanced(CINN_LIB_${name}${suffix})
+    list(APPEND found ${CINN_LIB_${name}${suffix}})
+  endforeach()
+  set(${out} ${found} PARENT_SCOPE)
 endfunction()
-
-find_package(absl REQUIRED CONFIG)
-find_package(gflags REQUIRED CONFIG COMPONENTS shared)
-find_package(glog REQUIRED CONFIG)
-add_library(cinn_like::base_deps INTERFACE IMPORTED GLOBAL)
-target_include_directories(cinn_like::base_deps SYSTEM INTERFACE ${CINN_DLPACK_INCLUDE})
-target_link_libraries(cinn_like::base_deps INTERFACE
-  absl::status absl::statusor absl::strings absl::str_format absl::flat_hash_map absl::flat_hash_set absl::hash
-  absl::inlined_vector absl::span absl::synchronization glog::glog gflags_shared Threads::Threads ${CMAKE_DL_LIBS})
 
 find_program(CINN_LLVM_CONFIG NAMES llvm-config-19 REQUIRED)
 function(cinn_llvm_config out)
@@ -28,15 +25,29 @@ function(cinn_llvm_config out)
   set(${out} ${text} PARENT_SCOPE)
 endfunction()
 cinn_llvm_config(llvm_include --includedir)
+
+if(CINN_PORTABLE)
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/portable_deps.sh COMMAND_ERROR_IS_FATAL ANY)
+  set(suffix .a)
+  # No PassBuilder ("passes"): it alone would add a third to the size. z3 and libxml2 serve parts that we don't link.
+  cinn_llvm_config(llvm_libraries --link-static --libfiles orcjit native scalaropts instcombine)
+  cinn_find_libraries(compression .a z zstd)
+  list(APPEND llvm_libraries ${compression} -lrt -lm)
+else()
+  set(suffix .so)
+  cinn_llvm_config(llvm_libraries --link-shared --libfiles)
+endif()
+
+# Of Abseil's many small libraries the linker takes what is used.
+cinn_find_libraries(absl_status ${suffix} absl_status)
+cmake_path(GET absl_status PARENT_PATH absl_folder)
+file(GLOB absl_libraries ${absl_folder}/libabsl_*${suffix})
+cinn_find_libraries(glog_libraries ${suffix} glog gflags)
+
+add_library(cinn_like::base_deps INTERFACE IMPORTED GLOBAL)
+target_include_directories(cinn_like::base_deps SYSTEM INTERFACE ${CINN_DLPACK_INCLUDE})
+target_link_libraries(cinn_like::base_deps INTERFACE
+  -Wl,--start-group ${absl_libraries} -Wl,--end-group ${glog_libraries} Threads::Threads ${CMAKE_DL_LIBS})
 add_library(cinn_like::llvm INTERFACE IMPORTED GLOBAL)
 target_include_directories(cinn_like::llvm SYSTEM INTERFACE ${llvm_include})
-if(CINN_PORTABLE)
-  # No PassBuilder ("passes"): it alone would add a third to the size. z3 and libxml2 serve parts that we don't link.
-  cinn_llvm_config(llvm_archives --link-static --libfiles orcjit native scalaropts instcombine)
-  cinn_archive(z z)
-  cinn_archive(zstd zstd)
-  target_link_libraries(cinn_like::llvm INTERFACE ${llvm_archives} ${z} ${zstd} -lrt -lm ${CMAKE_DL_LIBS} Threads::Threads)
-else()
-  cinn_llvm_config(llvm_shared --link-shared --libfiles)
-  target_link_libraries(cinn_like::llvm INTERFACE ${llvm_shared})
-endif()
+target_link_libraries(cinn_like::llvm INTERFACE ${llvm_libraries} Threads::Threads ${CMAKE_DL_LIBS})

@@ -1,9 +1,8 @@
 # tests/<area>/<name>_test.cc is the program and the test <area>_<name>_test; it runs in the source folder, so golden files
 # are opened by their path in the repository. Examples are run by the tests too.
-cinn_archive(gtest gtest)
-cinn_archive(gtest_main gtest_main)
+cinn_find_libraries(gtest .a gtest_main gtest)
 add_library(cinn_test_deps INTERFACE)
-target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest_main} ${gtest})
+target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest})
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
 list(FILTER test_sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/tests/install/")
