@@ -32,7 +32,9 @@ class Abi3Wheel(bdist_wheel):
         self.root_is_pure = False
 
     def get_tag(self):
-        return "cp310", "abi3", super().get_tag()[2]
+        # The native files need nothing but glibc, of this machine's version at most.
+        glibc = os.confstr("CS_GNU_LIBC_VERSION").split()[1].replace(".", "_")
+        return "cp310", "abi3", f"manylinux_{glibc}_{os.uname().machine}"
 
 
 class NativeDistribution(Distribution):
