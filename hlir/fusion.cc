@@ -198,6 +198,7 @@ class Planner {
 StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse) { return Planner(std::move(program)).Run(fuse); }
 
 StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group) {
+  constexpr int kTensorAlignment = 16;  // entry functions check it of the framework's tensors
   const TeProgram& p = plan.program;
   Context& from = *p.context;
   const std::set<int> inside(group.begin(), group.end());
@@ -237,6 +238,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<
     n.name = name;
     for (Expr& e : n.shape) e = expr(e);
     for (Expr& e : n.strides) e = expr(e);
+    n.alignment = kTensorAlignment;
     return buffers[b] = c.MakeBuffer(std::move(n));
   };
   expr = [&](Expr e) -> Expr {

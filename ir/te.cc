@@ -129,6 +129,10 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
   b.name = names.Fresh("b_" + s.name);
   std::vector<std::pair<Expr, Expr>> loops;
   auto add = [&](const StageIter& i, IterKind kind) {
+    if (IsInt(i.extent, 1)) {
+      b.iters.push_back({i.var, i.extent, kind, c.Int(0)});
+      return;
+    }
     Expr loop = c.Var(names.Fresh("l_" + i.var->name));
     b.iters.push_back({i.var, i.extent, kind, loop});
     loops.emplace_back(loop, i.extent);
