@@ -7,7 +7,7 @@ import sys
 EVERYWHERE = {"absl", "glog", "gflags", "dlpack"}
 SYSTEM = {"sys", "linux", "asm", "bits", "arpa", "netinet"}
 # Headers without a folder whose owners are third parties.
-FLAT = re.compile(r"^(Python\.h|cuda.*\.h|cu[A-Z].*\.h|cublas.*\.h|cudnn.*\.h|nvrtc\.h|nvJitLink\.h)$")
+FLAT = re.compile(r"^(Python\.h|xxhash\.h|cuda.*\.h|cu[A-Z].*\.h|cublas.*\.h|cudnn.*\.h|nvrtc\.h|nvJitLink\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>]+>|"[^"]+")', re.MULTILINE)
 SOURCES = {".h", ".c", ".cc", ".def"}
 
