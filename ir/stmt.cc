@@ -7,6 +7,7 @@ namespace {
 constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x", "blockIdx.y",
                                           "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
+constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {
   const Seq* q = As<Seq>(s);
   return q != nullptr && q->stmts.empty();
@@ -14,6 +15,7 @@ bool IsEmpty(const Stmt& s) {
 }  // namespace
 
 std::string_view Name(ForKind k) { return kForKinds[static_cast<int>(k)]; }
+std::string_view Name(ParamRole r) { return kParamRoles[static_cast<int>(r)]; }
 std::string_view Name(FuncKind k) { return kFuncKinds[static_cast<int>(k)]; }
 
 std::optional<ForKind> ParseForKind(std::string_view text) {
@@ -291,7 +293,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
   };
   Func r{f.name, f.kind, {}, {}, nullptr, context};
   for (const Param& p : f.params) {
-    r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr} : Param{nullptr, expr(p.var)});
+    r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role} : Param{nullptr, expr(p.var), p.role});
   }
   for (const SymbolFact& s : f.symbols) r.symbols.push_back({expr(s.var), s.lo, s.hi, s.divisor});
   r.body = stmt(f.body);

@@ -142,9 +142,18 @@ struct SymbolFact {
   int64_t hi = int64_t{1} << 40;
   int64_t divisor = 1;
 };
+// What an entry function's parameter is to the framework. Text: nothing, static, prepared, out after the type.
+enum class ParamRole : uint8_t {
+  kInput,     // read at every call
+  kStatic,    // given at every call, read by <fn>_prepare only
+  kPrepared,  // computed by <fn>_prepare and taken from `self`
+  kResult,    // written
+};
+std::string_view Name(ParamRole r);
 struct Param {
   Buffer buffer = nullptr;  // a tensor, or
   Expr var = nullptr;       // a scalar
+  ParamRole role = ParamRole::kInput;
 };
 enum class FuncKind : uint8_t {
   kInternal,  // called by functions of the module: pointers and i64s
