@@ -53,6 +53,7 @@ constexpr Row kCudaArchs[] = {
     {"sm_80", {108, 16, 192 * kKi, 40 * kMi, 1555, 163 * kKi, 65536, 32}},
     {"sm_86", {84, 16, 128 * kKi, 6 * kMi, 700, 99 * kKi, 65536, 32}},
     {"sm_87", {16, 16, 192 * kKi, 4 * kMi, 200, 163 * kKi, 65536, 32}},
+    {"sm_88", {16, 16, 192 * kKi, 4 * kMi, 200, 163 * kKi, 65536, 32}},
     {"sm_89", {128, 16, 128 * kKi, 72 * kMi, 900, 99 * kKi, 65536, 32}},
     {"sm_90", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32}},
     {"sm_90a", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32}},
@@ -205,6 +206,11 @@ StatusOr<Target> Defaults(TargetKind kind, std::string_view mcpu, std::string_vi
   return Internal("target: no such kind");
 }
 
+Target RowOf(const Target& t) {
+  const StatusOr<Target> row = Defaults(t.kind, t.mcpu, t.arch);
+  return row.ok() ? *row : Target();
+}
+
 Status SetOption(const Option& option, std::string_view value, Target* target) {
   if (const auto* number = std::get_if<int64_t Target::*>(&option.field)) {
     int64_t parsed = 0;
@@ -275,10 +281,19 @@ StatusOr<Target> Target::Parse(std::string_view text) {
   return target;
 }
 
+Target Target::ResolvedBy(const Target& device) const {
+  Target resolved = device;
+  const Target defaults = RowOf(*this);
+  for (const Option& option : kOptions) {
+    if (option.name == "mcpu" || option.name == "arch") continue;
+    std::visit([&](auto field) { if (this->*field != defaults.*field) resolved.*field = this->*field; }, option.field);
+  }
+  return resolved;
+}
+
 std::string Target::Print() const {
   std::string text(Name(kind));
-  const StatusOr<Target> row = Defaults(kind, mcpu, arch);
-  const Target defaults = row.ok() ? *row : Target();
+  const Target defaults = RowOf(*this);
   for (const Option& option : kOptions) {
     if (!Takes(option, kind)) continue;
     if (const auto* number = std::get_if<int64_t Target::*>(&option.field)) {

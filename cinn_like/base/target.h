@@ -40,6 +40,8 @@ struct Target {
   static StatusOr<Target> Parse(std::string_view text);
   // Canonical: kind, then options that differ from the defaults, in table order.
   std::string Print() const;
+  // `device` with every option that this target sets itself: what "native" stands for on that device.
+  Target ResolvedBy(const Target& device) const;
 
   bool IsGpu() const { return kind == TargetKind::kCuda || kind == TargetKind::kOpenCL; }
   bool HasLib(std::string_view name) const;
