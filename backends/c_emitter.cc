@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "backends/expr_printer.h"
 #include "backends/kernel_facts.h"
+#include "ir/passes/split_host_device.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -14,14 +15,13 @@ using ir::Stmt;
 
 class FuncEmitter {
  public:
-  FuncEmitter(const ir::Func& f, const Dialect& d) : f_(f), d_(d), printer_(d, out_), facts_(FindKernelFacts(f)) {}
+  FuncEmitter(const ir::Func& f, const Dialect& d) : f_(f), d_(d), printer_(d, f, out_), facts_(FindKernelFacts(f)) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
     if (is_kernel != d_.HasKernels()) {
       return InvalidArgument("function ", f_.name, ": ", d_.name, " text is for ", is_kernel ? "host functions" : "kernels");
     }
-    for (const ir::SymbolFact& s : f_.symbols) printer_.NoteVar(s.var, s.divisor, false);
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
     ASSIGN_OR_RETURN(const int64_t threads, facts_.Threads());
@@ -30,6 +30,10 @@ class FuncEmitter {
     if (!is_kernel && facts_.can_fail) {
       out_.Line("int32_t status = 0;");
       for (ir::Buffer b : facts_.heap) out_.Line(DeclareHeap(b));
+    }
+    if (is_kernel && ir::DynamicSharedBytes(f_.body) > 0) {
+      dynamic_shared_ = 0;
+      out_.Line(d_.dynamic_shared);
     }
     RETURN_IF_ERROR(Emit(f_.body));
     RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
@@ -100,8 +104,7 @@ class FuncEmitter {
             out_.Line("const ", printer_.ValueType(n.value->type.dtype), " ", name, n.value->type.lanes == 1 ? "" : Cat("_", i),
                       " = ", value, ";");
           }
-          printer_.NameVar(n.var, name);
-          printer_.NoteVar(n.var, printer_.DivisorOf(n.value), printer_.IsData(n.value));
+          printer_.NameLet(n.var, name, n.value);
           return absl::OkStatus();
         },
         [&](const ir::Alloc& n) { return EmitAlloc(n.buffer); },
@@ -137,7 +140,6 @@ class FuncEmitter {
     const std::string name = Cat("i", loop_count_++);
     const std::string_view type = printer_.ValueType(n.var->type.dtype);
     printer_.NameVar(n.var, name);
-    printer_.NoteVar(n.var, 1, false);
     if (ir::IsBlockAxis(n.kind) || ir::IsThreadAxis(n.kind)) {
       if (!d_.HasKernels()) return Unsupported(Cat("loops bound to ", Name(n.kind)));
       const int axis = static_cast<int>(n.kind) - static_cast<int>(ForKind::kBlockX);
@@ -175,6 +177,11 @@ class FuncEmitter {
     if (shared && d_.shared.empty()) return Unsupported(Cat("shared memory ", b->name));
     const std::string n = shared ? Cat("s", shared_count_++) : Cat("r", local_count_++);
     printer_.NameBuffer(b, n);
+    if (shared && dynamic_shared_ >= 0) {
+      out_.Line(type, "* const ", n, " = (", type, "*)(cinn_shared + ", dynamic_shared_, ");");
+      dynamic_shared_ += ir::SharedBytesOf(b);
+      return absl::OkStatus();
+    }
     out_.Line(shared ? Cat(d_.shared, " ") : "", type, " ", n, "[", b->shape[0]->int_value, "];");
     return absl::OkStatus();
   }
@@ -184,6 +191,7 @@ class FuncEmitter {
   TextBuilder out_;
   ExprPrinter printer_;
   const KernelFacts facts_;
+  int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
   int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0;
 };
 

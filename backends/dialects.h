@@ -46,6 +46,7 @@ struct Dialect {
   std::string_view kernel;                               // starts a kernel; $N is the number of threads of a block
   std::string_view restricted;                           // after the * of a parameter
   std::string_view shared;                               // starts a shared array
+  std::string_view dynamic_shared;                       // declares the bytes cinn_shared, sized by the launch
   std::array<std::string_view, 6> axes;                  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
   std::string_view parallel;                             // the line before a parallel loop

@@ -58,9 +58,14 @@ void ExprPrinter::Fail(std::string_view what, Expr e) {
   if (status_.ok()) status_ = Unimplemented("no ", d_.name, " text for ", what, " in ", ir::Print(e));
 }
 
-void ExprPrinter::NoteVar(Expr var, int64_t divisor, bool is_data) {
-  divisors_[var] = divisor;
-  if (is_data) data_vars_.insert(var);
+void ExprPrinter::NameLet(Expr var, std::string name, Expr value) {
+  NameVar(var, std::move(name));
+  if (IsData(value)) {
+    data_vars_.insert(var);
+  } else if (IsInt(var->type.dtype) && var->type.lanes == 1) {
+    constexpr int64_t kUnknown = ir::Analyzer::kUnknown;
+    analyzer_.BindSymbol({var, -kUnknown, kUnknown, std::max<int64_t>(1, analyzer_.KnownDivisor(value))});
+  }
 }
 
 void ExprPrinter::Begin(const std::vector<Expr>& roots) {
@@ -76,35 +81,6 @@ void ExprPrinter::Begin(const std::vector<Expr>& roots) {
     for (Expr a : e->args) count(a, e->type.lanes);
   };
   for (Expr r : roots) count(r, lanes);
-}
-
-int64_t ExprPrinter::DivisorOf(Expr e) const {
-  auto arg = [&](int i) { return DivisorOf(e->args[i]); };
-  switch (e->op) {
-    case ExprOp::kInt: return std::abs(e->int_value);
-    case ExprOp::kVar: {
-      auto it = divisors_.find(e);
-      return it == divisors_.end() ? 1 : it->second;
-    }
-    case ExprOp::kCast: return IsInt(e->args[0]->type.dtype) && IsInt(e->type.dtype) ? arg(0) : 1;
-    case ExprOp::kAdd:
-    case ExprOp::kSub:
-    case ExprOp::kMin:
-    case ExprOp::kMax: return std::gcd(arg(0), arg(1));
-    case ExprOp::kSelect: return std::gcd(arg(1), arg(2));
-    case ExprOp::kTruncMod: return std::gcd(arg(0), arg(1));
-    case ExprOp::kNeg: return arg(0);
-    case ExprOp::kMul: {
-      // Past 2^20 nothing is gained, and products can't overflow.
-      const int64_t cap = int64_t{1} << 20;
-      return std::gcd(arg(0), cap) * std::gcd(arg(1), cap);
-    }
-    case ExprOp::kTruncDiv: {
-      const Expr b = e->args[1];
-      return ir::IsInt(b) && b->int_value > 0 && arg(0) % b->int_value == 0 ? arg(0) / b->int_value : 1;
-    }
-    default: return 1;
-  }
 }
 
 bool ExprPrinter::IsData(Expr e) {
@@ -317,11 +293,11 @@ ExprPrinter::Piece ExprPrinter::LoadLane(Expr e, int lane) {
   return p;
 }
 
-ExprPrinter::Chunks ExprPrinter::ChunksOf(ir::Buffer b, Expr index) const {
+ExprPrinter::Chunks ExprPrinter::ChunksOf(ir::Buffer b, Expr index) {
   if (!d_.HasWords() || b->scope == ir::Scope::kLocal || !IsContiguous(index)) return {};
   const int64_t size = BytesOf(b->dtype), bytes = size * index->type.lanes;
   const int64_t start = b->scope == ir::Scope::kShared ? 16 : std::max<int64_t>(b->alignment, size);
-  const int64_t alignment = std::gcd(start, DivisorOf(index->args[0]) * size);
+  const int64_t alignment = std::gcd(start, analyzer_.KnownDivisor(index->args[0]) * size);
   for (int words : {4, 2, 1}) {
     if (alignment % (words * 4) == 0 && bytes % (words * 4) == 0) return {words, static_cast<int>(bytes / (words * 4))};
   }

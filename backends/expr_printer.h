@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "backends/dialects.h"
+#include "ir/analyzer.h"
 
 namespace cinn_like::backends {
 
@@ -47,14 +48,14 @@ class TextBuilder {
 
 class ExprPrinter {
  public:
-  ExprPrinter(const Dialect& dialect, TextBuilder& out) : d_(dialect), out_(out) {}
+  ExprPrinter(const Dialect& dialect, const ir::Func& f, TextBuilder& out) : d_(dialect), out_(out), analyzer_(f) {}
 
   // What later text calls a variable or buffer.
   void NameVar(ir::Expr var, std::string name) { var_names_[var] = std::move(name); }
   void NameBuffer(ir::Buffer b, std::string name) { buffer_names_[b] = std::move(name); }
   const std::string& NameOf(ir::Buffer b) const { return buffer_names_.at(b); }
-  // `divisor` divides the variable's value (1: nothing known); `is_data`: it was computed from a tensor's elements.
-  void NoteVar(ir::Expr var, int64_t divisor, bool is_data);
+  // var = value, printed as `name`.
+  void NameLet(ir::Expr var, std::string name, ir::Expr value);
   // Global memory that is only read, by one load, each element once: not worth keeping in a cache.
   void NoteStreamed(ir::Buffer b) { streamed_.insert(b); }
 
@@ -66,12 +67,13 @@ class ExprPrinter {
 
   std::string_view ValueType(DType t) const { return d_.value_types[static_cast<int>(t)]; }
   std::string_view MemoryType(DType t) const { return d_.memory_types[static_cast<int>(t)]; }
-  int64_t DivisorOf(ir::Expr e) const;
-  bool IsData(ir::Expr e);
   // The first thing that could not be spelled.
   const Status& status() const { return status_; }
 
  private:
+  // Whether `e` is computed from elements of tensors.
+  bool IsData(ir::Expr e);
+
   struct Piece {
     std::string text;
     int precedence = kAtom;
@@ -99,7 +101,7 @@ class ExprPrinter {
   // The lanes of a mask, each an atom; one for a scalar mask, none for null.
   std::vector<std::string> Mask(ir::Expr mask);
 
-  Chunks ChunksOf(ir::Buffer b, ir::Expr index) const;
+  Chunks ChunksOf(ir::Buffer b, ir::Expr index);
   std::string Chunk(ir::Buffer b, Chunks c, const Piece& base, int chunk, bool is_const) const;
   const Words& LoadWords(ir::Expr e, Chunks chunks);
   Piece LaneOfWords(DType t, const Words& words, int lane) const;
@@ -109,9 +111,9 @@ class ExprPrinter {
 
   const Dialect& d_;
   TextBuilder& out_;
+  ir::Analyzer analyzer_;
   absl::flat_hash_map<ir::Expr, std::string> var_names_;
   absl::flat_hash_map<ir::Buffer, std::string> buffer_names_;
-  absl::flat_hash_map<ir::Expr, int64_t> divisors_;
   absl::flat_hash_set<ir::Expr> data_vars_;
   absl::flat_hash_set<ir::Buffer> streamed_;
   absl::flat_hash_map<ir::Expr, int> uses_;
