@@ -1,0 +1,2 @@
+"""stub"""
+def enabled(): return False
