@@ -26,6 +26,8 @@ def table():
     for kept in (aten.mv.default, aten.dot.default):
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
+    result[aten.split_with_sizes.default] = split_with_sizes
+    result[aten.split.Tensor] = split
     return result
 
 
@@ -45,6 +47,19 @@ def nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index, t
     if weight is not None:
         grad = grad * weight.reshape([-1 if i == axis else 1 for i in range(x.dim())])
     return torch.where(hit, -grad, 0).to(x.dtype)
+
+
+def split_with_sizes(x, sizes, dim=0):
+    parts, begin = [], 0
+    for size in sizes:
+        parts.append(x.narrow(dim, begin, size))
+        begin = begin + size
+    return parts
+
+
+def split(x, size, dim=0):
+    total = x.size(dim)
+    return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
 
 
 def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):

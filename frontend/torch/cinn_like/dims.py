@@ -50,6 +50,13 @@ def contiguous_strides(shape):
     return strides[::-1]
 
 
+def is_contiguous(shape, strides):
+    if any(s == 0 for s in shape):
+        return True
+    expected = contiguous_strides(shape)
+    return all(size == 1 or same(a, b) for size, a, b in zip(shape, strides, expected))
+
+
 def print_expr(size, names):
     """The text of an expression; `names` maps sympy symbols to their names in the text."""
 

@@ -35,7 +35,7 @@ class Emitter:
         fake = node.meta["val"]
         strides = None
         shape, stride = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
-        if not is_contiguous(shape, stride):
+        if not dims.is_contiguous(shape, stride):
             strides = stride
         self.values[node] = self.writer.param(fake.dtype, shape, strides, static)
 
@@ -46,6 +46,8 @@ class Emitter:
             raise Unsupported("no such op in graph text")
         out = node.meta["val"]
         check_layout(out)
+        if node.target is ops.aten.as_strided.default and dense_permutation(node.args[0].meta["val"]) is not None:
+            raise Unsupported("as_strided of a tensor that is not contiguous")
         if node.target is not operator.getitem:
             check_device(node)
         args, kwargs = self._map(node.args), self._map(node.kwargs)
@@ -60,9 +62,9 @@ class Emitter:
         def value(node):
             if is_sym(node):
                 v = node.meta["val"]
-                if isinstance(v, (torch.SymBool, torch.SymFloat)):
-                    raise Unsupported("a symbolic number that is no size")
-                return dims.to_expr(v) if isinstance(v, torch.SymInt) else v
+                if isinstance(v, torch.SymBool):
+                    raise Unsupported("a symbolic condition")
+                return dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr if isinstance(v, torch.SymFloat) else v
             if node not in self.values:
                 raise Unsupported("an operand that is no tensor")
             return self.values[node]
@@ -138,13 +140,6 @@ def check_result(result, out):
         raise Unsupported(f"written as {result.dtype}{list(result.shape)}, expected {out.dtype}{list(out.shape)}")
 
 
-def is_contiguous(shape, strides):
-    if any(s == 0 for s in shape):
-        return True
-    expected = dims.contiguous_strides(shape)
-    return all(size == 1 or dims.same(a, b) for size, a, b in zip(shape, strides, expected))
-
-
 def _hint(size):
     return size.node.hint if isinstance(size, torch.SymInt) else int(size)
 
@@ -153,9 +148,9 @@ def dense_permutation(fake):
     """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
     contiguous one, False otherwise."""
     shape, strides = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
-    if is_contiguous(shape, strides):
+    if dims.is_contiguous(shape, strides):
         return None
     perm = sorted(range(fake.ndim), key=lambda i: (-_hint(fake.stride(i)), i))
-    if is_contiguous([shape[p] for p in perm], [strides[p] for p in perm]):
+    if dims.is_contiguous([shape[p] for p in perm], [strides[p] for p in perm]):
         return perm
     return False

@@ -5,11 +5,13 @@ arrive as Values, sizes as ints or sympy expressions. It returns a Value, or a t
 not give. What it cannot say is Unsupported, and then the framework runs the op.
 """
 
+import functools
 import math
 import operator
 
 import sympy
 import torch
+from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
 
 from . import dims
 from .errors import Unsupported
@@ -36,15 +38,47 @@ def as_value(w, x, dtype):
     if isinstance(x, Value):
         return w.cast(x, dtype)
     if isinstance(x, sympy.Expr):
-        raise Unsupported("a symbolic size as a number in arithmetic")
+        return symbolic_number(w, x, dtype)
     if isinstance(x, complex):
         raise Unsupported("a complex number")
     return w.full(x, dtype)
 
 
+def symbolic_number(w, e, dtype):
+    """A size, or arithmetic on sizes, as a 0-d value."""
+    if not dtype.is_floating_point:
+        return w.cast(_size_value(w, e), dtype)
+    wide = dtype if dtype == torch.float64 else torch.float32
+
+    def number(e):
+        if e.is_number:
+            return w.full(float(e), wide)
+        if e.is_integer:
+            return w.cast(_size_value(w, e), wide)
+        args = [number(a) for a in e.args]
+        if isinstance(e, ToFloat):
+            return args[0]
+        if isinstance(e, (IntTrueDiv, FloatTrueDiv)):
+            return w.binary("div", *args)
+        if isinstance(e, (sympy.Add, sympy.Mul)):
+            return functools.reduce(functools.partial(w.binary, "add" if e.is_Add else "mul"), args)
+        if isinstance(e, (sympy.Pow, FloatPow)):
+            return w.binary("pow", *args)
+        raise Unsupported(f"the number {e}")
+
+    return w.cast(number(e), dtype)
+
+
+def _size_value(w, e):
+    """The integer e as a 0-d i64: the element e of 0, 1, ..., e."""
+    ramp = w.iota(torch.int64, [e + 1])
+    return w.reshape(w.slice(ramp, 0, e, e + 1, 1, 1), [])
+
+
 def promoted(*xs):
     """PyTorch's common dtype of tensors (0-d ones and numbers weigh less)."""
     dtypes = [torch.empty((1,) * min(x.rank, 1), dtype=x.dtype) if isinstance(x, Value) else x for x in xs]
+    dtypes = [(1 if x.is_integer else 1.0) if isinstance(x, sympy.Expr) else x for x in dtypes]
     result = dtypes[0]
     for x in dtypes[1:]:
         dtype = torch.result_type(result, x)
@@ -142,6 +176,14 @@ for _name in ("maximum", "minimum"):
     TABLE[getattr(aten, _name).default] = binary(_name)
 for _overload in ("Tensor_Tensor", "Tensor_Scalar", "Scalar"):
     TABLE[getattr(aten.pow, _overload)] = binary("pow")
+
+
+@row(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(w, out, a, b):
+    a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
+    return w.binary("mul", w.unary("sign", a), w.binary("mod", w.unary("abs", a), w.unary("abs", b)))
+
+
 TABLE[aten.remainder.Tensor] = TABLE[aten.remainder.Scalar] = binary("mod")
 TABLE[aten.floor_divide.default] = binary("floor_div")
 for _name in ("and", "or", "xor"):
@@ -149,7 +191,7 @@ for _name in ("and", "or", "xor"):
         TABLE[getattr(getattr(aten, f"bitwise_{_name}"), _overload)] = binary(_name)
 
 
-@row(aten.div.Tensor, aten.div.Scalar, prims.div.default)
+@row(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default)
 def div(w, out, a, b):
     return w.binary("div", as_value(w, a, out.dtype), as_value(w, b, out.dtype))
 
@@ -229,7 +271,9 @@ def identity(w, out, x, memory_format=None):
 
 @row(aten.full.default)
 def full(w, out, size, value, **kwargs):
-    return w.full(value, out.dtype, out.shape) if not isinstance(value, sympy.Expr) else as_value(w, value, out.dtype)
+    if isinstance(value, sympy.Expr):
+        return w.broadcast_to(as_value(w, value, out.dtype), out.shape)
+    return w.full(value, out.dtype, out.shape)
 
 
 @row(aten.full_like.default)
@@ -287,6 +331,16 @@ def iota(w, out, length, start, step, **kwargs):
      aten.squeeze.dims, aten.unsqueeze.default, aten.flatten.using_ints, prims.view_of.default)  # fmt: skip
 def reshape(w, out, x, *args):
     return w.reshape(x, out.shape)
+
+
+@row(aten.as_strided.default)
+def as_strided(w, out, x, size, stride, offset=0):
+    """Of a value that lies contiguously, as the trace's values do, when the result covers it in order."""
+    shape, strides = [dims.to_expr(s) for s in out.shape], [dims.to_expr(s) for s in stride]
+    whole = dims.same(dims.product(shape), dims.product(x.shape)) and offset in (0, None)
+    if not whole or not dims.is_contiguous(shape, strides):
+        raise Unsupported("as_strided that is no reshape")
+    return w.reshape(x, shape)
 
 
 @row(aten.permute.default)
@@ -354,26 +408,6 @@ def select(w, out, x, axis, index):
     return w.reshape(_narrow(w, x, axis, _wrap(index, x.shape[axis]), 1), out.shape)
 
 
-@row(aten.split_with_sizes.default)
-def split_with_sizes(w, out, x, sizes, axis=0):
-    axis %= x.rank
-    begin, parts = 0, []
-    for size in sizes:
-        parts.append(_narrow(w, x, axis, begin, size))
-        begin = dims.to_expr(begin + size)
-    return tuple(parts)
-
-
-@row(aten.split.Tensor)
-def split(w, out, x, size, axis=0):
-    return split_with_sizes(w, out, x, [o.shape[axis] for o in out], axis)
-
-
-@row(aten.unbind.int)
-def unbind(w, out, x, axis=0):
-    return tuple(select(w, o, x, axis, i) for i, o in enumerate(out))
-
-
 @row(aten.cat.default)
 def cat(w, out, xs, axis=0):
     # PyTorch ignores operands of shape [0] whatever the other operands' rank.
@@ -399,10 +433,8 @@ def constant_pad(w, out, x, pads, value=0.0):
 def flip(w, out, x, axes):
     for axis in (a % x.rank for a in axes):
         size = x.shape[axis]
-        if not isinstance(size, int):
-            raise Unsupported("flip along a symbolic size")
         index = w.iota(torch.int64, [size])
-        x = gather(w, x, w.binary("sub", w.full(size - 1, torch.int64), index), axis)
+        x = gather(w, x, w.binary("sub", as_value(w, size - 1, torch.int64), index), axis)
     return x
 
 
@@ -478,14 +510,9 @@ def index(w, out, x, indices):
     rest = [i for i in range(x.rank) if i not in axes]
     flat = None
     for axis in axes:
-        size = x.shape[axis]
-        if not isinstance(size, int) and len(axes) > 1 and axis != axes[0]:
-            raise Unsupported("indexing several axes of symbolic size")
-        i = w.cast(indices[axis], torch.int64)
-        if isinstance(size, int):
-            wrapped = w.binary("add", i, w.full(size, torch.int64))
-            i = w.select(w.compare("lt", i, w.full(0, torch.int64)), wrapped, i)
-        flat = i if flat is None else w.binary("add", w.binary("mul", flat, w.full(size, torch.int64)), i)
+        size, i = as_value(w, x.shape[axis], torch.int64), w.cast(indices[axis], torch.int64)
+        i = w.select(w.compare("lt", i, w.full(0, torch.int64)), w.binary("add", i, size), i)
+        flat = i if flat is None else w.binary("add", w.binary("mul", flat, size), i)
     moved = w.transpose(x, axes + rest)
     moved = w.reshape(moved, (dims.product(x.shape[a] for a in axes), *(x.shape[r] for r in rest)))
     result = gather(w, moved, flat, 0)
@@ -568,10 +595,8 @@ def _moments(w, x, axes, correction):
     if correction == 0:
         return mean, w.reduce("reduce_mean", square, axes, True)
     count = dims.product(x.shape[a] for a in axes)
-    if not isinstance(count, int):
-        raise Unsupported("a variance with correction over a symbolic size")
-    scale = 1.0 / (count - correction) if count > correction else math.inf
-    return mean, w.binary("mul", w.reduce("reduce_sum", square, axes, True), w.full(scale, x.dtype))
+    divisor = max(count - correction, 0) if isinstance(count, int) else count - correction
+    return mean, w.binary("div", w.reduce("reduce_sum", square, axes, True), as_value(w, divisor, x.dtype))
 
 
 @row(aten.var.correction)

@@ -53,6 +53,7 @@ class GraphWriter:
         self.name = name
         self.params, self._ops, self._names = [], [], {}
         self._count = 0
+        self._reshaped = {}  # result of a reshape -> what was reshaped
         self._seen = {}  # (op, operands, attributes, type) -> value: equal constants and views are written once
 
     # ---- parameters -------------------------------------------------------------------------------------------
@@ -136,9 +137,12 @@ class GraphWriter:
 
     def reshape(self, x, shape):
         shape = tuple(dims.to_expr(s) for s in shape)
+        x = self._reshaped.get(x, x)
         if len(shape) == x.rank and all(map(dims.same, shape, x.shape)):
             return x
-        return self.op("reshape", [x], (x.dtype, shape), shape=shape)
+        result = self.op("reshape", [x], (x.dtype, shape), shape=shape)
+        self._reshaped[result] = x
+        return result
 
     def transpose(self, x, perm):
         perm = [p % x.rank for p in perm] if x.rank else []
@@ -178,6 +182,11 @@ class GraphWriter:
         return self.op(name, [x], (x.dtype, shape), axes=axes, keepdims=keepdims)
 
     def matmul(self, a, b):
+        # bmm on [b*h, ...] that was [b, h, ...] keeps its own batch dimensions.
+        wide = [self._reshaped.get(v, v) for v in (a, b)]
+        if a.rank == 3 and all(v.rank > 3 and v.shape[-2:] == o.shape[-2:] for v, o in zip(wide, (a, b))):
+            if wide[0].shape[:-2] == wide[1].shape[:-2]:
+                return self.reshape(self.matmul(*wide), (*a.shape[:2], b.shape[2]))
         batch = self.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return self.op("matmul", [a, b], (a.dtype, (*batch, a.shape[-2], b.shape[-1])))
 
