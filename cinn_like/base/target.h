@@ -1,0 +1,52 @@
+// What code is made for, as pure data. Text form: a kind and options, in any order; Parse(Print(t)) == t, and unknown
+// kinds, options and values are errors that list what is known.
+//
+//   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas,cudnn"    "opencl"    "c"
+//
+// "cpu" means "x86_64 -mcpu=native". Numbers come from a table row per CPU or arch and may be written in the text
+// ("cuda -arch=sm_90a -sm-count=114"); they feed cost models and never change what code means.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cinn_like/base/status.h"
+
+namespace cinn_like {
+
+enum class TargetKind : uint8_t { kX86_64, kCuda, kOpenCL, kC };
+
+struct Target {
+  TargetKind kind = TargetKind::kX86_64;
+  std::string mcpu;                   // CPU name or "native" (this machine); host kinds only
+  std::string arch;                   // "sm_90a" or "native" (the device of the call); CUDA only
+  std::vector<std::string> features;  // "+avx512f", "-amx-bf16", on top of mcpu
+  std::vector<std::string> libs;      // library calls that tactics may propose: "cublas", "cudnn"
+  int64_t num_threads = 0;            // 0: as many as the process may use
+
+  // For cost models.
+  int64_t cores = 0;         // CPU cores, or SMs
+  int64_t vector_bytes = 0;  // widest register, or widest access of one GPU thread
+  int64_t l1_bytes = 0;      // per core, or SM
+  int64_t l2_bytes = 0;      // per core (CPU), whole device (GPU)
+  int64_t bandwidth = 0;     // main memory, GB/s
+  int64_t shared_bytes = 0;  // per block, opted in
+  int64_t registers = 0;     // 32-bit, per SM (GPU); vector registers (CPU)
+  int64_t warp_size = 0;
+
+  bool operator==(const Target&) const = default;
+
+  static StatusOr<Target> Parse(std::string_view text);
+  // Canonical: kind, then options that differ from the defaults, in table order.
+  std::string Print() const;
+  // `device` with every option that this target sets itself: what "native" stands for on that device.
+  Target ResolvedBy(const Target& device) const;
+
+  bool IsGpu() const { return kind == TargetKind::kCuda || kind == TargetKind::kOpenCL; }
+  bool HasLib(std::string_view name) const;
+};
+
+std::string_view Name(TargetKind kind);
+
+}  // namespace cinn_like

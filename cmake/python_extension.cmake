@@ -1,0 +1,10 @@
+# The stable-ABI module that makes calls from Python cheap: one file for every CPython from 3.10 on.
+file(GLOB extension_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/frontend/torch/*.c ${CMAKE_SOURCE_DIR}/frontend/torch/*.cc)
+if(extension_sources)
+  find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
+  add_library(python_extension MODULE ${extension_sources})
+  set_target_properties(python_extension PROPERTIES OUTPUT_NAME _call PREFIX "" SUFFIX ".abi3.so")
+  target_compile_definitions(python_extension PRIVATE Py_LIMITED_API=0x030A0000)
+  target_include_directories(python_extension PRIVATE ${CMAKE_SOURCE_DIR})
+  target_include_directories(python_extension SYSTEM PRIVATE ${Python3_INCLUDE_DIRS} ${CINN_DLPACK_INCLUDE})
+endif()

@@ -1,0 +1,413 @@
+#include "ir/expr.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <deque>
+#include <limits>
+#include <optional>
+
+#include "absl/hash/hash.h"
+#include "glog/logging.h"
+
+namespace cinn_like::ir {
+namespace {
+
+constexpr OpRow kRows[] = {
+#define X(e, text, arity, prec, result) {text, arity, prec, OpRow::k##result},
+#include "ir/expr_ops.def"
+#undef X
+};
+constexpr int kFirstRow = static_cast<int>(ExprOp::kBroadcast) + 1;
+constexpr int kNumRows = sizeof(kRows) / sizeof(kRows[0]);
+
+struct NodeHash {
+  using is_transparent = void;
+  size_t operator()(Expr n) const {
+    return absl::HashOf(n->op, n->type.dtype, n->type.lanes, n->has_mask, n->args, n->int_value,
+                        std::bit_cast<uint64_t>(n->float_value), n->name, n->buffer);
+  }
+};
+struct NodeEq {
+  bool operator()(Expr a, Expr b) const {
+    return a->op == b->op && a->type == b->type && a->has_mask == b->has_mask && a->args == b->args &&
+           a->int_value == b->int_value &&
+           std::bit_cast<uint64_t>(a->float_value) == std::bit_cast<uint64_t>(b->float_value) && a->name == b->name &&
+           a->buffer == b->buffer;
+  }
+};
+
+}  // namespace
+
+std::string Print(Type t) {
+  return t.lanes == 1 ? std::string(Name(t.dtype)) : Cat(Name(t.dtype), "x", t.lanes);
+}
+
+const OpRow* RowOf(ExprOp op) {
+  const int i = static_cast<int>(op) - kFirstRow;
+  return i < 0 ? nullptr : &kRows[i];
+}
+
+const ExprOp* FindOp(std::string_view text, int arity) {
+  static const auto* map = [] {
+    auto* m = new absl::flat_hash_map<std::string, ExprOp>();
+    for (int i = 0; i < kNumRows; ++i) {
+      m->emplace(Cat(kRows[i].text, "/", kRows[i].arity), static_cast<ExprOp>(kFirstRow + i));
+    }
+    return m;
+  }();
+  auto it = map->find(Cat(text, "/", arity));
+  return it == map->end() ? nullptr : &it->second;
+}
+
+std::string_view Name(Scope s) {
+  switch (s) {
+    case Scope::kGlobal: return "global";
+    case Scope::kShared: return "shared";
+    case Scope::kLocal: return "local";
+  }
+  return "?";
+}
+
+struct Context::Impl {
+  std::deque<ExprNode> nodes;
+  std::deque<BufferNode> buffers;
+  absl::flat_hash_set<Expr, NodeHash, NodeEq> pool;
+};
+
+Context::Context() : impl_(std::make_unique<Impl>()) {}
+Context::~Context() = default;
+
+Expr Context::Intern(ExprNode n) {
+  auto it = impl_->pool.find(&n);
+  if (it != impl_->pool.end()) return *it;
+  impl_->nodes.push_back(std::move(n));
+  Expr e = &impl_->nodes.back();
+  impl_->pool.insert(e);
+  return e;
+}
+
+Buffer Context::MakeBuffer(BufferNode b) {
+  impl_->buffers.push_back(std::move(b));
+  return &impl_->buffers.back();
+}
+
+double RoundTo(DType t, double v) {
+  if (t == DType::kF32) return static_cast<float>(v);
+  if (t == DType::kF16) return static_cast<double>(static_cast<_Float16>(v));
+  if (t == DType::kBF16) {
+    // Round the double to odd in f32 first so that the second rounding is not a double rounding.
+    if (std::isnan(v)) return v;
+    float f = static_cast<float>(v);
+    if (std::isfinite(f) && static_cast<double>(f) != v) {
+      uint32_t bits = std::bit_cast<uint32_t>(f);
+      if (std::fabs(static_cast<double>(f)) > std::fabs(v)) --bits;
+      f = std::bit_cast<float>(bits | 1u);
+    } else if (std::isinf(f) && std::isfinite(v)) {
+      return f;
+    }
+    const uint32_t bits = std::bit_cast<uint32_t>(f);
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
+    return std::isinf(f) ? f : std::bit_cast<float>(rounded);
+  }
+  return v;
+}
+
+int64_t WrapTo(DType t, int64_t v) {
+  switch (t) {
+    case DType::kBool: return v != 0;
+    case DType::kI8: return static_cast<int8_t>(v);
+    case DType::kI16: return static_cast<int16_t>(v);
+    case DType::kI32: return static_cast<int32_t>(v);
+    case DType::kU8: return static_cast<uint8_t>(v);
+    case DType::kU16: return static_cast<uint16_t>(v);
+    case DType::kU32: return static_cast<uint32_t>(v);
+    default: return v;
+  }
+}
+
+Expr Context::Int(int64_t v, DType t) {
+  DCHECK(!IsFloat(t));
+  return Intern({.op = ExprOp::kInt, .type = {t, 1}, .int_value = WrapTo(t, v)});
+}
+Expr Context::Float(double v, DType t) {
+  DCHECK(IsFloat(t));
+  v = RoundTo(t, v);
+  if (std::isnan(v)) v = std::numeric_limits<double>::quiet_NaN();
+  return Intern({.op = ExprOp::kFloat, .type = {t, 1}, .float_value = v});
+}
+Expr Context::Var(std::string_view name, Type t) {
+  return Intern({.op = ExprOp::kVar, .type = t, .name = std::string(name)});
+}
+
+Expr Context::Load(Buffer b, std::vector<Expr> indices, Expr mask) {
+  int lanes = 1;
+  for (Expr i : indices) lanes = std::max(lanes, i->type.lanes);
+  if (mask != nullptr && IsTrue(mask)) mask = nullptr;
+  if (mask != nullptr) {
+    lanes = std::max(lanes, mask->type.lanes);
+    indices.push_back(mask);
+  }
+  return Intern({.op = ExprOp::kLoad, .type = {b->dtype, lanes}, .has_mask = mask != nullptr, .args = std::move(indices), .buffer = b});
+}
+Expr Context::Address(Buffer b, std::vector<Expr> indices) {
+  return Intern({.op = ExprOp::kAddress, .type = {DType::kU64, 1}, .args = std::move(indices), .buffer = b});
+}
+
+Expr Context::Cast(DType t, Expr e) {
+  if (e->type.dtype == t) return e;
+  if (e->op == ExprOp::kInt) {
+    if (!IsFloat(t)) return t == DType::kBool ? Int(e->int_value != 0, t) : Int(e->int_value, t);
+    if (e->type.dtype == DType::kU64 && e->int_value < 0) return Float(static_cast<double>(static_cast<uint64_t>(e->int_value)), t);
+    return Float(static_cast<double>(e->int_value), t);
+  }
+  if (e->op == ExprOp::kFloat) {
+    if (IsFloat(t)) return Float(e->float_value, t);
+    if (t == DType::kBool) return Int(e->float_value != 0, t);
+    if (std::fabs(e->float_value) < 9.2e18) return Int(static_cast<int64_t>(e->float_value), t);
+  }
+  return Intern({.op = ExprOp::kCast, .type = {t, e->type.lanes}, .args = {e}});
+}
+Expr Context::Ramp(Expr base, Expr stride, int lanes) {
+  return Intern({.op = ExprOp::kRamp, .type = {base->type.dtype, lanes}, .args = {base, stride}});
+}
+Expr Context::Broadcast(Expr e, int lanes) {
+  if (lanes == 1 || e->type.lanes == lanes) return e;
+  return Intern({.op = ExprOp::kBroadcast, .type = {e->type.dtype, lanes}, .args = {e}});
+}
+
+Expr Context::Make(ExprOp op, std::vector<Expr> args) {
+  const OpRow* row = RowOf(op);
+  DCHECK(row != nullptr && static_cast<int>(args.size()) == row->arity);
+  int lanes = 1;
+  for (Expr a : args) lanes = std::max(lanes, a->type.lanes);
+  if (lanes > 1) {
+    for (Expr& a : args) a = Broadcast(a, lanes);
+  }
+  Type type = args[0]->type;
+  if (row->result == OpRow::kBool) type = {DType::kBool, lanes};
+  if (row->result == OpRow::kSecond) type = args[1]->type;
+  if (row->result == OpRow::kElement) type = type.Element();
+  return Intern({.op = op, .type = type, .args = std::move(args)});
+}
+
+Expr Context::WithArgs(Expr e, std::vector<Expr> args) {
+  switch (e->op) {
+    case ExprOp::kLoad: {
+      Expr mask = nullptr;
+      if (e->has_mask) {
+        mask = args.back();
+        args.pop_back();
+      }
+      return Load(e->buffer, std::move(args), mask);
+    }
+    case ExprOp::kAddress: return Address(e->buffer, std::move(args));
+    case ExprOp::kCast: return Cast(e->type.dtype, args[0]);
+    case ExprOp::kRamp: return Ramp(args[0], args[1], e->type.lanes);
+    case ExprOp::kBroadcast: return Broadcast(args[0], e->type.lanes);
+    case ExprOp::kInt:
+    case ExprOp::kFloat:
+    case ExprOp::kVar: return e;
+    default: return Make(e->op, std::move(args));
+  }
+}
+
+std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& a) {
+  // Wraps as two's complement: computed unsigned.
+  auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
+  const bool is_unsigned = InfoOf(t).kind == DTypeKind::kUInt;
+  auto wrap = [&](uint64_t v) { return WrapTo(t, static_cast<int64_t>(v)); };
+  switch (op) {
+    case ExprOp::kAdd: return wrap(u(a[0]) + u(a[1]));
+    case ExprOp::kSub: return wrap(u(a[0]) - u(a[1]));
+    case ExprOp::kMul: return wrap(u(a[0]) * u(a[1]));
+    case ExprOp::kNeg: return wrap(0 - u(a[0]));
+    case ExprOp::kDiv:
+    case ExprOp::kMod:
+    case ExprOp::kTruncDiv:
+    case ExprOp::kTruncMod: {
+      if (a[1] == 0) return std::nullopt;
+      const bool is_mod = op == ExprOp::kMod || op == ExprOp::kTruncMod;
+      if (is_unsigned) return wrap(is_mod ? u(a[0]) % u(a[1]) : u(a[0]) / u(a[1]));
+      if (a[1] == -1) return is_mod ? 0 : wrap(0 - u(a[0]));
+      int64_t q = a[0] / a[1], r = a[0] % a[1];
+      if ((op == ExprOp::kDiv || op == ExprOp::kMod) && r != 0 && (r < 0) != (a[1] < 0)) {
+        q -= 1;
+        r += a[1];
+      }
+      return is_mod ? r : q;
+    }
+    case ExprOp::kMin: return is_unsigned ? static_cast<int64_t>(std::min(u(a[0]), u(a[1]))) : std::min(a[0], a[1]);
+    case ExprOp::kMax: return is_unsigned ? static_cast<int64_t>(std::max(u(a[0]), u(a[1]))) : std::max(a[0], a[1]);
+    case ExprOp::kLt: return is_unsigned ? u(a[0]) < u(a[1]) : a[0] < a[1];
+    case ExprOp::kLe: return is_unsigned ? u(a[0]) <= u(a[1]) : a[0] <= a[1];
+    case ExprOp::kEq: return a[0] == a[1];
+    case ExprOp::kNe: return a[0] != a[1];
+    case ExprOp::kAnd: return a[0] != 0 && a[1] != 0;
+    case ExprOp::kOr: return a[0] != 0 || a[1] != 0;
+    case ExprOp::kNot: return t == DType::kBool ? a[0] == 0 : wrap(~u(a[0]));
+    case ExprOp::kBitAnd: return wrap(u(a[0]) & u(a[1]));
+    case ExprOp::kBitOr: return wrap(u(a[0]) | u(a[1]));
+    case ExprOp::kBitXor: return wrap(u(a[0]) ^ u(a[1]));
+    case ExprOp::kShl:
+      if (a[1] < 0 || a[1] >= InfoOf(t).bits) return std::nullopt;
+      return wrap(u(a[0]) << a[1]);
+    case ExprOp::kShr:
+      if (a[1] < 0 || a[1] >= InfoOf(t).bits) return std::nullopt;
+      return is_unsigned ? static_cast<int64_t>(u(a[0]) >> a[1]) : a[0] >> a[1];
+    case ExprOp::kAbs: return a[0] < 0 && !is_unsigned ? wrap(0 - u(a[0])) : a[0];
+    case ExprOp::kSelect: return a[0] != 0 ? a[1] : a[2];
+    default: return std::nullopt;
+  }
+}
+
+namespace {
+// The constant an operator folds to, or null.
+Expr Fold(Context& c, ExprOp op, Expr a, Expr b) {
+  if (!IsInt(a) || !IsInt(b)) return nullptr;
+  auto v = FoldInt(op, a->type.dtype, {a->int_value, b->int_value});
+  if (!v) return nullptr;
+  return c.Int(*v, RowOf(op)->result == OpRow::kBool ? DType::kBool : a->type.dtype);
+}
+}  // namespace
+
+Expr Context::Add(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kAdd, a, b)) return f;
+  if (IsInt(a, 0)) return b;
+  if (IsInt(b, 0)) return a;
+  return Make(ExprOp::kAdd, {a, b});
+}
+Expr Context::Sub(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kSub, a, b)) return f;
+  if (IsInt(b, 0)) return a;
+  if (a == b && !IsFloat(a->type.dtype) && a->type.lanes == 1) return Int(0, a->type.dtype);
+  return Make(ExprOp::kSub, {a, b});
+}
+Expr Context::Mul(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kMul, a, b)) return f;
+  if (IsInt(a, 1) || IsInt(b, 0)) return Broadcast(b, std::max(a->type.lanes, b->type.lanes));
+  if (IsInt(b, 1) || IsInt(a, 0)) return Broadcast(a, std::max(a->type.lanes, b->type.lanes));
+  return Make(ExprOp::kMul, {a, b});
+}
+Expr Context::Div(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kDiv, a, b)) return f;
+  if (IsInt(b, 1)) return a;
+  return Make(ExprOp::kDiv, {a, b});
+}
+Expr Context::Mod(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kMod, a, b)) return f;
+  if (IsInt(b, 1) && a->type.lanes == 1) return Int(0, a->type.dtype);
+  return Make(ExprOp::kMod, {a, b});
+}
+Expr Context::Min(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kMin, a, b)) return f;
+  return a == b ? a : Make(ExprOp::kMin, {a, b});
+}
+Expr Context::Max(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kMax, a, b)) return f;
+  return a == b ? a : Make(ExprOp::kMax, {a, b});
+}
+Expr Context::And(Expr a, Expr b) {
+  if (IsTrue(a)) return b;
+  if (IsTrue(b) || a == b) return a;
+  if (IsInt(a, 0) || IsInt(b, 0)) return Bool(false);
+  return Make(ExprOp::kAnd, {a, b});
+}
+Expr Context::Or(Expr a, Expr b) {
+  if (IsInt(a, 0)) return b;
+  if (IsInt(b, 0) || a == b) return a;
+  if (IsTrue(a) || IsTrue(b)) return Bool(true);
+  return Make(ExprOp::kOr, {a, b});
+}
+Expr Context::Not(Expr a) {
+  if (IsInt(a) && a->type.dtype == DType::kBool) return Bool(a->int_value == 0);
+  return Make(ExprOp::kNot, {a});
+}
+Expr Context::Lt(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kLt, a, b)) return f;
+  return Make(ExprOp::kLt, {a, b});
+}
+Expr Context::Le(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kLe, a, b)) return f;
+  return Make(ExprOp::kLe, {a, b});
+}
+Expr Context::Eq(Expr a, Expr b) {
+  if (Expr f = Fold(*this, ExprOp::kEq, a, b)) return f;
+  return Make(ExprOp::kEq, {a, b});
+}
+Expr Context::CeilDiv(Expr a, Expr b) { return Div(Add(a, Sub(b, Int(1, b->type.dtype))), b); }
+Expr Context::Select(Expr cond, Expr a, Expr b) {
+  if (IsInt(cond)) return cond->int_value != 0 ? a : b;
+  if (a == b) return a;
+  return Make(ExprOp::kSelect, {cond, a, b});
+}
+
+std::vector<Expr> IndicesOf(Expr load) {
+  std::vector<Expr> r = load->args;
+  if (load->has_mask) r.pop_back();
+  return r;
+}
+Expr MaskOf(Expr load) { return load->has_mask ? load->args.back() : nullptr; }
+
+Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f) {
+  if (e->args.empty()) return e;
+  std::vector<Expr> args;
+  args.reserve(e->args.size());
+  for (Expr a : e->args) args.push_back(f(a));
+  return args == e->args ? e : c.WithArgs(e, std::move(args));
+}
+
+Expr Rewriter::operator()(Expr e) {
+  auto it = memo_.find(e);
+  if (it != memo_.end()) return it->second;
+  Expr r = f_(e);
+  if (r == nullptr) r = MapChildren(c_, e, [this](Expr x) { return (*this)(x); });
+  memo_.emplace(e, r);
+  return r;
+}
+
+void Visit(Expr e, const std::function<bool(Expr)>& f) {
+  absl::flat_hash_set<Expr> seen;
+  std::function<void(Expr)> go = [&](Expr x) {
+    if (!seen.insert(x).second || !f(x)) return;
+    for (Expr a : x->args) go(a);
+  };
+  go(e);
+}
+
+Expr Substitute(Context& c, Expr e, const VarMap& map) {
+  if (map.empty()) return e;
+  return Rewriter(c, [&](Expr x) -> Expr {
+    if (x->op != ExprOp::kVar) return nullptr;
+    auto it = map.find(x);
+    return it == map.end() ? x : it->second;
+  })(e);
+}
+
+bool Uses(Expr e, const absl::flat_hash_set<Expr>& vars) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found |= x->op == ExprOp::kVar && vars.contains(x);
+    return !found;
+  });
+  return found;
+}
+bool Uses(Expr e, Expr var) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found |= x == var;
+    return !found;
+  });
+  return found;
+}
+
+std::vector<Expr> VarsOf(Expr e) {
+  std::vector<Expr> r;
+  Visit(e, [&](Expr x) {
+    if (x->op == ExprOp::kVar) r.push_back(x);
+    return true;
+  });
+  return r;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,176 @@
+// Expressions: interned, immutable nodes owned by a Context, so that pointer equality is structural equality and every
+// rewrite memoises by pointer. Expressions are DAGs: walk them with the functions below, which visit a node once.
+//
+// Text: 5 (i64), i32(5), 1.5 (f32), bf16(1.5), true, i * 8 + j, min(a, b), f32(x) (a cast), ramp(b, 1, 8),
+// broadcast(x, 8), A[i, j], A[i, j; mask] (0 where mask is false), &A[i, j] (the address of an element).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "cinn_like/base/dtype.h"
+#include "cinn_like/base/status.h"
+
+namespace cinn_like::ir {
+
+// An element type with a number of lanes (1: a scalar). Text: f32, f32x8.
+struct Type {
+  DType dtype = DType::kI64;
+  int lanes = 1;
+  bool operator==(const Type&) const = default;
+  Type WithLanes(int n) const { return {dtype, n}; }
+  Type Element() const { return {dtype, 1}; }
+};
+std::string Print(Type t);
+inline constexpr Type kIndexType{DType::kI64, 1};
+inline constexpr Type kBoolType{DType::kBool, 1};
+
+enum class ExprOp : uint8_t {
+  kInt,        // int_value: integers and booleans
+  kFloat,      // float_value, rounded to the dtype
+  kVar,        // name
+  kLoad,       // buffer; args: indices, then the mask if has_mask
+  kAddress,    // buffer; args: indices. Type u64
+  kCast,       // args: value
+  kRamp,       // args: base, stride (scalars): base + stride * (0..lanes)
+  kBroadcast,  // args: value (a scalar)
+#define X(e, text, arity, prec, result) k##e,
+#include "ir/expr_ops.def"
+#undef X
+};
+
+struct OpRow {
+  std::string_view text;
+  int arity;
+  int precedence;
+  enum Result : uint8_t { kSame, kBool, kSecond, kElement } result;
+};
+// The row of an operator of expr_ops.def; null for the leaves and loads above.
+const OpRow* RowOf(ExprOp op);
+// The operator spelled `text` with that many operands.
+const ExprOp* FindOp(std::string_view text, int arity);
+
+struct ExprNode;
+using Expr = const ExprNode*;
+
+enum class Scope : uint8_t { kGlobal, kShared, kLocal };
+std::string_view Name(Scope s);
+
+// Memory: a name, an element type, a shape, and where it lives. Strides are in elements; none means row-major. Immutable;
+// owned by the Context; a changed buffer is a new one (see ReplaceBuffers in ir/stmt.h). Names are unique in a Func.
+struct BufferNode {
+  std::string name = {};
+  DType dtype = DType::kF32;
+  std::vector<Expr> shape = {};
+  std::vector<Expr> strides = {};
+  Scope scope = Scope::kGlobal;
+  int alignment = 0;  // bytes that the first element is known to be aligned to; 0: the element's size
+};
+using Buffer = const BufferNode*;
+
+struct ExprNode {
+  ExprOp op;
+  Type type;
+  bool has_mask = false;
+  std::vector<Expr> args = {};
+  int64_t int_value = 0;
+  double float_value = 0;
+  std::string name = {};
+  Buffer buffer = nullptr;
+};
+
+// Owns the expressions and buffers of a module. Single-threaded: parallel compilation gives each kernel its own.
+// Make* check operand types with RET_CHECK-like CHECKs in debug builds only; text goes through the parser, which reports.
+class Context {
+ public:
+  Context();
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  Expr Int(int64_t v, DType t = DType::kI64);
+  Expr Bool(bool v) { return Int(v, DType::kBool); }
+  Expr Float(double v, DType t = DType::kF32);
+  Expr Const(double v, DType t) { return IsFloat(t) ? Float(v, t) : Int(static_cast<int64_t>(v), t); }
+  Expr Var(std::string_view name, Type t = kIndexType);
+  Expr Load(Buffer b, std::vector<Expr> indices, Expr mask = nullptr);
+  Expr Address(Buffer b, std::vector<Expr> indices);
+  Expr Cast(DType t, Expr e);
+  Expr Ramp(Expr base, Expr stride, int lanes);
+  Expr Broadcast(Expr e, int lanes);
+  // Any operator of the table. Folds nothing.
+  Expr Make(ExprOp op, std::vector<Expr> args);
+  // `e` with other args (same op, payload and mask form); the type follows the args' lanes.
+  Expr WithArgs(Expr e, std::vector<Expr> args);
+
+  // Operators with the folds that keep indices readable: constants, x + 0, x * 1, x * 0, x / 1, x % 1, true && c.
+  Expr Add(Expr a, Expr b);
+  Expr Sub(Expr a, Expr b);
+  Expr Mul(Expr a, Expr b);
+  Expr Div(Expr a, Expr b);
+  Expr Mod(Expr a, Expr b);
+  Expr Min(Expr a, Expr b);
+  Expr Max(Expr a, Expr b);
+  Expr And(Expr a, Expr b);
+  Expr Or(Expr a, Expr b);
+  Expr Not(Expr a);
+  Expr Lt(Expr a, Expr b);
+  Expr Le(Expr a, Expr b);
+  Expr Eq(Expr a, Expr b);
+  Expr CeilDiv(Expr a, Expr b);
+  Expr Select(Expr c, Expr a, Expr b);
+
+  Buffer MakeBuffer(BufferNode b);
+
+ private:
+  Expr Intern(ExprNode n);
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// ---- questions ----
+inline bool IsInt(Expr e) { return e->op == ExprOp::kInt; }
+inline bool IsConst(Expr e) { return e->op == ExprOp::kInt || e->op == ExprOp::kFloat; }
+inline bool IsInt(Expr e, int64_t v) { return IsInt(e) && e->int_value == v; }
+inline bool IsTrue(Expr e) { return IsInt(e, 1) && e->type.dtype == DType::kBool; }
+// The indices of a load or address, without the mask.
+std::vector<Expr> IndicesOf(Expr load);
+Expr MaskOf(Expr load);  // null if none
+// The value of `v` once stored as `t` (rounding, wrapping).
+double RoundTo(DType t, double v);
+int64_t WrapTo(DType t, int64_t v);
+// Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).
+std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& args);
+
+// ---- walks ----
+// Each child through f; the same pointer if none changed.
+Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f);
+// Top-down with memory: where f gives non-null that replaces the node (not walked further), else its children are walked.
+class Rewriter {
+ public:
+  Rewriter(Context& c, std::function<Expr(Expr)> f) : c_(c), f_(std::move(f)) {}
+  Expr operator()(Expr e);
+
+ private:
+  Context& c_;
+  std::function<Expr(Expr)> f_;
+  absl::flat_hash_map<Expr, Expr> memo_;
+};
+// Visits every node of the DAG once, children after parents; `f` returns false to skip a node's children.
+void Visit(Expr e, const std::function<bool(Expr)>& f);
+using VarMap = absl::flat_hash_map<Expr, Expr>;  // Var -> replacement
+Expr Substitute(Context& c, Expr e, const VarMap& map);
+bool Uses(Expr e, const absl::flat_hash_set<Expr>& vars);
+bool Uses(Expr e, Expr var);
+// The variables in order of first appearance.
+std::vector<Expr> VarsOf(Expr e);
+
+std::string Print(Expr e);
+
+}  // namespace cinn_like::ir

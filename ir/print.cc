@@ -1,0 +1,214 @@
+// Printing. A subexpression that one statement uses twice is printed once, as `let $0 = ...` before the statement, so that
+// a DAG prints in linear size; `$` names belong to that statement alone.
+#include <charconv>
+#include <cmath>
+
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+namespace {
+
+constexpr int kSharedSize = 8;  // smaller subexpressions are repeated: indices stay readable
+
+std::string PrintFloat(double v, DType t) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+  char buffer[64];
+  auto r = t == DType::kF32 ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(v))
+                            : std::to_chars(buffer, buffer + sizeof buffer, v);
+  std::string s(buffer, r.ptr);
+  if (s.find_first_of(".en") == std::string::npos) s += ".0";
+  return s;
+}
+
+class Printer {
+ public:
+  // Prints the lets of the subexpressions that `roots` share, one a line.
+  std::string Share(const std::vector<Expr>& roots, const std::string& indent) {
+    absl::flat_hash_map<Expr, int> uses, size;
+    std::vector<Expr> order;  // children first
+    std::function<void(Expr)> go = [&](Expr e) {
+      if (++uses[e] > 1) return;
+      int n = 1;
+      for (Expr a : e->args) {
+        go(a);
+        n += size[a];
+      }
+      size[e] = std::min(n, kSharedSize);
+      order.push_back(e);
+    };
+    for (Expr e : roots) {
+      if (e != nullptr) go(e);
+    }
+    names_.clear();
+    std::string out;
+    for (Expr e : order) {
+      if (uses[e] < 2 || size[e] < kSharedSize) continue;
+      const std::string name = Cat("$", names_.size());
+      out += Cat(indent, "let ", name, " = ", Expression(e, 0), "\n");
+      names_.emplace(e, name);
+    }
+    return out;
+  }
+
+  std::string List(const std::vector<Expr>& v) {
+    std::string s;
+    for (Expr e : v) s += (s.empty() ? "" : ", ") + Expression(e, 0);
+    return s;
+  }
+
+  std::string Expression(Expr e, int min_precedence) {
+    auto shared = names_.find(e);
+    if (shared != names_.end()) return shared->second;
+    switch (e->op) {
+      case ExprOp::kInt:
+        if (e->type.dtype == DType::kBool) return e->int_value != 0 ? "true" : "false";
+        if (e->type.dtype == DType::kI64) return Cat(e->int_value);
+        return Cat(Name(e->type.dtype), "(", e->int_value, ")");
+      case ExprOp::kFloat: {
+        std::string s = PrintFloat(e->float_value, e->type.dtype);
+        return e->type.dtype == DType::kF32 ? s : Cat(Name(e->type.dtype), "(", s, ")");
+      }
+      case ExprOp::kVar: return e->name;
+      case ExprOp::kLoad: {
+        std::string s = Cat(e->buffer->name, "[", List(IndicesOf(e)));
+        if (e->has_mask) s += "; " + Expression(MaskOf(e), 0);
+        return s + "]";
+      }
+      case ExprOp::kAddress: return Cat("&", e->buffer->name, "[", List(e->args), "]");
+      case ExprOp::kCast: return Cat(Name(e->type.dtype), "(", Expression(e->args[0], 0), ")");
+      case ExprOp::kRamp:
+        return Cat("ramp(", Expression(e->args[0], 0), ", ", Expression(e->args[1], 0), ", ", e->type.lanes, ")");
+      case ExprOp::kBroadcast: return Cat("broadcast(", Expression(e->args[0], 0), ", ", e->type.lanes, ")");
+      default: break;
+    }
+    const OpRow& row = *RowOf(e->op);
+    if (row.precedence == 0) return Cat(row.text, "(", List(e->args), ")");
+    std::string s = Cat(Expression(e->args[0], row.precedence), " ", row.text, " ", Expression(e->args[1], row.precedence + 1));
+    return row.precedence < min_precedence ? "(" + s + ")" : s;
+  }
+
+  std::string Statement(const Stmt& s, int depth) {
+    const std::string in(depth * 2, ' ');
+    auto body = [&](const Stmt& x) { return Cat("{\n", Statement(x, depth + 1), in, "}"); };
+    return Match(
+        s,
+        [&](const Seq& n) {
+          std::string out;
+          for (const Stmt& x : n.stmts) out += Statement(x, depth);
+          return out;
+        },
+        [&](const For& n) {
+          std::string head = Share({n.extent}, in);
+          head += Cat(in, "for ", n.var->name, n.var->type == kIndexType ? "" : ": " + ir::Print(n.var->type), " in 0..",
+                      Expression(n.extent, 0), n.kind == ForKind::kSerial ? "" : Cat(" @", Name(n.kind)), " ");
+          return head + body(n.body) + "\n";
+        },
+        [&](const If& n) {
+          std::string head = Share({n.cond}, in);
+          head += Cat(in, "if ", Expression(n.cond, 0), " ");
+          head += body(n.then);
+          if (n.otherwise != nullptr) head += " else " + body(n.otherwise);
+          return head + "\n";
+        },
+        [&](const Let& n) {
+          std::string head = Share({n.value}, in);
+          return head + Cat(in, "let ", n.var->name, " = ", Expression(n.value, 0), "\n");
+        },
+        [&](const Alloc& n) { return Cat(in, "alloc ", Declare(*n.buffer), " @", Name(n.buffer->scope), "\n"); },
+        [&](const Store& n) {
+          std::vector<Expr> roots = n.indices;
+          roots.push_back(n.value);
+          roots.push_back(n.mask);
+          std::string head = Share(roots, in);
+          head += Cat(in, n.buffer->name, "[", List(n.indices), n.mask == nullptr ? "" : "; " + Expression(n.mask, 0), "] = ",
+                      Expression(n.value, 0), "\n");
+          return head;
+        },
+        [&](const Block& n) {
+          std::vector<Expr> roots;
+          for (const BlockIter& i : n.iters) {
+            roots.push_back(i.extent);
+            roots.push_back(i.binding);
+          }
+          roots.push_back(n.predicate);
+          std::string head = Share(roots, in) + Cat(in, "block ", n.name, "(");
+          bool first = true;
+          for (const BlockIter& i : n.iters) {
+            head += Cat(first ? "" : ", ", i.var->name, i.kind == IterKind::kData ? " in" : " reduce", " 0..",
+                        Expression(i.extent, 0), " = ", Expression(i.binding, 0));
+            first = false;
+          }
+          head += ") ";
+          if (n.predicate != nullptr) head += "if " + Expression(n.predicate, 0) + " ";
+          if (n.init != nullptr) head += "init " + body(n.init) + " ";
+          return head + body(n.body) + "\n";
+        },
+        [&](const Barrier&) { return in + "barrier\n"; },
+        [&](const Launch& n) {
+          std::vector<Expr> roots = n.grid;
+          roots.insert(roots.end(), n.block.begin(), n.block.end());
+          roots.push_back(n.shared_bytes);
+          roots.insert(roots.end(), n.args.begin(), n.args.end());
+          std::string head = Share(roots, in);
+          return head + Cat(in, "launch @", n.kernel, " grid(", List(n.grid), ") block(", List(n.block), ") shared ",
+                            Expression(n.shared_bytes, 0), " (", List(n.args), ")\n");
+        },
+        [&](const Call& n) {
+          std::string head = Share(n.args, in);
+          std::string attributes;
+          if (!n.attributes.empty()) {
+            attributes = " \"";
+            for (char ch : n.attributes) {
+              if (ch == '"' || ch == '\\') attributes += '\\';
+              attributes += ch == '\n' ? std::string("\\n") : std::string(1, ch);
+            }
+            attributes += "\"";
+          }
+          return head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(", List(n.args), ")", attributes, "\n");
+        });
+  }
+
+  std::string Declare(const BufferNode& b) {
+    names_.clear();
+    std::string s = Cat(b.name, ": ", Name(b.dtype), "[", List(b.shape), "]");
+    if (!b.strides.empty()) s += Cat(" strides [", List(b.strides), "]");
+    if (b.alignment != 0) s += Cat(" align ", b.alignment);
+    return s;
+  }
+
+ private:
+  absl::flat_hash_map<Expr, std::string> names_;
+};
+
+}  // namespace
+
+std::string Print(Expr e) { return Printer().Expression(e, 0); }
+std::string Print(const Stmt& s, int indent) { return Printer().Statement(s, indent); }
+
+std::string Print(const Func& f) {
+  Printer p;
+  std::string s = Cat("func @", f.name, f.kind == FuncKind::kInternal ? "" : Cat(" ", Name(f.kind), " "), "(");
+  bool first = true;
+  for (const Param& q : f.params) {
+    s += Cat(first ? "" : ", ", q.buffer != nullptr ? p.Declare(*q.buffer) : Cat(q.var->name, ": ", Print(q.var->type)),
+             q.role == ParamRole::kInput ? "" : Cat(" ", Name(q.role)));
+    first = false;
+  }
+  s += ") ";
+  first = true;
+  for (const SymbolFact& q : f.symbols) {
+    s += Cat(first ? "where " : ", ", q.var->name, " in ", q.lo, "..", q.hi, q.divisor == 1 ? "" : Cat(" multiple ", q.divisor));
+    first = false;
+  }
+  if (!f.symbols.empty()) s += " ";
+  return s + "{\n" + Printer().Statement(f.body, 1) + "}\n";
+}
+
+std::string Print(const Module& m) {
+  std::string s;
+  for (const Func& f : m.funcs) s += (s.empty() ? "" : "\n") + Print(f);
+  return s;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,303 @@
+#include "ir/stmt.h"
+
+#include "absl/strings/match.h"
+
+namespace cinn_like::ir {
+namespace {
+constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x", "blockIdx.y",
+                                          "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};
+constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
+constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
+bool IsEmpty(const Stmt& s) {
+  const Seq* q = As<Seq>(s);
+  return q != nullptr && q->stmts.empty();
+}
+}  // namespace
+
+std::string_view Name(ForKind k) { return kForKinds[static_cast<int>(k)]; }
+std::string_view Name(ParamRole r) { return kParamRoles[static_cast<int>(r)]; }
+std::string_view Name(FuncKind k) { return kFuncKinds[static_cast<int>(k)]; }
+
+std::optional<ForKind> ParseForKind(std::string_view text) {
+  for (size_t i = 0; i < std::size(kForKinds); ++i) {
+    if (kForKinds[i] == text) return static_cast<ForKind>(i);
+  }
+  return std::nullopt;
+}
+
+Stmt MakeSeq(std::vector<Stmt> stmts) {
+  Seq q;
+  for (Stmt& s : stmts) {
+    if (const Seq* inner = As<Seq>(s)) {
+      q.stmts.insert(q.stmts.end(), inner->stmts.begin(), inner->stmts.end());
+    } else {
+      q.stmts.push_back(std::move(s));
+    }
+  }
+  if (q.stmts.size() == 1) return q.stmts[0];
+  return MakeStmt(std::move(q));
+}
+
+const Func* Module::Find(std::string_view name) const {
+  for (const Func& f : funcs) {
+    if (f.name == name) return &f;
+  }
+  return nullptr;
+}
+
+namespace {
+std::vector<Expr> MapAll(const std::vector<Expr>& v, const std::function<Expr(Expr)>& f) {
+  std::vector<Expr> r;
+  r.reserve(v.size());
+  for (Expr e : v) r.push_back(f(e));
+  return r;
+}
+}  // namespace
+
+Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::function<Stmt(const Stmt&)>& fs) {
+  auto opt = [&](Expr e) { return e == nullptr ? nullptr : fe(e); };
+  auto opt_stmt = [&](const Stmt& x) { return x == nullptr ? nullptr : fs(x); };
+  return Match(
+      s,
+      [&](const Seq& n) {
+        std::vector<Stmt> v;
+        bool changed = false;
+        for (const Stmt& x : n.stmts) {
+          Stmt y = fs(x);
+          changed |= y != x;
+          if (!IsEmpty(y)) v.push_back(std::move(y));
+        }
+        return changed ? MakeSeq(std::move(v)) : s;
+      },
+      [&](const For& n) {
+        For r{n.var, fe(n.extent), n.kind, fs(n.body)};
+        return r.extent == n.extent && r.body == n.body ? s : MakeStmt(std::move(r));
+      },
+      [&](const If& n) {
+        If r{fe(n.cond), fs(n.then), opt_stmt(n.otherwise)};
+        return r.cond == n.cond && r.then == n.then && r.otherwise == n.otherwise ? s : MakeStmt(std::move(r));
+      },
+      [&](const Let& n) {
+        Let r{n.var, fe(n.value)};
+        return r.value == n.value ? s : MakeStmt(r);
+      },
+      [&](const Alloc&) { return s; },
+      [&](const Store& n) {
+        Store r{n.buffer, MapAll(n.indices, fe), fe(n.value), opt(n.mask)};
+        return r.indices == n.indices && r.value == n.value && r.mask == n.mask ? s : MakeStmt(std::move(r));
+      },
+      [&](const Block& n) {
+        Block r = n;
+        bool changed = false;
+        for (BlockIter& i : r.iters) {
+          Expr extent = fe(i.extent), binding = fe(i.binding);
+          changed |= extent != i.extent || binding != i.binding;
+          i.extent = extent;
+          i.binding = binding;
+        }
+        r.predicate = opt(n.predicate);
+        r.init = opt_stmt(n.init);
+        r.body = fs(n.body);
+        changed |= r.predicate != n.predicate || r.init != n.init || r.body != n.body;
+        return changed ? MakeStmt(std::move(r)) : s;
+      },
+      [&](const Barrier&) { return s; },
+      [&](const Launch& n) {
+        return MakeStmt(Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes), MapAll(n.args, fe)});
+      },
+      [&](const Call& n) {
+        Call r = n;
+        r.args = MapAll(n.args, fe);
+        return r.args == n.args ? s : MakeStmt(std::move(r));
+      });
+}
+
+void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs) {
+  MapChildren(
+      s, [&](Expr e) { return fe(e), e; }, [&](const Stmt& x) { return fs(x), x; });
+}
+
+void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f) {
+  ForEachChild(s, f, [&](const Stmt& x) { ForEachExpr(x, f); });
+}
+
+void VisitStmts(const Stmt& s, const std::function<bool(const Stmt&)>& f) {
+  if (!f(s)) return;
+  ForEachChild(
+      s, [](Expr) {}, [&](const Stmt& x) { VisitStmts(x, f); });
+}
+
+Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& f) {
+  Stmt t = MapChildren(
+      s, [](Expr e) { return e; }, [&](const Stmt& x) { return RewriteStmts(x, f); });
+  Stmt r = f(t);
+  return r == nullptr ? t : r;
+}
+
+namespace {
+Stmt RewriteExprsWith(const Stmt& s, const std::function<Expr(Expr)>& f) {
+  return MapChildren(s, f, [&](const Stmt& x) { return RewriteExprsWith(x, f); });
+}
+}  // namespace
+
+Stmt RewriteExprs(Context& c, const Stmt& s, const std::function<Expr(Expr)>& f) {
+  Rewriter rewrite(c, f);
+  return RewriteExprsWith(s, [&](Expr e) { return rewrite(e); });
+}
+
+Stmt Substitute(Context& c, const Stmt& s, const VarMap& map) {
+  if (map.empty()) return s;
+  return RewriteExprs(c, s, [&](Expr x) -> Expr {
+    if (x->op != ExprOp::kVar) return nullptr;
+    auto it = map.find(x);
+    return it == map.end() ? x : it->second;
+  });
+}
+
+Stmt ReplaceBuffers(Context& c, const Stmt& s, const BufferMap& map) {
+  auto find = [&](Buffer b) {
+    auto it = map.find(b);
+    return it == map.end() ? b : it->second;
+  };
+  Rewriter* self = nullptr;
+  Rewriter rewrite(c, [&](Expr e) -> Expr {
+    if ((e->op != ExprOp::kLoad && e->op != ExprOp::kAddress) || find(e->buffer) == e->buffer) return nullptr;
+    std::vector<Expr> indices = IndicesOf(e);
+    for (Expr& i : indices) i = (*self)(i);
+    if (e->op == ExprOp::kAddress) return c.Address(find(e->buffer), std::move(indices));
+    Expr mask = MaskOf(e);
+    return c.Load(find(e->buffer), std::move(indices), mask == nullptr ? nullptr : (*self)(mask));
+  });
+  self = &rewrite;
+  std::function<Stmt(const Stmt&)> go = [&](const Stmt& x) {
+    Stmt t = MapChildren(
+        x, [&](Expr e) { return rewrite(e); }, go);
+    if (const Store* n = As<Store>(t); n != nullptr && find(n->buffer) != n->buffer) {
+      Store r = *n;
+      r.buffer = find(n->buffer);
+      return MakeStmt(std::move(r));
+    }
+    if (const Alloc* n = As<Alloc>(t); n != nullptr && find(n->buffer) != n->buffer) return MakeStmt(Alloc{find(n->buffer)});
+    return t;
+  };
+  return go(s);
+}
+
+namespace {
+std::vector<Buffer> Ordered(const std::function<void(const std::function<void(Buffer)>&)>& each) {
+  std::vector<Buffer> r;
+  absl::flat_hash_set<Buffer> seen;
+  each([&](Buffer b) {
+    if (seen.insert(b).second) r.push_back(b);
+  });
+  return r;
+}
+}  // namespace
+
+std::vector<Buffer> BuffersRead(const Stmt& s) {
+  return Ordered([&](const std::function<void(Buffer)>& add) {
+    ForEachExpr(s, [&](Expr e) {
+      Visit(e, [&](Expr x) {
+        if (x->op == ExprOp::kLoad) add(x->buffer);
+        return true;
+      });
+    });
+  });
+}
+
+std::vector<Buffer> BuffersWritten(const Stmt& s) {
+  return Ordered([&](const std::function<void(Buffer)>& add) {
+    VisitStmts(s, [&](const Stmt& x) {
+      if (const Store* n = As<Store>(x)) add(n->buffer);
+      return true;
+    });
+  });
+}
+
+NameSupply::NameSupply(const Func& f) {
+  for (const Param& p : f.params) Reserve(p.buffer != nullptr ? p.buffer->name : p.var->name);
+  for (const SymbolFact& s : f.symbols) Reserve(s.var->name);
+  VisitStmts(f.body, [&](const Stmt& s) {
+    if (const For* n = As<For>(s)) Reserve(n->var->name);
+    if (const Let* n = As<Let>(s)) Reserve(n->var->name);
+    if (const Alloc* n = As<Alloc>(s)) Reserve(n->buffer->name);
+    if (const Block* n = As<Block>(s)) {
+      Reserve(n->name);
+      for (const BlockIter& i : n->iters) Reserve(i.var->name);
+    }
+    return true;
+  });
+}
+
+std::string NameSupply::Fresh(std::string_view base) {
+  std::string name(base);
+  for (int i = 1; !used_.insert(name).second; ++i) name = Cat(base, "_", i);
+  return name;
+}
+
+Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
+  Context& c = *context;
+  absl::flat_hash_map<Expr, Expr> memo;
+  absl::flat_hash_map<Buffer, Buffer> buffers;
+  std::function<Expr(Expr)> expr;
+  auto buffer = [&](Buffer b) {
+    auto it = buffers.find(b);
+    if (it != buffers.end()) return it->second;
+    BufferNode n = *b;
+    for (Expr& e : n.shape) e = expr(e);
+    for (Expr& e : n.strides) e = expr(e);
+    return buffers[b] = c.MakeBuffer(std::move(n));
+  };
+  expr = [&](Expr e) -> Expr {
+    auto it = memo.find(e);
+    if (it != memo.end()) return it->second;
+    std::vector<Expr> args;
+    for (Expr a : e->args) args.push_back(expr(a));
+    Expr r = nullptr;
+    switch (e->op) {
+      case ExprOp::kInt: r = c.Int(e->int_value, e->type.dtype); break;
+      case ExprOp::kFloat: r = c.Float(e->float_value, e->type.dtype); break;
+      case ExprOp::kVar: r = c.Var(e->name, e->type); break;
+      case ExprOp::kLoad: {
+        Expr mask = nullptr;
+        if (e->has_mask) {
+          mask = args.back();
+          args.pop_back();
+        }
+        r = c.Load(buffer(e->buffer), std::move(args), mask);
+        break;
+      }
+      case ExprOp::kAddress: r = c.Address(buffer(e->buffer), std::move(args)); break;
+      default: r = c.WithArgs(e, std::move(args));
+    }
+    memo.emplace(e, r);
+    return r;
+  };
+  std::function<Stmt(const Stmt&)> stmt = [&](const Stmt& s) {
+    Stmt t = MapChildren(s, expr, stmt);
+    return Match(
+        t, [&](const For& n) { return MakeStmt(For{expr(n.var), n.extent, n.kind, n.body}); },
+        [&](const Let& n) { return MakeStmt(Let{expr(n.var), n.value}); },
+        [&](const Alloc& n) { return MakeStmt(Alloc{buffer(n.buffer)}); },
+        [&](const Store& n) {
+          Store r = n;
+          r.buffer = buffer(n.buffer);
+          return MakeStmt(std::move(r));
+        },
+        [&](const Block& n) {
+          Block r = n;
+          for (BlockIter& i : r.iters) i.var = expr(i.var);
+          return MakeStmt(std::move(r));
+        },
+        [&](const auto&) { return t; });
+  };
+  Func r{f.name, f.kind, {}, {}, nullptr, context};
+  for (const Param& p : f.params) {
+    r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role} : Param{nullptr, expr(p.var), p.role});
+  }
+  for (const SymbolFact& s : f.symbols) r.symbols.push_back({expr(s.var), s.lo, s.hi, s.divisor});
+  r.body = stmt(f.body);
+  return r;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,230 @@
+// Statements and functions: loops over buffers. A Stmt is an immutable variant read through Match; every pass is built
+// from MapChildren and the walks below.
+//
+//   func @softmax_row(x: f32[n,256], y: f32[n,256]) where n in 1..4096 {
+//     for i in 0..n @parallel {
+//       alloc m: f32[1] @local
+//       for j in 0..256 {
+//         block max_(vi in 0..n = i, vj reduce 0..256 = j) if i < n init { m[0] = -inf } {
+//           m[0] = max(m[0], x[vi, vj])
+//         }
+//       }
+//       ...
+//       let s = 1.0 / m[0]
+//       y[i, 0] = s
+//     }
+//   }
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace cinn_like::ir {
+
+struct StmtNode;
+using Stmt = std::shared_ptr<const StmtNode>;
+
+struct Seq {
+  std::vector<Stmt> stmts;
+};
+
+enum class ForKind : uint8_t {
+  kSerial, kParallel, kVectorized, kUnrolled,
+  kBlockX, kBlockY, kBlockZ, kThreadX, kThreadY, kThreadZ, kVthread,
+};
+std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
+std::optional<ForKind> ParseForKind(std::string_view text);
+inline bool IsBlockAxis(ForKind k) { return k >= ForKind::kBlockX && k <= ForKind::kBlockZ; }
+inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kThreadZ; }
+
+// for var in 0..extent @kind. Loops bound to one thread axis in a kernel are the same threads; the smaller extent is
+// guarded.
+struct For {
+  Expr var;
+  Expr extent;
+  ForKind kind = ForKind::kSerial;
+  Stmt body;
+};
+struct If {
+  Expr cond;
+  Stmt then;
+  Stmt otherwise;  // may be null
+};
+// let var = value, visible to the end of the enclosing sequence.
+struct Let {
+  Expr var;
+  Expr value;
+};
+// alloc buffer, visible to the end of the enclosing sequence. `local` memory is private to a thread and `shared` to a
+// block; `global` in a host function comes from the workspace.
+struct Alloc {
+  Buffer buffer;
+};
+// buffer[indices; mask] = value: where mask is false nothing is written.
+struct Store {
+  Buffer buffer;
+  std::vector<Expr> indices;
+  Expr value;
+  Expr mask = nullptr;  // may be null
+};
+
+enum class IterKind : uint8_t { kData, kReduce };
+// A block iterator: `var` runs over 0..extent and is bound to an expression of the loops around.
+struct BlockIter {
+  Expr var;
+  Expr extent;
+  IterKind kind = IterKind::kData;
+  Expr binding;
+};
+// The scheduling unit. The body speaks of iterators only (and of symbols), so loops change around it by changing the
+// bindings. `init` runs where all reduce iterators are 0 (null: no reduction, or it was split off). Every instance with a
+// true predicate runs once. Reads and writes are computed from the body.
+struct Block {
+  std::string name;
+  std::vector<BlockIter> iters;
+  Expr predicate;  // may be null: always
+  Stmt init;       // may be null
+  Stmt body;
+};
+enum class BarrierScope : uint8_t { kBlock };
+struct Barrier {
+  BarrierScope scope = BarrierScope::kBlock;
+};
+// Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
+struct Launch {
+  std::string kernel;
+  std::vector<Expr> grid;    // 3
+  std::vector<Expr> block;   // 3
+  Expr shared_bytes;
+  std::vector<Expr> args;    // addresses and scalars
+};
+// Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)).
+struct Call {
+  std::string callee;   // without @
+  bool is_runtime = false;
+  std::vector<Expr> args;  // addresses and scalars
+  std::string attributes;  // constant text handed to a runtime call as its first argument; empty: none
+};
+
+struct StmtNode {
+  std::variant<Seq, For, If, Let, Alloc, Store, Block, Barrier, Launch, Call> v;
+};
+template <class T>
+Stmt MakeStmt(T n) {
+  return std::make_shared<const StmtNode>(StmtNode{std::move(n)});
+}
+// A sequence with nested sequences flattened; a single statement stays itself.
+Stmt MakeSeq(std::vector<Stmt> stmts);
+
+template <class... Fs>
+struct Overloaded : Fs... {
+  using Fs::operator()...;
+};
+template <class... Fs>
+Overloaded(Fs...) -> Overloaded<Fs...>;
+template <class... Fs>
+decltype(auto) Match(const Stmt& s, Fs&&... fs) {
+  return std::visit(Overloaded{std::forward<Fs>(fs)...}, s->v);
+}
+template <class T>
+const T* As(const Stmt& s) {
+  return s == nullptr ? nullptr : std::get_if<T>(&s->v);
+}
+
+// ---- functions ----
+// What is known of a symbol: lo <= var <= hi, and divisor divides var.
+struct SymbolFact {
+  Expr var;
+  int64_t lo = 1;
+  int64_t hi = int64_t{1} << 40;
+  int64_t divisor = 1;
+};
+// What an entry function's parameter is to the framework. Text: nothing, static, prepared, out after the type.
+enum class ParamRole : uint8_t {
+  kInput,     // read at every call
+  kStatic,    // given at every call, read by <fn>_prepare only
+  kPrepared,  // computed by <fn>_prepare and taken from `self`
+  kResult,    // written
+};
+std::string_view Name(ParamRole r);
+struct Param {
+  Buffer buffer = nullptr;  // a tensor, or
+  Expr var = nullptr;       // a scalar
+  ParamRole role = ParamRole::kInput;
+};
+enum class FuncKind : uint8_t {
+  kInternal,  // called by functions of the module: pointers and i64s
+  kEntry,     // called by the framework (runtime/call.h)
+  kKernel,    // a device kernel
+};
+std::string_view Name(FuncKind k);
+
+// A function owns nothing: `context` owns its expressions and must outlive it, so it is shared.
+// Loop, block, buffer and variable names are unique in a Func.
+struct Func {
+  std::string name;
+  FuncKind kind = FuncKind::kInternal;
+  std::vector<Param> params;
+  std::vector<SymbolFact> symbols;
+  Stmt body;
+  std::shared_ptr<Context> context;
+};
+struct Module {
+  std::shared_ptr<Context> context;
+  std::vector<Func> funcs;
+  const Func* Find(std::string_view name) const;
+};
+
+// ---- walks ----
+// The only traversal primitives. Expressions of `s` itself through fe, child statements through fs. A buffer or variable
+// that `s` declares is not an expression of it.
+Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::function<Stmt(const Stmt&)>& fs);
+void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs);
+// Every expression (not its subexpressions) of every statement below.
+void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f);
+// Every statement, parents first; f returns false to skip the children.
+void VisitStmts(const Stmt& s, const std::function<bool(const Stmt&)>& f);
+// Bottom-up: children first, then f; f returns null to keep the statement. A statement replaced by an empty Seq is dropped.
+Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& f);
+// Every expression below through f (memoised per call).
+Stmt RewriteExprs(Context& c, const Stmt& s, const std::function<Expr(Expr)>& f);
+Stmt Substitute(Context& c, const Stmt& s, const VarMap& map);
+using BufferMap = absl::flat_hash_map<Buffer, Buffer>;
+// Loads, addresses, stores and allocs of a key now name its value, at the same indices.
+Stmt ReplaceBuffers(Context& c, const Stmt& s, const BufferMap& map);
+// A copy in another context (for parallel compilation).
+Func CloneInto(const Func& f, std::shared_ptr<Context> context);
+
+// The buffers that `s` loads from / stores to, in order of first appearance.
+std::vector<Buffer> BuffersRead(const Stmt& s);
+std::vector<Buffer> BuffersWritten(const Stmt& s);
+// Names used in `f` (buffers, variables, blocks), and a fresh one starting with `base`.
+class NameSupply {
+ public:
+  explicit NameSupply(const Func& f);
+  NameSupply() = default;
+  std::string Fresh(std::string_view base);
+  void Reserve(std::string_view name) { used_.insert(std::string(name)); }
+
+ private:
+  absl::flat_hash_set<std::string> used_;
+};
+
+// ---- text (ir/print.cc, ir/parse.cc): Parse(Print(m)) == m and the printed form is a fixed point ----
+std::string Print(const Stmt& s, int indent = 0);
+std::string Print(const Func& f);
+std::string Print(const Module& m);
+StatusOr<Module> ParseModule(std::string_view text);
+StatusOr<Func> ParseFunc(std::string_view text);  // exactly one function
+// An expression over i64 variables that need no declaration (rules, tests).
+StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text);
+
+// Every rule of this header: names unique and declared before use, types agree, indices match the rank, bindings use
+// enclosing loops. InvalidArgument naming the function and the statement.
+Status Verify(const Func& f);
+Status Verify(const Module& m);
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,81 @@
+// Tensor expressions: what an op means, before any loop is chosen. A Stage computes tensors from tensors, element by
+// element, perhaps by reduction; a Program is a list of stages. Fusion, tactics and lowering read these and nothing else.
+//
+//   Te te(context);
+//   Buffer y = te.Compute("scaled", DType::kF32, x->shape, [&](Indices i) { return c.Mul(te.At(x, i), c.Float(2)); });
+//   Buffer s = te.Reduce("row_sum", Combiner::kSum, DType::kF32, {n}, {m},
+//                        [&](Indices i, Indices r) { return te.At(y, {i[0], r[0]}); });
+#pragma once
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/expr.h"
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+
+struct StageIter {
+  Expr var;
+  Expr extent;
+};
+
+// For every value of `iters` (one per dimension of each output, in order): outputs[k][iters] = values[k]. With reduction:
+// outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads the running
+// value as Load(outputs[k], iters).
+struct Stage {
+  std::string name;
+  std::vector<Buffer> outputs;  // one, or several of one shape
+  std::vector<StageIter> iters;
+  std::vector<StageIter> reduce_iters;
+  std::vector<Expr> inits;   // empty unless there are reduce_iters
+  std::vector<Expr> values;  // one per output
+  bool IsReduction() const { return !reduce_iters.empty(); }
+};
+
+// Stages in topological order over parameters.
+struct TeProgram {
+  std::string name;
+  std::shared_ptr<Context> context;
+  std::vector<Param> params;     // inputs, then results (role kResult): each result is an output of a stage
+  std::vector<SymbolFact> symbols;
+  std::vector<Stage> stages;
+};
+// As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter read.
+StatusOr<Func> ToLoops(const TeProgram& program);
+
+enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
+// The neutral element: 0, 1, -inf or the lowest integer, ...
+Expr Identity(Context& c, Combiner k, DType t);
+Expr Combine(Context& c, Combiner k, Expr a, Expr b);
+
+using Indices = const std::vector<Expr>&;
+
+// Builds stages. Buffers and iterators get fresh names from `name`.
+class Te {
+ public:
+  explicit Te(Context& c) : c_(c) {}
+
+  Buffer Compute(std::string_view name, DType dtype, std::vector<Expr> shape, const std::function<Expr(Indices)>& value);
+  // The elements are combined in the output's dtype; give an f32 output and cast afterwards for 16-bit floats.
+  Buffer Reduce(std::string_view name, Combiner combiner, DType dtype, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
+                const std::function<Expr(Indices, Indices)>& element);
+  // Several values reduced together (argmax): `next(indices, reduce_indices, running values)` gives the new ones.
+  std::vector<Buffer> ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,
+                                  std::vector<Expr> reduce_extents, std::vector<Expr> inits,
+                                  const std::function<std::vector<Expr>(Indices, Indices, Indices)>& next);
+  // b[indices; mask]: 0 where the mask is false, and memory is not touched there.
+  Expr At(Buffer b, std::vector<Expr> indices, Expr mask = nullptr) { return c_.Load(b, std::move(indices), mask); }
+
+  Context& context() { return c_; }
+  std::vector<Stage>& stages() { return stages_; }
+  std::string FreshName(std::string_view base) { return names_.Fresh(base); }
+
+ private:
+  Context& c_;
+  NameSupply names_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,128 @@
+#include "runtime/cuda_module.h"
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "runtime/cuda_driver.h"
+#include "runtime/last_error.h"
+
+namespace cinn_like {
+namespace {
+
+using namespace cuda;
+
+constexpr int64_t kSharedWithoutOptIn = 48 * 1024;
+
+// What a CUkernel handle does not tell: its name, and the shared memory it may already use on each device.
+struct KernelInfo {
+  std::string name;
+  std::map<int, int64_t> shared_limit;
+};
+std::shared_mutex mutex;
+std::map<void*, KernelInfo>& Kernels() {
+  static auto* kernels = new std::map<void*, KernelInfo>;
+  return *kernels;
+}
+
+std::string NameOf(void* kernel) {
+  const std::shared_lock lock(mutex);
+  const auto at = Kernels().find(kernel);
+  return at == Kernels().end() ? "(unknown kernel)" : at->second.name;
+}
+
+Status AllowShared(const Driver& driver, void* kernel, int device, int64_t bytes) {
+  {
+    const std::shared_lock lock(mutex);
+    const auto at = Kernels().find(kernel);
+    if (at != Kernels().end()) {
+      const auto limit = at->second.shared_limit.find(device);
+      if (limit != at->second.shared_limit.end() && limit->second >= bytes) return absl::OkStatus();
+    }
+  }
+  const std::unique_lock lock(mutex);
+  KernelInfo& info = Kernels()[kernel];
+  RETURN_IF_ERROR(driver.Check(driver.cuKernelSetAttribute(kMaxDynamicSharedBytes, static_cast<int>(bytes),
+                                                           static_cast<cuda::Kernel>(kernel), device),
+                               Cat("allowing ", bytes, " bytes of shared memory")));
+  info.shared_limit[device] = bytes;
+  return absl::OkStatus();
+}
+
+Status Launch(void* kernel, const int64_t (&grid)[3], const int64_t (&block)[3], int64_t shared_bytes, void** params,
+              const CinnCallEnv& env) {
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return absl::OkStatus();
+  constexpr int64_t kMaxGrid[] = {INT32_MAX, 65535, 65535}, kMaxBlock[] = {1024, 1024, 64};
+  for (int i = 0; i < 3; ++i) {
+    if (grid[i] < 0 || grid[i] > kMaxGrid[i]) {
+      return InvalidArgument("grid dimension ", i, " is ", grid[i], ", at most ", kMaxGrid[i], " is possible");
+    }
+    if (block[i] < 1 || block[i] > kMaxBlock[i]) {
+      return InvalidArgument("block dimension ", i, " is ", block[i], ", expected 1..", kMaxBlock[i]);
+    }
+  }
+  ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
+  ASSIGN_OR_RETURN(const Context context, PrimaryContext(*driver, env.device.device_id));
+  const ContextScope scope(*driver, context);
+  RETURN_IF_ERROR(scope.status());
+  if (shared_bytes > kSharedWithoutOptIn) {
+    RETURN_IF_ERROR(AllowShared(*driver, kernel, env.device.device_id, shared_bytes));
+  }
+  const Result result = driver->cuLaunchKernel(
+      kernel, static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]), static_cast<unsigned>(grid[2]),
+      static_cast<unsigned>(block[0]), static_cast<unsigned>(block[1]), static_cast<unsigned>(block[2]),
+      static_cast<unsigned>(shared_bytes), static_cast<Stream>(env.stream), params, nullptr);
+  if (result == kSuccess) [[likely]] return absl::OkStatus();
+  return driver->Check(result, Cat("launch on cuda:", env.device.device_id, " with grid ", grid[0], "x", grid[1], "x",
+                                   grid[2], ", block ", block[0], "x", block[1], "x", block[2], ", ", shared_bytes,
+                                   " bytes of shared memory"));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<CudaModule>> CudaModule::Load(std::string_view image) {
+  ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
+  const std::string copy(image);  // PTX ends with a NUL
+  std::string log(8192, '\0');
+  int options[] = {kErrorLogBuffer, kErrorLogBufferBytes};
+  void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
+  Library library = nullptr;
+  const Result result = driver->cuLibraryLoadData(&library, copy.data(), options, values, 2, nullptr, nullptr, 0);
+  if (result != kSuccess) {
+    log.resize(log.find('\0') == std::string::npos ? log.size() : log.find('\0'));
+    const std::string what = Cat("loading a CUDA image of ", image.size(), " bytes");
+    const Status status = driver->Check(result, what);
+    return log.empty() ? status : Status(status.code(), Cat(Message(status), "\n", log));
+  }
+  return std::unique_ptr<CudaModule>(new CudaModule(library));
+}
+
+CudaModule::~CudaModule() {
+  {
+    const std::unique_lock lock(mutex);
+    for (void* kernel : kernels_) Kernels().erase(kernel);
+  }
+  if (const auto driver = GetDriver(); driver.ok()) (*driver)->cuLibraryUnload(static_cast<Library>(library_));
+}
+
+StatusOr<void*> CudaModule::Kernel(const std::string& name) {
+  ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
+  cuda::Kernel kernel = nullptr;
+  const Result result = driver->cuLibraryGetKernel(&kernel, static_cast<Library>(library_), name.c_str());
+  if (result != kSuccess) {
+    return absl::NotFoundError(Message(driver->Check(result, Cat("finding the kernel '", name, "'"))));
+  }
+  const std::unique_lock lock(mutex);
+  if (Kernels().try_emplace(kernel, KernelInfo{name, {}}).second) kernels_.push_back(kernel);
+  return kernel;
+}
+
+}  // namespace cinn_like
+
+extern "C" int32_t cinn_cuda_launch(void* kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by,
+                                    int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
+  using namespace cinn_like;
+  const Status status = Launch(kernel, {gx, gy, gz}, {bx, by, bz}, shared_bytes, params, *env);
+  if (status.ok()) [[likely]] return 0;
+  return SetLastError(Annotate(status, Cat("kernel '", NameOf(kernel), "'")));
+}

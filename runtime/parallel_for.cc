@@ -1,0 +1,235 @@
+#include "runtime/parallel_for.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "cinn_like/base/flags.h"
+
+namespace cinn_like {
+namespace {
+
+using Body = void (*)(int64_t, int64_t, void*);
+
+constexpr int kMaxThreads = 256;
+constexpr int kPiecesPerPart = 4;  // so that a thread that falls behind can be helped
+constexpr auto kSpinTime = std::chrono::microseconds(50);
+
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+// One thread's share of the loop. Its own cache line: only helpers contend.
+struct alignas(64) Part {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
+// The loop in flight, written while no worker can be in it.
+struct Loop {
+  Body body = nullptr;
+  void* ctx = nullptr;
+  int64_t piece = 1;
+  int parts = 0;
+};
+
+thread_local bool inside_loop = false;
+
+class Pool {
+ public:
+  // Runs the loop on `threads` threads; false if another thread has one in flight.
+  bool TryRun(int64_t begin, int64_t end, int64_t grain, int threads, Body body, void* ctx) {
+    if (busy_.exchange(true, std::memory_order_acquire)) return false;
+    const auto count = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
+    const auto per_part = static_cast<int64_t>(count / threads);
+    const auto rest = static_cast<int64_t>(count % threads);
+    loop_ = {body, ctx, std::max(grain, (per_part + kPiecesPerPart - 1) / kPiecesPerPart), threads};
+    int64_t at = begin;
+    for (int p = 0; p < threads; ++p) {
+      parts_[p].next.store(at, std::memory_order_relaxed);
+      at += per_part + (p < rest ? 1 : 0);
+      parts_[p].end = at;
+    }
+    Grow(threads - 1);
+    // Sequentially consistent together with Work's sleepers_ and active_: a worker either sees the loop or is woken.
+    open_.store(true);
+    generation_.fetch_add(1);
+    if (sleepers_.load() > 0) Wake();
+    RunParts(0);
+    open_.store(false);
+    for (int spins = 0; active_.load() != 0; ++spins) {
+      if (spins < 4096) {
+        Pause();
+      } else {
+        sched_yield();  // the worker we wait for may need this very core
+      }
+    }
+    busy_.store(false, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  // Own part first, then everybody's.
+  void RunParts(int self) {
+    inside_loop = true;
+    const Loop loop = loop_;
+    for (int i = 0; i < loop.parts; ++i) {
+      Part& part = parts_[(self + i) % loop.parts];
+      for (;;) {
+        int64_t begin = part.next.load(std::memory_order_relaxed);
+        int64_t end;
+        do {
+          if (begin >= part.end) break;
+          end = part.end - begin > loop.piece ? begin + loop.piece : part.end;
+        } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+        if (begin >= part.end) break;
+        loop.body(begin, end, loop.ctx);
+      }
+    }
+    inside_loop = false;
+  }
+
+  void Work(int index) {
+    uint64_t seen = 0;
+    for (;;) {
+      seen = WaitForLoop(seen);
+      // After active_ is raised the launcher can't leave a loop that is open; a loop that has closed is not touched.
+      active_.fetch_add(1);
+      if (open_.load() && index < loop_.parts) RunParts(index);
+      active_.fetch_sub(1);
+    }
+  }
+
+  // Returns a generation other than `seen`: spins, then sleeps.
+  uint64_t WaitForLoop(uint64_t seen) {
+    const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (const uint64_t now = generation_.load(std::memory_order_acquire); now != seen) return now;
+        Pause();
+      }
+    } while (std::chrono::steady_clock::now() < deadline);
+    std::unique_lock lock(mutex_);
+    sleepers_.fetch_add(1);
+    wake_.wait(lock, [&] { return generation_.load() != seen; });
+    sleepers_.fetch_sub(1);
+    return generation_.load();
+  }
+
+  void Wake() {
+    { const std::lock_guard lock(mutex_); }  // a worker between its check and its sleep has the lock
+    wake_.notify_all();
+  }
+
+  // Workers never take signals: those are for the host's own threads.
+  void Grow(int workers) {
+    if (workers <= workers_) return;
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (; workers_ < workers; ++workers_) {
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+      auto* start = new Start{this, workers_ + 1};
+      pthread_t thread;
+      const int error = pthread_create(&thread, &attributes, &Pool::Main, start);
+      pthread_attr_destroy(&attributes);
+      if (error != 0) {  // fewer threads: the loop is still complete, since parts are shared
+        delete start;
+        break;
+      }
+      pthread_setname_np(thread, "cinn-worker");
+    }
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+  }
+
+  struct Start {
+    Pool* pool;
+    int index;
+  };
+  static void* Main(void* argument) {
+    const Start start = *static_cast<Start*>(argument);
+    delete static_cast<Start*>(argument);
+    start.pool->Work(start.index);
+    return nullptr;
+  }
+
+  Loop loop_;
+  Part parts_[kMaxThreads];
+  alignas(64) std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> open_{false};
+  alignas(64) std::atomic<int> active_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<bool> busy_{false};
+  int workers_ = 0;  // under busy_
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+std::atomic<Pool*> pool{nullptr};  // never freed: workers live as long as the process
+std::mutex pool_mutex;
+std::atomic<int> num_threads{0};  // 0: not yet known
+
+int UsableCpus() {
+  cpu_set_t set;
+  const int cpus = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                                : static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(cpus, 1, kMaxThreads);
+}
+
+Pool* GetPool() {
+  if (Pool* p = pool.load(std::memory_order_acquire)) return p;
+  const std::lock_guard lock(pool_mutex);
+  if (Pool* p = pool.load(std::memory_order_relaxed)) return p;
+  [[maybe_unused]] static const int registered =
+      pthread_atfork([] { pool_mutex.lock(); }, [] { pool_mutex.unlock(); },
+                     [] {  // the child has no workers: it leaves the parent's pool alone and starts its own
+                       pool.store(nullptr, std::memory_order_relaxed);
+                       inside_loop = false;
+                       pool_mutex.unlock();
+                     });
+  Pool* created = new Pool;
+  pool.store(created, std::memory_order_release);
+  return created;
+}
+
+}  // namespace
+
+void SetNumThreads(int64_t threads) {
+  num_threads.store(threads <= 0 ? UsableCpus() : static_cast<int>(std::min<int64_t>(threads, kMaxThreads)),
+                    std::memory_order_relaxed);
+}
+
+int64_t NumThreads() {
+  if (const int known = num_threads.load(std::memory_order_relaxed); known != 0) return known;
+  const StatusOr<CompileOptions> options = CompileOptions::FromFlags();
+  SetNumThreads(options.ok() ? options->num_threads : 0);
+  return num_threads.load(std::memory_order_relaxed);
+}
+
+}  // namespace cinn_like
+
+extern "C" void cinn_parallel_for(int64_t begin, int64_t end, int64_t grain,
+                                  void (*body)(int64_t begin, int64_t end, void* ctx), void* ctx) {
+  using namespace cinn_like;
+  if (begin >= end) return;
+  grain = std::max<int64_t>(grain, 1);
+  const uint64_t count = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
+  if (const uint64_t pieces = count / grain; pieces > 1 && !inside_loop) {
+    const auto threads = static_cast<int>(std::min<uint64_t>(pieces, NumThreads()));
+    if (threads > 1 && GetPool()->TryRun(begin, end, grain, threads, body, ctx)) return;
+  }
+  body(begin, end, ctx);
+}

@@ -1,0 +1,11 @@
+// Scratch memory of one call, for generated code.
+#pragma once
+#include <cstdint>
+
+#include "runtime/call.h"
+
+// `bytes` of memory on env->device, in the order of env->stream: from env->alloc, or from the device's pool where the
+// caller has none. Null on failure, with the error set.
+extern "C" void* cinn_alloc_workspace(const CinnCallEnv* env, int64_t bytes);
+// Gives it back once the work that uses it has been enqueued. Null is fine.
+extern "C" void cinn_free_workspace(const CinnCallEnv* env, void* data);
