@@ -14,7 +14,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
-from . import decompositions, dynamic, emit, function, partition, reporting, verify
+from . import decompositions, dynamic, emit, function, library, partition, reporting, verify
 from .stitch import stitch
 
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
@@ -128,7 +128,7 @@ def _after_fork():
     global _lock
     _lock = threading.RLock()
     reporting.reset_after_fork()
-    function.reset_after_fork()
+    library.reset_after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)
