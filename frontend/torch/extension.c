@@ -304,12 +304,14 @@ static const ExchangeApi* FindApi(PyObject* type) {
 }
 
 static PyObject* HasExchangeApi(PyObject* module, PyObject* type) {
+  (void)module;
   const ExchangeApi* api = FindApi(type);
   PyErr_Clear();
   return PyBool_FromLong(api != NULL);
 }
 
 static PyObject* Bind(PyObject* module, PyObject* args) {
+  (void)module;
   unsigned long long entry, self, prepare, release, function, last_error;
   PyObject *type, *statics;
   int device_type, device_id, num_tensors, num_symbols, num_results;

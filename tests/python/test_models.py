@@ -40,8 +40,9 @@ def test_training_the_digits_network(reference):
     eager = demo.DigitsNet()
     ours = demo.DigitsNet()
     ours.load_state_dict(eager.state_dict())
-    eager_losses = demo.train(eager, x, y, steps=6, step=eager)
-    our_losses = demo.train(ours, x, y, steps=6, step=torch.compile(ours, backend=backend, fullgraph=True))
+    eager_losses = demo.train(eager, demo.loss_of(eager), x, y, steps=6)
+    our_loss = torch.compile(demo.loss_of(ours), backend=backend, fullgraph=True)
+    our_losses = demo.train(ours, our_loss, x, y, steps=6)
     torch.testing.assert_close(torch.tensor(our_losses), torch.tensor(eager_losses), rtol=1e-4, atol=1e-4)
     for a, b in zip(eager.parameters(), ours.parameters()):
         torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)

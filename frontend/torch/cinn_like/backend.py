@@ -120,7 +120,7 @@ def _compile_region(region, static, shape_env, device, target):
     )
     call = compiled.call
     if verify.enabled():
-        call = verify.beside(compiled, region, emitter, shape_env, permutations, target, device)
+        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     return call, emitter.writer.extra_symbols(), permutations
 
 

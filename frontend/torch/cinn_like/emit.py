@@ -30,6 +30,7 @@ class Emitter:
     def __init__(self, name="subgraph"):
         self.writer = GraphWriter(name)
         self.values = {}
+        self.refused = {}  # node -> why it has no value
 
     def add_param(self, node, static=False):
         fake = node.meta["val"]
@@ -66,7 +67,7 @@ class Emitter:
                     raise Unsupported("a symbolic condition")
                 return dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr if isinstance(v, torch.SymFloat) else v
             if node not in self.values:
-                raise Unsupported("an operand that is no tensor")
+                raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
             return self.values[node]
 
         def convert(a):

@@ -63,8 +63,8 @@ def classify(graph, device):
         if node.op != "output" and isinstance(node.meta.get("val"), torch.Tensor):
             try:
                 emitter.add_param(node)
-            except Unsupported:
-                pass  # its users say so
+            except Unsupported as why:
+                emitter.refused[node] = str(why)
     return reasons
 
 
@@ -103,14 +103,22 @@ def partition(graph, device, min_ops=1):
 
 def _copy_views(graph, group):
     """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with the
-    region's input, or strides that are no permutation of contiguous ones."""
+    region's input or with another result, or strides that are no permutation of contiguous ones."""
     framework = (False, None)
+
+    def is_read_outside(node):
+        return any(group.get(user, framework) != group[node] for user in node.users if not emit.is_sym(user))
+
+    def shares_memory(node):
+        source = node.args[0]
+        if group.get(source, framework) != group[node]:
+            return True
+        return is_read_outside(source) or (source.target in VIEWS and shares_memory(source))
+
     for node in reversed(list(graph.nodes)):
         if node.target not in VIEWS or not group.get(node, framework)[0]:
             continue
-        source = node.args[0]
-        shared = group.get(source, framework) != group[node]
-        if not shared and emit.dense_permutation(node.meta["val"]) is not False:
+        if not shares_memory(node) and emit.dense_permutation(node.meta["val"]) is not False:
             continue
         for user in list(node.users):
             where = group.get(user, framework)
