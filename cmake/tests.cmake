@@ -1,11 +1,12 @@
 # tests/<area>/<name>_test.cc is the program and the test <area>_<name>_test; it runs in the source folder, so golden files
-# are opened by their path in the repository. Examples are run by the tests too.
+# are opened by their path in the repository. Tests whose name says `thread` carry the label `threads` and are built by the
+# target of that name: ThreadSanitizer runs these. Examples are run too.
 cinn_find_libraries(gtest .a gtest_main gtest)
 add_library(cinn_test_deps INTERFACE)
 target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest})
+add_custom_target(threads)
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
-list(FILTER test_sources EXCLUDE REGEX "^${CMAKE_SOURCE_DIR}/tests/install/")
 foreach(source ${test_sources})
   cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${CMAKE_SOURCE_DIR}/tests OUTPUT_VARIABLE name)
   string(REGEX REPLACE "\\.cc$" "" name ${name})
@@ -15,9 +16,24 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE cinn_test_deps)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
+  if(name MATCHES thread)
+    set_tests_properties(${name} PROPERTIES LABELS threads)
+    add_dependencies(threads ${name})
+  endif()
 endforeach()
 
 cinn_executables(examples FOLDER examples DEPENDS cinn_driver)
 foreach(example ${examples})
   add_test(NAME example_${example} COMMAND ${example} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endforeach()
+find_library(CINN_BENCHMARK benchmark)
+if(CINN_BENCHMARK)
+  cinn_executables(benchmarks FOLDER benchmarks DEPENDS cinn_driver ${CINN_BENCHMARK})
+endif()
+
+find_program(CINN_PYTHON python3 REQUIRED)
+add_test(NAME check_includes COMMAND ${CINN_PYTHON} tools/check_includes.py WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+if(TARGET cinn_like)
+  add_test(NAME install_consumer COMMAND ${CMAKE_COMMAND} -DBUILD=${CMAKE_BINARY_DIR}
+           -DCXX_FLAGS=${CMAKE_CXX_FLAGS} -P ${CMAKE_SOURCE_DIR}/tests/install/run.cmake)
+endif()

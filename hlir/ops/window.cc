@@ -1,0 +1,73 @@
+#include "hlir/ops/window.h"
+
+namespace cinn_like::hlir {
+
+StatusOr<Window> WindowOf(const Attrs& attrs) {
+  for (const auto& [name, at_least] : {std::pair{"kernel", 1}, {"stride", 1}, {"padding", 0}, {"dilation", 1}}) {
+    if (attrs.Find(name)) RETURN_IF_ERROR(CheckInts(name, attrs.Ints(name), 2, at_least));
+  }
+  return CheckedWindowOf(attrs);
+}
+
+Window CheckedWindowOf(const Attrs& attrs) {
+  Window w;
+  auto read = [&](const char* name, std::array<int64_t, 2>* into) {
+    if (!attrs.Find(name)) return;
+    const std::vector<int64_t> values = attrs.Ints(name);
+    *into = {values[0], values[1]};
+  };
+  read("kernel", &w.kernel);
+  read("stride", &w.stride);
+  read("padding", &w.padding);
+  read("dilation", &w.dilation);
+  return w;
+}
+
+StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool ceil_mode, const SymbolTable& symbols) {
+  const int64_t stride = window.stride[i], padding = window.padding[i];
+  const Dim room = size + Dim(2 * padding - window.dilation[i] * (window.kernel[i] - 1) - 1);
+  if (RangeOf(room, symbols).hi < 0) {
+    return InvalidArgument("window of ", window.kernel[i], " (dilation ", window.dilation[i], ") does not fit: expected at most ",
+                           (size + Dim(2 * padding)).ToString(), " along axis ", i + 2);
+  }
+  if (!ceil_mode) return room / Dim(stride) + Dim(1);
+  Dim count = (room + Dim(stride - 1)) / Dim(stride) + Dim(1);
+  // The last window must begin inside the input or its low padding.
+  const DimRange last = RangeOf((count - Dim(1)) * Dim(stride) - size - Dim(padding), symbols);
+  if (last.lo >= 0) return count - Dim(1);
+  if (last.hi < 0) return count;
+  return InvalidArgument("attribute 'ceil_mode': expected false where axis ", i + 2, " is symbolic, got size ", size.ToString());
+}
+
+Place InputPlace(const TeCall& call, const Window& window, const Dim* input, const ir::Expr* position, const ir::Expr* tap) {
+  ir::Context& c = call.c;
+  Place place{{}, nullptr};
+  for (int i = 0; i < 2; ++i) {
+    const ir::Expr first = c.Mul(position[i], c.Int(window.stride[i]));
+    place.at[i] = c.Sub(c.Add(first, c.Mul(tap[i], c.Int(window.dilation[i]))), c.Int(window.padding[i]));
+    const ir::Expr inside = call.InRange(place.at[i], input[i]);
+    place.mask = place.mask ? c.And(place.mask, inside) : inside;
+  }
+  return place;
+}
+
+Place PositionPlace(const TeCall& call, const Window& window, const Dim* positions, const ir::Expr* element,
+                    const ir::Expr* tap) {
+  ir::Context& c = call.c;
+  Place place{{}, c.Bool(true)};
+  for (int i = 0; i < 2; ++i) {
+    const ir::Expr stride = c.Int(window.stride[i]);
+    const ir::Expr first = c.Sub(c.Add(element[i], c.Int(window.padding[i])), c.Mul(tap[i], c.Int(window.dilation[i])));
+    if (window.stride[i] != 1) place.mask = c.And(place.mask, c.Eq(c.Mod(first, stride), c.Int(0)));
+    place.at[i] = c.Div(first, stride);
+    place.mask = c.And(place.mask, call.InRange(place.at[i], positions[i]));
+  }
+  return place;
+}
+
+Status CheckRank4(std::string_view operand, const TensorType& type) {
+  if (type.rank() == 4) return absl::OkStatus();
+  return InvalidArgument("operand '", operand, "': expected rank 4, got ", type.ToString());
+}
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,475 @@
+#include "ir/analyzer.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "glog/logging.h"
+
+namespace cinn_like::ir {
+namespace {
+
+using Bounds = Analyzer::Bounds;
+constexpr int64_t kUnknown = Analyzer::kUnknown;
+
+int64_t Saturate(__int128 v) {
+  if (v >= kUnknown) return kUnknown;
+  if (v <= -kUnknown) return -kUnknown;
+  return static_cast<int64_t>(v);
+}
+// Unknown absorbs: a finite result must not come from an infinite operand.
+int64_t SatAdd(int64_t a, int64_t b) {
+  if (a >= kUnknown || b >= kUnknown) return kUnknown;
+  if (a <= -kUnknown || b <= -kUnknown) return -kUnknown;
+  return Saturate(static_cast<__int128>(a) + b);
+}
+int64_t SatMul(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : Saturate(static_cast<__int128>(a) * b); }
+Bounds Add(Bounds a, Bounds b) {
+  // lo and hi saturate each their own way.
+  auto lo = a.lo <= -kUnknown || b.lo <= -kUnknown ? -kUnknown : SatAdd(a.lo, b.lo);
+  auto hi = a.hi >= kUnknown || b.hi >= kUnknown ? kUnknown : SatAdd(a.hi, b.hi);
+  return {lo, hi};
+}
+Bounds Mul(Bounds a, Bounds b) {
+  const int64_t p[] = {SatMul(a.lo, b.lo), SatMul(a.lo, b.hi), SatMul(a.hi, b.lo), SatMul(a.hi, b.hi)};
+  return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
+}
+Bounds Negate(Bounds a) { return {-a.hi, -a.lo}; }
+Bounds Union(Bounds a, Bounds b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
+Bounds Intersect(Bounds a, Bounds b) { return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)}; }
+int64_t DivSat(int64_t a, int64_t b) { return a >= kUnknown || a <= -kUnknown ? a : FloorDiv(a, b); }
+
+Bounds RangeOf(DType t) {
+  if (t == DType::kBool) return {0, 1};
+  const DTypeInfo& info = InfoOf(t);
+  if (info.kind == DTypeKind::kUInt) return {0, info.bits >= 62 ? kUnknown : (int64_t{1} << info.bits) - 1};
+  if (info.kind == DTypeKind::kInt && info.bits < 62) {
+    return {-(int64_t{1} << (info.bits - 1)), (int64_t{1} << (info.bits - 1)) - 1};
+  }
+  return {};
+}
+bool Within(Bounds a, Bounds b) { return a.lo >= b.lo && a.hi <= b.hi; }
+bool IsKnown(Bounds b) { return b.lo > -kUnknown && b.hi < kUnknown; }
+
+}  // namespace
+
+Analyzer::Analyzer(const Func& f) : c_(*f.context) {
+  for (const SymbolFact& s : f.symbols) BindSymbol(s);
+}
+
+void Analyzer::Forget() {
+  simplified_.clear();
+  bounds_.clear();
+  divisors_.clear();
+}
+
+Analyzer::VarInfo& Analyzer::Mutable(Expr var) {
+  auto [it, fresh] = vars_.try_emplace(var);
+  if (fresh) {
+    const Bounds r = RangeOf(var->type.dtype);
+    it->second.lo = r.lo;
+    it->second.hi = r.hi;
+    it->second.order = static_cast<int>(vars_.size());
+  }
+  return it->second;
+}
+
+void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
+  Forget();
+  const Linear lo = LinearOf(Simplify(min));
+  Linear hi = AddScaled(lo, LinearOf(Simplify(extent)), 1);
+  hi.constant -= 1;
+  VarInfo info;
+  info.lo = BoundsOf(lo).lo;
+  info.hi = BoundsOf(hi).hi;
+  info.order = static_cast<int>(vars_.size()) + 1;
+  info.has_range = true;
+  info.min = lo;
+  info.max = hi;
+  vars_[var] = std::move(info);
+  Forget();
+}
+
+void Analyzer::BindSymbol(const SymbolFact& fact) {
+  VarInfo& info = Mutable(fact.var);
+  info.lo = fact.lo;
+  info.hi = fact.hi;
+  info.divisor = std::max<int64_t>(fact.divisor, 1);
+  Forget();
+}
+
+Analyzer::Assume::Assume(Analyzer& a, Expr cond)
+    : a_(a), facts_(a.facts_.size()), undo_(a.undo_.size()), truths_(a.truths_.size()) {
+  a.Learn(a.Simplify(cond));
+  a.Forget();
+}
+Analyzer::Assume::~Assume() {
+  a_.facts_.resize(facts_);
+  a_.truths_.resize(truths_);
+  while (a_.undo_.size() > undo_) {
+    a_.vars_[a_.undo_.back().first] = std::move(a_.undo_.back().second);
+    a_.undo_.pop_back();
+  }
+  a_.Forget();
+}
+
+void Analyzer::Learn(Expr cond) {
+  if (cond->type.lanes != 1 || IsInt(cond)) return;
+  Expr opposite = Simplify(c_.Not(cond));
+  truths_.emplace_back(cond, true);
+  truths_.emplace_back(opposite, false);
+  if (cond->op == ExprOp::kAnd) {
+    Learn(cond->args[0]);
+    Learn(cond->args[1]);
+    return;
+  }
+  if (cond->op != ExprOp::kLt && cond->op != ExprOp::kLe && cond->op != ExprOp::kEq) return;
+  Expr a = cond->args[0], b = cond->args[1];
+  const DType t = a->type.dtype;
+  if (IsFloat(t) || t == DType::kBool) return;
+  if (cond->op == ExprOp::kEq && a->op == ExprOp::kMod && IsInt(b, 0) && IsInt(a->args[1])) {
+    if (Expr v = a->args[0]; v->op == ExprOp::kVar && a->args[1]->int_value > 0) {
+      VarInfo& info = Mutable(v);
+      undo_.emplace_back(v, info);
+      info.divisor = std::lcm(info.divisor, a->args[1]->int_value);
+    }
+  }
+  const Linear la = LinearOf(a), lb = LinearOf(b);
+  if (!CannotWrap(la, t) || !CannotWrap(lb, t)) return;
+  Linear d = AddScaled(lb, la, -1);
+  if (cond->op == ExprOp::kLt) d.constant -= 1;
+  LearnNonNegative(d);
+  if (cond->op == ExprOp::kEq) LearnNonNegative(Scale(d, -1));
+}
+
+void Analyzer::LearnNonNegative(const Linear& l) {
+  facts_.push_back(l);
+  // A bound of each variable that the others leave.
+  for (const LinearTerm& t : l.terms) {
+    if (t.atom->op != ExprOp::kVar) continue;
+    Linear rest = l;
+    AddTerm(rest, t.atom, -t.coef);
+    const int64_t hi = BoundsOf(rest).hi;  // coef * var >= -rest >= -hi
+    if (hi >= kUnknown) continue;
+    VarInfo& info = Mutable(t.atom);
+    undo_.emplace_back(t.atom, info);
+    if (t.coef > 0) {
+      info.lo = std::max(info.lo, CeilDiv(-hi, t.coef));
+    } else {
+      info.hi = std::min(info.hi, FloorDiv(hi, -t.coef));
+    }
+  }
+  bounds_.clear();
+}
+
+Linear Analyzer::LinearOf(Expr e) {
+  if (e->op == ExprOp::kInt) return {{}, e->int_value};
+  if (RowOf(e->op) == nullptr) return {{{e, 1}}, 0};
+  auto it = linear_.find(e);
+  if (it == linear_.end()) it = linear_.emplace(e, ToLinear(c_, e)).first;
+  return it->second;
+}
+
+bool Analyzer::IsData(Expr e) {
+  if (e->op == ExprOp::kInt || e->op == ExprOp::kVar) return false;
+  auto it = is_data_.find(e);
+  if (it != is_data_.end()) return it->second;
+  bool r = e->op == ExprOp::kLoad || e->op == ExprOp::kFloat || e->op == ExprOp::kShuffleXor || IsFloat(e->type.dtype);
+  for (Expr a : e->args) r = r || IsData(a);
+  is_data_.emplace(e, r);
+  return r;
+}
+
+bool Analyzer::CannotWrap(const Linear& l, DType t) {
+  if (t == DType::kI64) {
+    bool is_data = false;
+    for (const LinearTerm& x : l.terms) is_data = is_data || (IsData(x.atom) && !IsKnown(AtomBounds(x.atom)));
+    if (!is_data) return true;
+    // One loaded value as it is cannot wrap either.
+    return l.terms.size() == 1 && l.terms[0].coef == 1 && l.constant == 0;
+  }
+  if (l.terms.size() == 1 && l.terms[0].coef == 1 && l.constant == 0) return t != DType::kU64;
+  if (l.terms.empty()) return t != DType::kU64;
+  const Bounds b = BoundsOf(l);
+  return IsKnown(b) && Within(b, RangeOf(t));
+}
+
+Bounds Analyzer::BoundsOf(const Linear& l) {
+  Bounds r{l.constant, l.constant};
+  for (const LinearTerm& t : l.terms) r = Add(r, Mul(AtomBounds(t.atom), {t.coef, t.coef}));
+  return r;
+}
+
+Bounds Analyzer::AtomBounds(Expr atom) {
+  if (atom->op == ExprOp::kVar) {
+    auto it = vars_.find(atom);
+    // An empty range is a scope that never runs: any answer holds.
+    if (it == vars_.end() || it->second.lo > it->second.hi) return RangeOf(atom->type.dtype);
+    return {it->second.lo, it->second.hi};
+  }
+  if (atom->op == ExprOp::kInt) return {atom->int_value, atom->int_value};
+  auto it = bounds_.find(atom);
+  if (it != bounds_.end()) return it->second;
+  const Bounds range = RangeOf(atom->type.dtype);
+  Bounds b;
+  if (atom->op == ExprOp::kMul && atom->type.lanes == 1) {
+    b = Mul(ConstBounds(atom->args[0]), ConstBounds(atom->args[1]));
+    if (atom->type.dtype != DType::kI64 && !(IsKnown(b) && Within(b, range))) b = range;
+  } else {
+    b = Intersect(ComputeBounds(atom), range);
+  }
+  if (b.lo > b.hi) b = range;
+  bounds_.emplace(atom, b);
+  return b;
+}
+
+Analyzer::Bounds Analyzer::ConstBounds(Expr e) {
+  if (IsFloat(e->type.dtype)) return {};
+  if (e->op == ExprOp::kInt) return {e->int_value, e->int_value};
+  const bool is_sum = e->op == ExprOp::kAdd || e->op == ExprOp::kSub || e->op == ExprOp::kMul || e->op == ExprOp::kNeg;
+  if (!is_sum || e->type.lanes != 1) return AtomBounds(e);
+  const DType t = e->type.dtype;
+  const Linear l = LinearOf(e);
+  if (!CannotWrap(l, t)) return RangeOf(t);
+  return BoundsOf(l);
+}
+
+Bounds Analyzer::ComputeBounds(Expr e) {
+  const Bounds range = RangeOf(e->type.dtype);
+  auto arg = [&](int i) { return ConstBounds(e->args[i]); };
+  auto fit = [&](Bounds b) {
+    const bool is_index = e->type.dtype == DType::kI64 && !IsData(e);
+    return is_index || (IsKnown(b) && Within(b, range)) ? b : range;
+  };
+  switch (e->op) {
+    case ExprOp::kCast: {
+      if (IsFloat(e->args[0]->type.dtype)) return range;
+      const Bounds b = arg(0);
+      return Within(b, range) ? b : range;
+    }
+    case ExprOp::kBroadcast: return arg(0);
+    case ExprOp::kRamp: {
+      const int64_t last = e->type.lanes - 1;
+      return fit(Union(arg(0), Add(arg(0), Mul(arg(1), {last, last}))));
+    }
+    case ExprOp::kAdd: return fit(Add(arg(0), arg(1)));
+    case ExprOp::kSub: return fit(Add(arg(0), Negate(arg(1))));
+    case ExprOp::kNeg: return fit(Negate(arg(0)));
+    case ExprOp::kMul: return fit(Mul(arg(0), arg(1)));
+    case ExprOp::kDiv:
+    case ExprOp::kTruncDiv: {
+      const Bounds a = arg(0), b = arg(1);
+      if (b.lo <= 0) return range;
+      const bool floors = e->op == ExprOp::kDiv;
+      auto div = [&](int64_t x, int64_t y) { return floors || x >= 0 ? DivSat(x, y) : -DivSat(-x, y); };
+      // The bound of the divisor matters by the sign of the dividend; an unknown divisor leaves 0 or -1.
+      const int64_t far_lo = b.hi >= kUnknown ? (a.lo < 0 && floors ? -1 : 0) : div(a.lo, b.hi);
+      const int64_t far_hi = b.hi >= kUnknown ? (a.hi < 0 && floors ? -1 : 0) : div(a.hi, b.hi);
+      return {std::min(div(a.lo, b.lo), far_lo), std::max(div(a.hi, b.lo), far_hi)};
+    }
+    case ExprOp::kMod: {
+      const Bounds a = arg(0), b = arg(1);
+      if (b.lo <= 0) return range;
+      if (a.lo >= 0 && a.hi < b.lo) return a;
+      const Bounds m{0, b.hi >= kUnknown ? kUnknown : b.hi - 1};
+      return a.lo >= 0 ? Bounds{0, std::min(m.hi, a.hi)} : m;
+    }
+    case ExprOp::kTruncMod: {
+      const Bounds a = arg(0), b = arg(1);
+      if (b.lo <= 0) return range;
+      const int64_t most = b.hi >= kUnknown ? kUnknown : b.hi - 1;
+      return {a.lo >= 0 ? 0 : std::max(a.lo, -most), a.hi <= 0 ? 0 : std::min(a.hi, most)};
+    }
+    case ExprOp::kMin: {
+      if (e->type.dtype == DType::kU64) return range;
+      return {std::min(arg(0).lo, arg(1).lo), std::min(arg(0).hi, arg(1).hi)};
+    }
+    case ExprOp::kMax: {
+      if (e->type.dtype == DType::kU64) return range;
+      return {std::max(arg(0).lo, arg(1).lo), std::max(arg(0).hi, arg(1).hi)};
+    }
+    case ExprOp::kSelect: return Union(arg(1), arg(2));
+    case ExprOp::kAbs: {
+      const Bounds a = arg(0);
+      if (!IsKnown(a) || a.lo <= RangeOf(e->type.dtype).lo) return range;
+      return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, std::max(a.hi, -a.lo)};
+    }
+    case ExprOp::kBitAnd: {
+      const Bounds a = arg(0), b = arg(1);
+      if (a.lo >= 0 && b.lo >= 0) return {0, std::min(a.hi, b.hi)};
+      if (b.lo >= 0) return {0, b.hi};
+      if (a.lo >= 0) return {0, a.hi};
+      return range;
+    }
+    case ExprOp::kShr: {
+      const Bounds a = arg(0), b = arg(1);
+      if (!b.IsConst() || b.lo < 0 || b.lo > 61 || a.lo < 0) return range;
+      return {DivSat(a.lo, int64_t{1} << b.lo), DivSat(a.hi, int64_t{1} << b.lo)};
+    }
+    default: return range;
+  }
+}
+
+int64_t Analyzer::DivisorOf(const Linear& l) {
+  int64_t g = l.constant;
+  for (const LinearTerm& t : l.terms) {
+    const __int128 d = static_cast<__int128>(KnownDivisor(t.atom)) * t.coef;
+    g = std::gcd(g, d > kUnknown || d < -kUnknown ? t.coef : static_cast<int64_t>(d));
+  }
+  return g < 0 ? -g : g;
+}
+
+int64_t Analyzer::KnownDivisor(Expr e) {
+  if (e->op == ExprOp::kInt) return e->int_value < 0 ? -e->int_value : e->int_value;
+  if (e->op == ExprOp::kVar) {
+    auto it = vars_.find(e);
+    if (it == vars_.end()) return 1;
+    const VarInfo& v = it->second;
+    if (v.lo == v.hi) return v.lo < 0 ? -v.lo : v.lo;
+    return v.divisor;
+  }
+  if (IsFloat(e->type.dtype) || e->args.empty()) return 1;
+  auto it = divisors_.find(e);
+  if (it != divisors_.end()) return it->second;
+  // Wrapping keeps only powers of two; other types than i64 do not say.
+  int64_t r = 1;
+  const bool exact = e->type.dtype == DType::kI64 && !IsData(e);
+  auto arg = [&](int i) { return KnownDivisor(e->args[i]); };
+  switch (e->op) {
+    case ExprOp::kAdd:
+    case ExprOp::kSub:
+      if (exact) r = e->type.lanes == 1 ? DivisorOf(LinearOf(e)) : std::gcd(arg(0), arg(1));
+      break;
+    case ExprOp::kNeg:
+      if (exact) r = arg(0);
+      break;
+    case ExprOp::kMul:
+      if (exact) r = Saturate(static_cast<__int128>(arg(0)) * arg(1));
+      if (r == kUnknown) r = std::max(arg(0), arg(1));
+      break;
+    case ExprOp::kDiv:
+      if (exact && IsInt(e->args[1]) && e->args[1]->int_value > 0 && arg(0) % e->args[1]->int_value == 0) {
+        r = arg(0) / e->args[1]->int_value;
+      }
+      break;
+    case ExprOp::kMod:
+      if (exact) r = std::gcd(arg(0), arg(1));
+      break;
+    case ExprOp::kMin:
+    case ExprOp::kMax: r = std::gcd(arg(0), arg(1)); break;
+    case ExprOp::kSelect: r = std::gcd(arg(1), arg(2)); break;
+    case ExprOp::kRamp:
+      if (exact) r = std::gcd(arg(0), arg(1));
+      break;
+    case ExprOp::kBroadcast: r = arg(0); break;
+    case ExprOp::kCast:
+      if (!IsFloat(e->args[0]->type.dtype) && Within(ConstBounds(e->args[0]), RangeOf(e->type.dtype))) r = arg(0);
+      break;
+    default: break;
+  }
+  divisors_.emplace(e, r);
+  return r;
+}
+
+bool Analyzer::ProveAtLeast(Linear l, int64_t lower) {
+  l.constant -= lower;
+  Proof p;
+  return ProveNonNegative(l, p, 8);
+}
+
+// Bounds of constants first; else the innermost variable that has a bound in the needed direction is replaced by it,
+// divisions and minima by what bounds them, and assumed facts are subtracted.
+bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
+  const Bounds b = BoundsOf(l);
+  if (b.lo >= 0) return true;
+  if (b.hi < 0 || depth == 0 || --p.steps < 0) return false;
+
+  // l with `coef * rest * x` replaced by `coef * rest * y`.
+  auto replace = [&](const LinearTerm& t, Expr x, const Linear& y) {
+    Linear r = l;
+    AddTerm(r, t.atom, -t.coef);
+    std::vector<Expr> rest = FactorsOf(t.atom);
+    rest.erase(std::find(rest.begin(), rest.end(), x));
+    Linear product = rest.empty() ? y : Multiply(c_, y, {{{MakeAtom(c_, rest), 1}}, 0}, kIndexType.dtype);
+    return AddScaled(std::move(r), product, t.coef);
+  };
+  auto others_nonnegative = [&](const std::vector<Expr>& factors, Expr x) {
+    bool skipped = false;
+    for (Expr f : factors) {
+      if (f == x && !skipped) {
+        skipped = true;
+      } else if (ConstBounds(f).lo < 0) {
+        return false;
+      }
+    }
+    return true;
+  };
+
+  const LinearTerm* best = nullptr;
+  Expr best_var = nullptr;
+  int best_order = -1;
+  for (const LinearTerm& t : l.terms) {
+    const std::vector<Expr> factors = FactorsOf(t.atom);
+    for (Expr f : factors) {
+      auto it = f->op == ExprOp::kVar ? vars_.find(f) : vars_.end();
+      if (it == vars_.end()) continue;
+      const VarInfo& v = it->second;
+      const bool upper = t.coef < 0;
+      const bool symbolic = v.has_range && !(upper ? v.max : v.min).IsConst();
+      const bool bounded = upper ? v.hi < kUnknown : v.lo > -kUnknown;
+      if (!symbolic && !(factors.size() > 1 && bounded)) continue;
+      if (v.order > best_order && others_nonnegative(factors, f)) {
+        best = &t;
+        best_var = f;
+        best_order = v.order;
+      }
+    }
+  }
+  if (best != nullptr) {
+    const VarInfo& v = vars_.find(best_var)->second;
+    const bool upper = best->coef < 0;
+    const Linear bound = v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min)
+                                                                          : Linear{{}, upper ? v.hi : v.lo};
+    if (ProveNonNegative(replace(*best, best_var, bound), p, depth - 1)) return true;
+  }
+
+  for (const LinearTerm& t : l.terms) {
+    for (Expr f : FactorsOf(t.atom)) {
+      const bool upper = t.coef < 0;
+      if (f->type != kIndexType || IsData(f) || !others_nonnegative(FactorsOf(t.atom), f)) continue;
+      std::vector<Linear> bounds;
+      if ((f->op == ExprOp::kMin && upper) || (f->op == ExprOp::kMax && !upper)) {
+        bounds = {LinearOf(f->args[0]), LinearOf(f->args[1])};
+      } else if (f->op == ExprOp::kMod && upper && ConstBounds(f->args[1]).lo > 0) {
+        Linear most = LinearOf(f->args[1]);
+        most.constant -= 1;
+        bounds.push_back(most);
+        if (ConstBounds(f->args[0]).lo >= 0) bounds.push_back(LinearOf(f->args[0]));
+      }
+      for (const Linear& y : bounds) {
+        if (ProveNonNegative(replace(t, f, y), p, depth - 1)) return true;
+      }
+      // c * (x / c) lies in x - (c - 1)..x.
+      if (f != t.atom || f->op != ExprOp::kDiv || !IsInt(f->args[1]) || f->args[1]->int_value <= 0) continue;
+      const int64_t divisor = f->args[1]->int_value;
+      Linear scaled = Scale(l, t.coef % divisor == 0 ? 1 : divisor);
+      const int64_t times = t.coef % divisor == 0 ? t.coef / divisor : t.coef;
+      AddTerm(scaled, f, -(times * divisor));
+      Linear x = LinearOf(f->args[0]);
+      if (!upper) x.constant -= divisor - 1;
+      if (ProveNonNegative(AddScaled(std::move(scaled), x, times), p, depth - 1)) return true;
+    }
+  }
+  // l = k * fact + rest with rest >= 0.
+  for (const Linear& fact : facts_) {
+    for (const LinearTerm& t : fact.terms) {
+      auto it = std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == t.atom; });
+      if (it == l.terms.end() || it->coef % t.coef != 0 || it->coef / t.coef <= 0) continue;
+      if (ProveNonNegative(AddScaled(l, fact, -(it->coef / t.coef)), p, depth - 1)) return true;
+    }
+  }
+  return false;
+}
+
+bool Analyzer::CanProve(Expr cond) { return IsTrue(Simplify(cond)); }
+
+}  // namespace cinn_like::ir

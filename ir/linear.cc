@@ -1,0 +1,155 @@
+#include "ir/linear.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace cinn_like::ir {
+namespace {
+
+int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
+
+template <class T>
+int Order(const T& a, const T& b) {
+  return a < b ? -1 : b < a ? 1 : 0;
+}
+
+bool Before(const LinearTerm& a, const LinearTerm& b) {
+  if (int o = Order(Magnitude(b.coef), Magnitude(a.coef))) return o < 0;
+  if ((a.coef > 0) != (b.coef > 0)) return a.coef > 0;
+  return CompareExprs(a.atom, b.atom) < 0;
+}
+
+void Sort(Linear& l) {
+  std::erase_if(l.terms, [](const LinearTerm& t) { return t.coef == 0; });
+  std::sort(l.terms.begin(), l.terms.end(), Before);
+}
+
+void Accumulate(std::vector<LinearTerm>& terms, Expr atom, int64_t coef) {
+  for (LinearTerm& t : terms) {
+    if (t.atom == atom) {
+      t.coef = WrapAdd(t.coef, coef);
+      return;
+    }
+  }
+  terms.push_back({atom, coef});
+}
+
+}  // namespace
+
+int CompareExprs(Expr a, Expr b) {
+  if (a == b) return 0;
+  if (int o = Order(a->op, b->op)) return o;
+  if (int o = Order(a->type.dtype, b->type.dtype)) return o;
+  if (int o = Order(a->type.lanes, b->type.lanes)) return o;
+  if (int o = Order(a->int_value, b->int_value)) return o;
+  if (int o = Order(a->float_value, b->float_value)) return o;
+  if (int o = Order(a->name, b->name)) return o;
+  if (a->buffer != b->buffer && a->buffer != nullptr && b->buffer != nullptr) {
+    if (int o = Order(a->buffer->name, b->buffer->name)) return o;
+  }
+  if (int o = Order(a->args.size(), b->args.size())) return o;
+  for (size_t i = 0; i < a->args.size(); ++i) {
+    if (int o = CompareExprs(a->args[i], b->args[i])) return o;
+  }
+  return Order(a->has_mask, b->has_mask);
+}
+
+std::vector<Expr> FactorsOf(Expr atom) {
+  std::vector<Expr> r;
+  while (atom->op == ExprOp::kMul) {
+    r.push_back(atom->args[1]);
+    atom = atom->args[0];
+  }
+  r.push_back(atom);
+  std::reverse(r.begin(), r.end());
+  return r;
+}
+
+Expr MakeAtom(Context& c, std::vector<Expr> factors) {
+  std::sort(factors.begin(), factors.end(), [](Expr a, Expr b) { return CompareExprs(a, b) < 0; });
+  Expr r = nullptr;
+  for (Expr f : factors) r = r == nullptr ? f : c.Make(ExprOp::kMul, {r, f});
+  return r;
+}
+
+Linear ToLinear(Context& c, Expr e) {
+  switch (e->op) {
+    case ExprOp::kInt: return {{}, e->int_value};
+    case ExprOp::kAdd: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
+    case ExprOp::kSub: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), -1);
+    case ExprOp::kNeg: return Scale(ToLinear(c, e->args[0]), -1);
+    case ExprOp::kMul: return Multiply(c, ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), e->type.dtype);
+    default: return {{{e, 1}}, 0};
+  }
+}
+
+Expr FromLinear(Context& c, const Linear& l, DType t) {
+  Expr r = nullptr;
+  auto product = [&](Expr atom, int64_t coef) { return c.Mul(atom, c.Int(coef, t)); };
+  for (const LinearTerm& x : l.terms) {
+    if (x.coef > 0) r = r == nullptr ? product(x.atom, x.coef) : c.Add(r, product(x.atom, x.coef));
+  }
+  int64_t constant = l.constant;
+  if (r == nullptr) {
+    r = c.Int(constant, t);
+    constant = 0;
+  }
+  for (const LinearTerm& x : l.terms) {
+    if (x.coef < 0) r = c.Sub(r, product(x.atom, WrapMul(x.coef, -1)));
+  }
+  if (constant < 0 && constant != INT64_MIN && IsSigned(t)) return c.Sub(r, c.Int(-constant, t));
+  return c.Add(r, c.Int(constant, t));
+}
+
+Linear AddScaled(Linear a, const Linear& b, int64_t scale) {
+  for (const LinearTerm& t : b.terms) Accumulate(a.terms, t.atom, WrapMul(t.coef, scale));
+  a.constant = WrapAdd(a.constant, WrapMul(b.constant, scale));
+  Sort(a);
+  return a;
+}
+
+Linear Scale(Linear a, int64_t scale) {
+  for (LinearTerm& t : a.terms) t.coef = WrapMul(t.coef, scale);
+  a.constant = WrapMul(a.constant, scale);
+  Sort(a);
+  return a;
+}
+
+Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t) {
+  if (a.IsConst()) return Scale(b, a.constant);
+  if (b.IsConst()) return Scale(a, b.constant);
+  auto is_single = [](const Linear& l) { return l.terms.size() == 1 && l.constant == 0; };
+  if (!is_single(a) && !is_single(b)) return {{{MakeAtom(c, {FromLinear(c, a, t), FromLinear(c, b, t)}), 1}}, 0};
+  const Linear& one = is_single(a) ? a : b;
+  const Linear& sum = is_single(a) ? b : a;
+  const std::vector<Expr> factors = FactorsOf(one.terms[0].atom);
+  Linear r;
+  for (const LinearTerm& x : sum.terms) {
+    std::vector<Expr> all = FactorsOf(x.atom);
+    all.insert(all.end(), factors.begin(), factors.end());
+    Accumulate(r.terms, MakeAtom(c, std::move(all)), WrapMul(x.coef, one.terms[0].coef));
+  }
+  if (sum.constant != 0) Accumulate(r.terms, one.terms[0].atom, WrapMul(sum.constant, one.terms[0].coef));
+  Sort(r);
+  return r;
+}
+
+void AddTerm(Linear& l, Expr atom, int64_t coef) {
+  Accumulate(l.terms, atom, coef);
+  Sort(l);
+}
+
+int64_t GcdOfCoefs(const Linear& l) {
+  int64_t g = 0;
+  for (const LinearTerm& t : l.terms) g = std::gcd(g, t.coef);
+  return g;
+}
+
+int64_t FloorDiv(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return a % b < 0 ? q - 1 : q;
+}
+
+}  // namespace cinn_like::ir

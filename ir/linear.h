@@ -1,0 +1,46 @@
+// Integer expressions as sums: coefficient * atom + ... + constant. An atom is a product of sorted factors that are no
+// sums or constants (`i * n`, `x / 8`, a variable). Terms are ordered by falling |coefficient|, then structure, so that
+// equal sums build one expression:  4 + i - j + i * 7  ->  i * 8 - j + 4.
+#pragma once
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace cinn_like::ir {
+
+struct LinearTerm {
+  Expr atom;
+  int64_t coef;
+};
+struct Linear {
+  std::vector<LinearTerm> terms;
+  int64_t constant = 0;
+  bool IsConst() const { return terms.empty(); }
+};
+
+// A total order that does not depend on addresses.
+int CompareExprs(Expr a, Expr b);
+
+// The factors of an atom.
+std::vector<Expr> FactorsOf(Expr atom);
+// The product of factors, as an atom; null if there are none.
+Expr MakeAtom(Context& c, std::vector<Expr> factors);
+
+// `e` must be a scalar integer.
+Linear ToLinear(Context& c, Expr e);
+Expr FromLinear(Context& c, const Linear& l, DType t);
+
+Linear AddScaled(Linear a, const Linear& b, int64_t scale);  // a + scale * b
+Linear Scale(Linear a, int64_t scale);
+// a * b; expands the product if either side has one term, else the product is an atom.
+Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t);
+// Adds `coef * atom`, keeping the order.
+void AddTerm(Linear& l, Expr atom, int64_t coef);
+// The greatest common divisor of the coefficients (0 if none).
+int64_t GcdOfCoefs(const Linear& l);
+
+int64_t FloorDiv(int64_t a, int64_t b);  // b > 0
+inline int64_t FloorMod(int64_t a, int64_t b) { return a - FloorDiv(a, b) * b; }
+inline int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,12 @@
+// Puts a block barrier wherever threads would read shared memory that other threads may still write, or write what
+// others may still read: between statements, and at the end of a serial loop whose next iteration would.
+//
+//   s[t] = x[t];  y[t] = s[255 - t]   =>   s[t] = x[t];  barrier;  y[t] = s[255 - t]
+//
+// Thread loops are transparent: every thread of the block passes through them. Runs after lower_blocks.
+#pragma once
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+StatusOr<Func> InsertBarriers(Func f);
+}  // namespace cinn_like::ir

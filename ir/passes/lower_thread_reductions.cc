@@ -1,0 +1,148 @@
+#include "ir/passes/lower_thread_reductions.h"
+
+#include <algorithm>
+
+#include "ir/schedule/tree.h"
+
+namespace cinn_like::ir {
+namespace {
+
+constexpr int kWarp = 32;
+
+bool IsAssociative(ExprOp op) {
+  switch (op) {
+    case ExprOp::kAdd:
+    case ExprOp::kMul:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAnd:
+    case ExprOp::kOr: return true;
+    default: return false;
+  }
+}
+
+class Lowering {
+ public:
+  explicit Lowering(Func& f) : f_(f), c_(*f.context), names_(f) {}
+
+  StatusOr<Stmt> Run(const StmtPath& path, size_t loop_index) {
+    const For& loop = *As<For>(path[loop_index]);
+    const Block& b = *As<Block>(path.back());
+    const Store* init = As<Store>(b.init);
+    const Store* update = As<Store>(b.body);
+    if (init == nullptr || update == nullptr) {
+      return Unimplemented("block ", b.name, ": a reduction of several values cannot be bound to threads");
+    }
+    const Expr value = update->value;
+    const Expr accumulator = c_.Load(update->buffer, update->indices);
+    if (!IsAssociative(value->op) || (value->args[0] != accumulator && value->args[1] != accumulator)) {
+      return Unimplemented("block ", b.name, ": ", Print(value), " is no associative combination");
+    }
+    const ExprOp op = value->op;
+    const Expr element = value->args[0] == accumulator ? value->args[1] : value->args[0];
+    for (size_t i = loop_index + 1; i + 1 < path.size(); ++i) {
+      const For* n = As<For>(path[i]);
+      if (n == nullptr) return Unimplemented("block ", b.name, ": loop ", loop.var->name, " holds more than the reduction");
+      for (const BlockIter& it : b.iters) {
+        if (it.kind == IterKind::kData && Uses(it.binding, n->var)) {
+          return Unimplemented("block ", b.name, ": data loop ", n->var->name, " inside thread loop ", loop.var->name);
+        }
+      }
+      if (IsThreadAxis(n->kind)) return Unimplemented("block ", b.name, ": a reduction over two thread axes");
+    }
+    const int64_t threads = loop.extent->int_value;
+    const DType t = update->buffer->dtype;
+    part_ = c_.MakeBuffer({.name = names_.Fresh("part"), .dtype = t, .shape = {c_.Int(1)}, .scope = Scope::kLocal});
+    const Expr part = c_.Load(part_, {c_.Int(0)});
+    std::vector<Stmt> out = {MakeStmt(Alloc{part_}), StorePart(init->value)};
+    Block partial = b;
+    partial.init = nullptr;
+    partial.body = StorePart(c_.Make(op, {part, element}));
+    out.push_back(Replace(loop.body, path.back(), MakeStmt(std::move(partial))));
+
+    if (loop.kind == ForKind::kThreadX) {
+      if ((threads & (threads - 1)) != 0) {
+        return Unimplemented("block ", b.name, ": ", threads, " threads along threadIdx.x are no power of two");
+      }
+      AddShuffles(out, op, std::min<int64_t>(threads, kWarp));
+      if (threads > kWarp) {
+        const int64_t warps = threads / kWarp;
+        const Expr lane = c_.Mod(loop.var, c_.Int(kWarp)), warp = c_.Div(loop.var, c_.Int(kWarp));
+        auto [row, rows] = OtherThreads(path, loop_index);
+        Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"), .dtype = t, .shape = {rows, c_.Int(warps)}, .scope = Scope::kShared});
+        out.push_back(MakeStmt(Alloc{red}));
+        out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeStmt(Store{red, {row, warp}, part}), nullptr}));
+        const Expr has = c_.Lt(lane, c_.Int(warps));
+        out.push_back(StorePart(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), init->value)));
+        AddShuffles(out, op, kWarp);  // lanes past the warps hold the neutral element
+      }
+    } else {
+      auto [column, columns] = OtherThreads(path, loop_index);
+      Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"), .dtype = t, .shape = {loop.extent, columns}, .scope = Scope::kShared});
+      out.push_back(MakeStmt(Alloc{red}));
+      out.push_back(MakeStmt(Store{red, {loop.var, column}, part}));
+      const Expr q = c_.Var(names_.Fresh("q"));
+      out.push_back(StorePart(init->value));
+      out.push_back(MakeStmt(For{q, loop.extent, ForKind::kUnrolled, StorePart(c_.Make(op, {part, c_.Load(red, {q, column})}))}));
+    }
+    const VarMap bindings = Bindings(b);
+    std::vector<Expr> at;
+    for (Expr e : update->indices) at.push_back(Substitute(c_, e, bindings));
+    Stmt result = MakeStmt(Store{update->buffer, at, part});
+    if (update->buffer->scope != Scope::kLocal) result = MakeStmt(If{c_.Eq(loop.var, c_.Int(0)), result, nullptr});
+    out.push_back(result);
+    return MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
+  }
+
+ private:
+  Stmt StorePart(Expr v) { return MakeStmt(Store{part_, {c_.Int(0)}, v}); }
+  void AddShuffles(std::vector<Stmt>& out, ExprOp op, int64_t width) {
+    const Expr part = c_.Load(part_, {c_.Int(0)});
+    for (int64_t s = width / 2; s > 0; s /= 2) {
+      out.push_back(StorePart(c_.Make(op, {part, c_.Make(ExprOp::kShuffleXor, {part, c_.Int(s, DType::kI32)})})));
+    }
+  }
+  // The index and number of the groups of threads that reduce apart: the other thread axes around.
+  std::pair<Expr, Expr> OtherThreads(const StmtPath& path, size_t loop_index) {
+    Expr index = c_.Int(0), count = c_.Int(1);
+    for (size_t i = 0; i < loop_index; ++i) {
+      const For* n = As<For>(path[i]);
+      if (n == nullptr || !IsThreadAxis(n->kind)) continue;
+      index = c_.Add(c_.Mul(index, n->extent), n->var);
+      count = c_.Mul(count, n->extent);
+    }
+    return {index, count};
+  }
+
+  Func& f_;
+  Context& c_;
+  NameSupply names_;
+  Buffer part_ = nullptr;
+};
+
+}  // namespace
+
+StatusOr<Func> LowerThreadReductions(Func f) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const StmtPath& path : FindBlocks(f)) {
+      const Block& b = *As<Block>(path.back());
+      if (b.init == nullptr) continue;
+      for (size_t i = 0; i < path.size() && !changed; ++i) {
+        const For* n = As<For>(path[i]);
+        if (n == nullptr || !IsThreadAxis(n->kind)) continue;
+        const bool carries = std::any_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& it) {
+          return it.kind == IterKind::kReduce && Uses(it.binding, n->var);
+        });
+        if (!carries) continue;
+        ASSIGN_OR_RETURN(Stmt s, Lowering(f).Run(path, i));
+        f.body = Replace(f.body, path[i], s);
+        changed = true;
+      }
+      if (changed) break;
+    }
+  }
+  return f;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,237 @@
+#include "ir/passes/place_buffers.h"
+
+#include <algorithm>
+
+#include "ir/linear.h"
+#include "ir/schedule/tree.h"
+
+namespace cinn_like::ir {
+namespace {
+
+struct Access {
+  StmtPath path;                // to the statement
+  std::vector<Expr> indices;
+};
+
+// A loop variable that runs inside the place of the allocation.
+struct InnerVar {
+  Expr extent;
+  bool is_thread;
+};
+
+class Placer {
+ public:
+  explicit Placer(Func& f) : f_(f), c_(*f.context) {}
+
+  Status Place(Buffer b) {
+    CollectAccesses(b);
+    f_.body = RewriteStmts(f_.body, [&](const Stmt& s) -> Stmt {
+      const Alloc* a = As<Alloc>(s);
+      return a != nullptr && a->buffer == b ? MakeSeq({}) : nullptr;
+    });
+    if (accesses_.empty()) return absl::OkStatus();
+    CollectAccesses(b);  // the paths, now without the allocation
+    // The depth to which all paths agree; the statement there holds every access.
+    size_t depth = accesses_[0].path.size();
+    for (const Access& a : accesses_) {
+      size_t d = 0;
+      while (d < depth && d < a.path.size() && a.path[d] == accesses_[0].path[d]) ++d;
+      depth = d;
+    }
+    RET_CHECK(depth > 0, b->name);
+    const Stmt home = accesses_[0].path[depth - 1];
+    inner_.clear();
+    Analyzer analyzer(c_);
+    BindFacts(analyzer, f_);
+    for (size_t i = 0; i < depth; ++i) {
+      if (const For* n = As<For>(accesses_[0].path[i])) analyzer.BindRange(n->var, c_.Int(0), n->extent);
+    }
+    VarMap canonical;  // loops on one thread axis are the same threads
+    for (const Access& a : accesses_) {
+      for (size_t i = depth; i < a.path.size(); ++i) {
+        const For* n = As<For>(a.path[i]);
+        if (n == nullptr) continue;
+        const bool is_thread = IsThreadAxis(n->kind) && b->scope == Scope::kLocal;
+        Expr var = n->var;
+        if (is_thread) {
+          var = c_.Var(Cat(Name(n->kind)));
+          canonical[n->var] = var;
+          auto it = inner_.find(var);
+          if (it != inner_.end() && it->second.extent->int_value >= n->extent->int_value) continue;
+        }
+        inner_[var] = {n->extent, is_thread};
+        analyzer.BindRange(var, c_.Int(0), n->extent);
+      }
+    }
+
+    // Dimension by dimension: the new indices of every access.
+    std::vector<std::vector<Expr>> indices(accesses_.size());
+    std::vector<Expr> shape;
+    for (size_t d = 0; d < b->shape.size(); ++d) {
+      std::vector<Linear> l;
+      for (const Access& a : accesses_) l.push_back(ToLinear(c_, analyzer.Simplify(Substitute(c_, a.indices[d], canonical))));
+      DropFixed(l);
+      if (b->scope == Scope::kLocal) {
+        RETURN_IF_ERROR(DropThreads(*b, d, l));
+      }
+      int64_t hi = 0;
+      for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
+      shape.push_back(hi >= Analyzer::kUnknown ? b->shape[d] : c_.Int(hi + 1));
+      for (size_t k = 0; k < l.size(); ++k) indices[k].push_back(FromLinear(c_, l[k], DType::kI64));
+    }
+    BufferNode n = *b;
+    n.shape = shape;
+    n.strides.clear();
+    const Buffer placed = c_.MakeBuffer(std::move(n));
+    absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>> map;
+    for (size_t k = 0; k < accesses_.size(); ++k) map[accesses_[k].indices] = indices[k];
+    Stmt inside = Rename(home, b, placed, map);
+    if (const Seq* q = As<Seq>(inside)) {
+      // Just before the first use.
+      std::vector<Stmt> v;
+      bool done = false;
+      for (const Stmt& s : q->stmts) {
+        if (!done && UsesBuffer(s, placed)) {
+          v.push_back(MakeStmt(Alloc{placed}));
+          done = true;
+        }
+        v.push_back(s);
+      }
+      inside = MakeSeq(std::move(v));
+    } else {
+      inside = MakeSeq({MakeStmt(Alloc{placed}), inside});
+    }
+    f_.body = Replace(f_.body, home, inside);
+    return absl::OkStatus();
+  }
+
+ private:
+  static bool UsesBuffer(const Stmt& s, Buffer b) {
+    const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
+    return std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end();
+  }
+
+  void CollectAccesses(Buffer b) {
+    accesses_.clear();
+    StmtPath path;
+    std::function<void(const Stmt&)> go = [&](const Stmt& s) {
+      path.push_back(s);
+      auto expr = [&](Expr e) {
+        Visit(e, [&](Expr x) {
+          if (x->op == ExprOp::kLoad && x->buffer == b) accesses_.push_back({path, IndicesOf(x)});
+          return true;
+        });
+      };
+      if (const Store* n = As<Store>(s); n != nullptr && n->buffer == b) accesses_.push_back({path, n->indices});
+      ForEachChild(s, expr, go);
+      path.pop_back();
+    };
+    go(f_.body);
+  }
+
+  // Subtracts the part that only variables outside of the allocation move, if it is the same in every access.
+  void DropFixed(std::vector<Linear>& l) {
+    std::vector<Linear> fixed(l.size());
+    for (size_t k = 0; k < l.size(); ++k) {
+      for (const LinearTerm& t : l[k].terms) {
+        const std::vector<Expr> vars = VarsOf(t.atom);
+        if (std::none_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) AddTerm(fixed[k], t.atom, t.coef);
+      }
+    }
+    for (const Linear& x : fixed) {
+      if (FromLinear(c_, x, DType::kI64) != FromLinear(c_, fixed[0], DType::kI64)) return;
+    }
+    for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
+    // The same whole index everywhere, moved by threads alone: one element for each thread.
+    const Expr first = FromLinear(c_, l[0], DType::kI64);
+    const bool same = std::all_of(l.begin(), l.end(), [&](const Linear& x) { return FromLinear(c_, x, DType::kI64) == first; });
+    const std::vector<Expr> vars = VarsOf(first);
+    if (same && std::all_of(vars.begin(), vars.end(), [&](Expr v) { return !inner_.contains(v) || inner_.at(v).is_thread; })) {
+      for (Linear& x : l) x = Linear();
+    }
+  }
+
+  // Removes the mixed-radix digit of each thread variable: k*2048 + t*8 + v with t in 0..256 becomes k*8 + v.
+  Status DropThreads(const BufferNode& b, size_t d, std::vector<Linear>& l) {
+    for (const auto& [thread, info] : inner_) {
+      if (!info.is_thread) continue;
+      int64_t coef = 0;
+      for (const Linear& x : l) {
+        for (const LinearTerm& t : x.terms) {
+          if (t.atom == thread) coef = t.coef;
+        }
+      }
+      if (coef == 0) continue;
+      const int64_t threads = info.extent->int_value;
+      for (Linear& x : l) {
+        Linear r;
+        r.constant = x.constant;
+        bool found = false, fits = true;
+        int64_t low = x.constant;
+        for (const LinearTerm& t : x.terms) {
+          if (t.atom == thread) {
+            found = t.coef == coef;
+            continue;
+          }
+          if (t.coef % (coef * threads) == 0) {
+            AddTerm(r, t.atom, t.coef / threads);
+            continue;
+          }
+          AddTerm(r, t.atom, t.coef);
+          auto it = inner_.find(t.atom);
+          if (it == inner_.end() || !IsInt(it->second.extent) || t.coef < 0) {
+            fits = false;
+          } else {
+            low += t.coef * (it->second.extent->int_value - 1);
+          }
+        }
+        if (!found || !fits || low >= coef) {
+          return Internal("local buffer ", b.name, ": in dimension ", d, " its uses do not belong to one thread each: ",
+                          Print(FromLinear(c_, x, DType::kI64)), "\n", Print(f_));
+        }
+        x = r;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Stmt Rename(const Stmt& s, Buffer from, Buffer to, const absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>>& map) {
+    Rewriter* self = nullptr;
+    Rewriter rewrite(c_, [&](Expr e) -> Expr {
+      if (e->op != ExprOp::kLoad || e->buffer != from) return nullptr;
+      Expr mask = MaskOf(e);
+      return c_.Load(to, map.at(IndicesOf(e)), mask == nullptr ? nullptr : (*self)(mask));
+    });
+    self = &rewrite;
+    std::function<Stmt(const Stmt&)> go = [&](const Stmt& x) {
+      if (const Store* n = As<Store>(x); n != nullptr && n->buffer == from) {
+        return MakeStmt(Store{to, map.at(n->indices), rewrite(n->value), n->mask == nullptr ? nullptr : rewrite(n->mask)});
+      }
+      return MapChildren(
+          x, [&](Expr e) { return rewrite(e); }, go);
+    };
+    return go(s);
+  }
+
+  Func& f_;
+  Context& c_;
+  std::vector<Access> accesses_;
+  absl::flat_hash_map<Expr, InnerVar> inner_;
+};
+
+}  // namespace
+
+StatusOr<Func> PlaceBuffers(Func f) {
+  std::vector<Buffer> buffers;
+  VisitStmts(f.body, [&](const Stmt& s) {
+    const Alloc* a = As<Alloc>(s);
+    if (a != nullptr && a->buffer->scope != Scope::kGlobal) buffers.push_back(a->buffer);
+    return true;
+  });
+  for (Buffer b : buffers) {
+    RETURN_IF_ERROR(Placer(f).Place(b));
+  }
+  return f;
+}
+
+}  // namespace cinn_like::ir

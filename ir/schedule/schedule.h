@@ -1,0 +1,52 @@
+// Schedules as text: one step a line, `//` comments. The text is the serialised form of every schedule: tactics write it,
+// the log shows it, replay runs it.
+//
+//   split i 128 -> io ii
+//   bind io blockIdx.x
+//   scope acc local
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+
+// Applies every step of `text` to `f`. An error names the step and shows why it is illegal.
+StatusOr<Func> ApplySchedule(Func f, std::string_view text);
+
+// Writes and applies steps one by one; keeps the text. After an error further steps do nothing and status() tells.
+class Schedule {
+ public:
+  explicit Schedule(Func f) : func_(std::move(f)) {}
+
+  // One step, e.g. Step("split ", loop, " 4 -> a b").
+  template <class... Args>
+  Schedule& Step(const Args&... args) {
+    return Run(Cat(args...));
+  }
+  Schedule& Run(const std::string& step);
+  // A name that nothing in the function has.
+  std::string Fresh(std::string_view base) { return NameSupply(func_).Fresh(base); }
+  // The loops around a block, outermost first.
+  std::vector<std::string> LoopsAround(const std::string& block) const;
+
+  const Func& func() const { return func_; }
+  const std::string& text() const { return text_; }
+  const Status& status() const { return status_; }
+  StatusOr<Func> Finish() && {
+    if (!status_.ok()) return status_;
+    return std::move(func_);
+  }
+
+ private:
+  Func func_;
+  std::string text_;
+  Status status_;
+};
+
+// "split LOOP FACTOR... -> NAME NAME...: ..." one line per primitive, for help texts.
+std::string ScheduleHelp();
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,35 @@
+// Finding and replacing parts of a Func by name: what every schedule primitive is built from.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "ir/analyzer.h"
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+
+// A statement and those around it, outermost first (the function body is path[0], the statement itself path.back()).
+using StmtPath = std::vector<Stmt>;
+
+StatusOr<StmtPath> FindLoop(const Func& f, const std::string& name);
+StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name);
+StatusOr<Buffer> FindBuffer(const Func& f, const std::string& name);  // parameters and allocations
+std::vector<StmtPath> FindBlocks(const Func& f);                       // every block, in order
+// The loops of a path, outermost first.
+std::vector<const For*> LoopsOf(const StmtPath& path);
+
+// `root` with the statement `from` (by identity) replaced by `to`; an empty Seq removes it.
+Stmt Replace(const Stmt& root, const Stmt& from, const Stmt& to);
+// The outermost statement of the path that holds nothing else but the path's end: what to move with it.
+Stmt WholeNest(const StmtPath& path);
+
+// The facts of a Func's symbols and of the loops of a path.
+void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops = {});
+// Simplifies every block's bindings and predicate with the ranges of the loops around it; drops predicates that hold.
+Func SimplifyBindings(Func f);
+
+// Block iterators to their bindings.
+VarMap Bindings(const Block& b);
+bool IsReductionLoop(const For& loop);  // some reduce iterator inside is bound through it
+
+}  // namespace cinn_like::ir

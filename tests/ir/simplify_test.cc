@@ -1,0 +1,280 @@
+#include <map>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "ir/analyzer.h"
+#include "ir/rules.h"
+
+namespace cinn_like::ir {
+namespace {
+
+using Env = std::map<std::string, int64_t>;
+
+// Null where it is undefined. Booleans count by truth.
+std::optional<int64_t> Eval(Expr e, const Env& env) {
+  if (e->op == ExprOp::kInt) return e->int_value;
+  if (e->op == ExprOp::kVar) return env.at(e->name);
+  std::vector<int64_t> args;
+  for (Expr a : e->args) {
+    auto v = Eval(a, env);
+    if (!v) return std::nullopt;
+    args.push_back(*v);
+  }
+  if (e->op == ExprOp::kNot) return args[0] == 0;
+  return FoldInt(e->op, DType::kI64, args);
+}
+
+// Calls f for each assignment of the variables to lo..hi.
+void ForBox(const std::vector<Expr>& vars, int64_t lo, int64_t hi, const std::function<bool(const Env&)>& f) {
+  Env env;
+  for (Expr v : vars) env[v->name] = lo;
+  for (;;) {
+    if (!f(env)) return;
+    size_t i = 0;
+    for (; i < vars.size(); ++i) {
+      if (++env[vars[i]->name] <= hi) break;
+      env[vars[i]->name] = lo;
+    }
+    if (i == vars.size()) return;
+  }
+}
+
+std::string FindCounterexample(const Rule& r) {
+  const bool is_bool = RowOf(r.lhs->op)->result == OpRow::kBool || r.lhs->op == ExprOp::kNot;
+  const int64_t radius = r.vars.size() <= 3 ? 9 : r.vars.size() == 4 ? 6 : 3;
+  std::string found;
+  int tried = 0;
+  ForBox(r.vars, -radius, radius, [&](const Env& env) {
+    if (r.guard != nullptr && Eval(r.guard, env).value_or(0) == 0) return true;
+    auto l = Eval(r.lhs, env), right = Eval(r.rhs, env);
+    if (!l) return true;
+    ++tried;
+    if (right && (is_bool ? (*l != 0) == (*right != 0) : *l == *right)) return true;
+    for (auto& [name, v] : env) found += Cat(name, "=", v, " ");
+    return false;
+  });
+  return tried == 0 ? "never applies" : found;
+}
+
+TEST(Rules, HoldOverABox) {
+  for (const Rule& r : BuiltinRules()) EXPECT_EQ(FindCounterexample(r), "") << r.text;
+}
+TEST(Rules, AWrongRuleIsCaught) {
+  Context c;
+  auto bad = ParseRule(c, "(x * c0) / c1 => x * (c0 / c1) if 0 < c1");
+  ASSERT_TRUE(bad.ok());
+  EXPECT_NE(FindCounterexample(*bad), "");
+}
+TEST(Rules, SyntaxErrors) {
+  Context c;
+  EXPECT_EQ(Message(ParseRule(c, "x + 1").status()), "rule 'x + 1': expected '=>'");
+  EXPECT_EQ(Message(ParseRule(c, "x + 1 => y").status()), "rule 'x + 1 => y': y does not appear on the left");
+}
+
+class SimplifyTest : public testing::Test {
+ protected:
+  Expr P(std::string_view text) {
+    auto e = ParseIndexExpr(c, text);
+    EXPECT_TRUE(e.ok()) << e.status();
+    return *e;
+  }
+  void Range(std::string_view name, std::string_view min, std::string_view extent) { a.BindRange(P(name), P(min), P(extent)); }
+  std::string S(std::string_view text) { return Print(a.Simplify(P(text))); }
+  Context c;
+  Analyzer a{c};
+};
+
+TEST_F(SimplifyTest, SumsCancel) {
+  EXPECT_EQ(S("4 + i - j + i * 7"), "i * 8 - j + 4");
+  EXPECT_EQ(S("(i * 4 + j) * n - n * j"), "i * n * 4");
+  EXPECT_EQ(S("(i + 3) - (3 + i)"), "0");
+}
+
+TEST_F(SimplifyTest, Digits) {
+  Range("t", "0", "256");
+  Range("v", "0", "8");
+  EXPECT_EQ(S("(k * 2048 + t * 8 + v) / 8"), "k * 256 + t");
+  EXPECT_EQ(S("(k * 2048 + t * 8 + v) % 8"), "v");
+  EXPECT_EQ(S("(k * 2048 + t * 8 + v) % 2048"), "t * 8 + v");
+  EXPECT_EQ(S("(t * 8 + v) / 2048"), "0");
+  EXPECT_EQ(S("(t * 8 + v) / 64"), "t / 8");
+  EXPECT_EQ(S("(t * 8 + v) % 64"), "t % 8 * 8 + v");
+  EXPECT_EQ(S("(t * 8 + v) / 64 * 64 + (t * 8 + v) % 64"), "t * 8 + v");
+  EXPECT_EQ(S("t / 8 % 4 * 8 + t % 8 + t / 32 * 32"), "t");
+  EXPECT_EQ(S("k * 2048 + t * 8 + v < 4096"), "k < 2");
+  EXPECT_EQ(S("k * 2048 + t * 8 + v < 4000"), "k * 256 + t < 500");
+  EXPECT_EQ(S("t * 8 + v == 0"), "t == 0 && v == 0");
+}
+
+TEST_F(SimplifyTest, Symbols) {
+  a.BindSymbol({.var = P("n"), .lo = 1, .hi = 4096});
+  a.BindSymbol({.var = P("m"), .lo = 1, .hi = 4096, .divisor = 8});
+  Range("i", "0", "n");
+  Range("v", "0", "8");
+  Range("j", "0", "m");
+  EXPECT_EQ(S("x * 8 + v < n * 8"), "x < n");
+  EXPECT_EQ(S("i < n"), "true");
+  EXPECT_EQ(S("i * 8 + v < n * 8"), "true");
+  EXPECT_EQ(S("(x * n + i) / n"), "x");
+  EXPECT_EQ(S("(x * n + i) % n"), "i");
+  EXPECT_EQ(S("(x * n * 8 + i * 8 + v) / (n * 8)"), "x");
+  EXPECT_EQ(S("(x * n * 8 + i * 8 + v) % (n * 8)"), "i * 8 + v");
+  EXPECT_EQ(S("(m + 7) / 8"), "m / 8");
+  EXPECT_EQ(S("(m + 7) / 8 * 8"), "m");
+  EXPECT_EQ(S("x * 8 + v < m"), "x * 8 < m");
+  EXPECT_EQ(S("m % 4"), "0");
+  EXPECT_EQ(S("j * n + i < m * n"), "true");
+  EXPECT_EQ(a.KnownDivisor(P("m * 4 + x * 16")), 16);
+  EXPECT_EQ(a.KnownDivisor(P("0")), 0);
+}
+
+TEST_F(SimplifyTest, MinimaBound) {
+  a.BindSymbol({.var = P("n"), .lo = 1});
+  Range("io", "0", "(n + 127) / 128");
+  Range("ii", "0", "min(128, n - io * 128)");
+  EXPECT_EQ(S("io * 128 + ii < n"), "true");
+  EXPECT_EQ(S("io * 128 < n"), "true");
+  EXPECT_EQ(S("ii < 128"), "true");
+  EXPECT_EQ(S("min(x + 3, x + 4)"), "x + 3");
+  EXPECT_EQ(S("max(min(x, y), x)"), "x");
+}
+
+TEST_F(SimplifyTest, Assumptions) {
+  EXPECT_EQ(S("min(i, n)"), "min(i, n)");
+  {
+    Analyzer::Assume outer(a, P("i < n"));
+    EXPECT_EQ(S("min(i, n)"), "i");
+    EXPECT_EQ(S("i < n + 1"), "true");
+    EXPECT_EQ(S("n <= i"), "false");
+    Analyzer::Assume inner(a, P("0 <= i && i < 8 && n % 16 == 0"));
+    EXPECT_EQ(S("i / 8"), "0");
+    EXPECT_EQ(S("n % 8"), "0");
+  }
+  EXPECT_EQ(S("min(i, n)"), "min(i, n)");
+  EXPECT_EQ(S("i / 8"), "i / 8");
+}
+
+TEST_F(SimplifyTest, BoundsOfSums) {
+  Range("i", "0", "10");
+  Range("j", "0 - 3", "7");
+  auto bounds = [&](std::string_view t) {
+    auto b = a.ConstBounds(a.Simplify(P(t)));
+    return Cat(b.lo, "..", b.hi);
+  };
+  EXPECT_EQ(bounds("i * 2 - j"), "-3..21");
+  EXPECT_EQ(bounds("j / 2"), "-2..1");
+  EXPECT_EQ(bounds("j % 4"), "0..3");
+  EXPECT_EQ(bounds("min(i, j)"), "-3..3");
+  EXPECT_EQ(bounds("select(i < 3, i, j)"), "-3..9");
+  EXPECT_EQ(a.ConstBounds(P("x")).hi, Analyzer::kUnknown);
+}
+
+TEST_F(SimplifyTest, Vectors) {
+  a.BindSymbol({.var = P("m"), .lo = 1, .hi = 4096, .divisor = 8});
+  EXPECT_EQ(S("ramp(i * 8, 1, 8) + broadcast(4, 8)"), "ramp(i * 8 + 4, 1, 8)");
+  EXPECT_EQ(S("ramp(i * 8, 1, 8) / broadcast(8, 8)"), "broadcast(i, 8)");
+  EXPECT_EQ(S("ramp(i * 8, 1, 8) % broadcast(16, 8)"), "ramp(i % 2 * 8, 1, 8)");
+  EXPECT_EQ(S("ramp(i * 8, 1, 8) < broadcast(m, 8)"), "broadcast(i * 8 < m, 8)");
+  EXPECT_EQ(S("ramp(i, 1, 8) < broadcast(m, 8)"), "ramp(i, 1, 8) < broadcast(m, 8)");
+}
+
+// Wrapping types and loaded values are not index arithmetic.
+TEST(Simplify, DataMayWrap) {
+  auto f = ParseFunc(R"(func @f(x: i64[8], y: i32[8], u: u8[8], o: bool[8], w: f32[8]) {
+  for i in 0..8 {
+    o[i] = x[i] < x[i] + 1
+    o[i] = y[i] < y[i] + i32(1)
+    o[i] = (y[i] + y[i]) / i32(2) == y[i]
+    o[i] = u[i] < u8(255) + u8(1)
+    o[i] = i32(u[i]) + i32(1) < i32(300)
+    w[i] = w[i] * 1.0 + 0.0
+  }
+}
+)");
+  ASSERT_TRUE(f.ok()) << f.status();
+  Analyzer a(*f);
+  std::vector<std::string> got;
+  ForEachExpr(f->body, [&](Expr e) {
+    if (e->op != ExprOp::kVar && !IsInt(e)) got.push_back(Print(a.Simplify(e)));
+  });
+  EXPECT_EQ(got, (std::vector<std::string>{"x[i] < x[i] + 1", "y[i] < y[i] + i32(1)", "y[i] * i32(2) / i32(2) == y[i]",
+                                           "false", "true", "w[i] + 0.0"}));
+}
+
+// Random expressions over random ranges: the same value everywhere, bounds and divisors that hold.
+TEST(Simplify, RandomExpressions) {
+  constexpr int kRounds = 40000;
+  std::mt19937 g(99);
+  int shorter = 0, unstable = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    Context c;
+    Analyzer a(c);
+    std::vector<Expr> vars = {c.Var("n"), c.Var("i"), c.Var("j")};
+    struct R { int64_t lo, hi; };
+    const int64_t divisor = 1 + static_cast<int64_t>(g() % 3);
+    a.BindSymbol({.var = vars[0], .lo = 1, .hi = 6, .divisor = divisor});
+    const int64_t i_lo = static_cast<int64_t>(g() % 7) - 3, i_extent = 1 + static_cast<int64_t>(g() % 6);
+    a.BindRange(vars[1], c.Int(i_lo), c.Int(i_extent));
+    const bool symbolic = g() % 2 == 0;
+    const int64_t more = static_cast<int64_t>(g() % 3);
+    a.BindRange(vars[2], c.Int(0), symbolic ? c.Add(vars[0], c.Int(more)) : c.Int(4));
+    std::function<Expr(int, bool)> gen = [&](int depth, bool boolean) -> Expr {
+      auto sub = [&] { return gen(depth - 1, false); };
+      if (boolean) {
+        const ExprOp ops[] = {ExprOp::kLt, ExprOp::kLe, ExprOp::kEq, ExprOp::kNe};
+        if (depth > 1 && g() % 4 == 0) {
+          Expr x = gen(depth - 1, true);
+          if (g() % 3 == 0) return c.Make(ExprOp::kNot, {x});
+          return c.Make(g() % 2 ? ExprOp::kAnd : ExprOp::kOr, {x, gen(depth - 1, true)});
+        }
+        return c.Make(ops[g() % 4], {sub(), sub()});
+      }
+      if (depth <= 0 || g() % 5 == 0) return g() % 3 == 0 ? c.Int(static_cast<int64_t>(g() % 13) - 4) : vars[g() % 3];
+      if (g() % 9 == 0) return c.Make(ExprOp::kSelect, {gen(depth - 1, true), sub(), sub()});
+      const ExprOp ops[] = {ExprOp::kAdd, ExprOp::kAdd, ExprOp::kSub, ExprOp::kMul, ExprOp::kMul, ExprOp::kDiv, ExprOp::kMod,
+                            ExprOp::kMin, ExprOp::kMax, ExprOp::kTruncDiv, ExprOp::kTruncMod};
+      const ExprOp op = ops[g() % 11];
+      if ((op == ExprOp::kDiv || op == ExprOp::kMod) && g() % 4 != 0) {
+        return c.Make(op, {sub(), g() % 3 == 0 ? vars[0] : c.Int(1 + static_cast<int64_t>(g() % 8))});
+      }
+      return c.Make(op, {sub(), sub()});
+    };
+    std::unique_ptr<Analyzer::Assume> assume;
+    Expr assumed = nullptr;
+    if (g() % 3 == 0) {
+      assumed = gen(2, true);
+      assume = std::make_unique<Analyzer::Assume>(a, assumed);
+    }
+    Expr e = gen(4, g() % 2 == 0);
+    Expr s = a.Simplify(e);
+    unstable += a.Simplify(s) != s;
+    shorter += Print(s).size() < Print(e).size();
+    const auto bounds = a.ConstBounds(s);
+    const int64_t known = a.KnownDivisor(s);
+    for (int64_t n = 1; n <= 6; ++n) {
+      if (n % divisor != 0) continue;
+      for (int64_t i = i_lo; i < i_lo + i_extent; ++i) {
+        for (int64_t j = 0; j < (symbolic ? n + more : 4); ++j) {
+          const Env env{{"n", n}, {"i", i}, {"j", j}};
+          if (assumed != nullptr && Eval(assumed, env).value_or(0) == 0) continue;
+          auto want = Eval(e, env), got = Eval(s, env);
+          if (!want) continue;
+          ASSERT_EQ(want, got) << Print(e) << "  ->  " << Print(s) << "  at n=" << n << " i=" << i << " j=" << j
+                               << (assumed ? " assuming " + Print(assumed) : "");
+          ASSERT_GE(*got, bounds.lo) << Print(s);
+          ASSERT_LE(*got, bounds.hi) << Print(s);
+          if (known == 0) {
+            ASSERT_EQ(*got, 0) << Print(s);
+          } else {
+            ASSERT_EQ(*got % known, 0) << Print(s) << " divisor " << known;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(shorter, kRounds / 2);
+  EXPECT_LT(unstable, kRounds / 1000);
+}
+
+}  // namespace
+}  // namespace cinn_like::ir

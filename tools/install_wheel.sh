@@ -1,0 +1,7 @@
+#!/bin/bash
+# Builds the wheel into dist/ and installs it into .venv.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+rm -f dist/*.whl
+.venv/bin/pip wheel --quiet --disable-pip-version-check --no-build-isolation --no-deps -w dist .
+.venv/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
