@@ -80,13 +80,17 @@ class FloatMath {
     return CopySign(LogSpecialCases(y, u, x), x);
   }
 
-  // With t = expm1(-2|x|): -t / (2 + t).
+  // With e = exp(-2|x|): (1 - e) / (1 + e), the numerator from expm1; where it is near 1, 1 - 2e / (1 + e).
   Value* Tanh(Value* x) {
     Value* a = ClampMax(Abs(x), 10.0);
     const Reduced r = ReduceForExp(Mul(a, F(-2.0)));
     Value* scale = PowerOf2(r.power);
-    Value* t = Fma(scale, Expm1Polynomial(r.remainder), Sub(scale, F(1.0)));
-    return CopySign(Div(Neg(t), Add(t, F(2.0))), x);
+    Value* q = Expm1Polynomial(r.remainder);
+    Value* t = Fma(scale, q, Sub(scale, F(1.0)));
+    Value* e = Fma(scale, q, scale);
+    Value* is_large = b_.CreateFCmpOGT(a, F(0.55));
+    Value* y = Div(b_.CreateSelect(is_large, Add(e, e), Neg(t)), Add(t, F(2.0)));
+    return CopySign(b_.CreateSelect(is_large, Sub(F(1.0), y), y), x);
   }
 
   // Below 1: x + x * P(x^2). Above: 1 - exp(Q(|x|)), where Q approximates log(erfc).
