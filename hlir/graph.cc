@@ -74,7 +74,7 @@ Status Graph::AddSymbol(SymbolInfo symbol) {
   return absl::OkStatus();
 }
 
-StatusOr<ValueId> Graph::AddParam(std::string name, TensorType type, bool is_static, std::optional<Dims> strides) {
+StatusOr<ValueId> Graph::AddParam(std::string name, TensorType type, ParamRole role, std::optional<Dims> strides) {
   RETURN_IF_ERROR(CheckName(name));
   const std::string where = Cat("parameter '", name, "'");
   RETURN_IF_ERROR(Annotate(CheckSymbols(type.dims), where));
@@ -86,7 +86,7 @@ StatusOr<ValueId> Graph::AddParam(std::string name, TensorType type, bool is_sta
     }
   }
   const ValueId value = AddValue(std::move(type), -1);
-  params_.push_back({std::move(name), value, is_static, std::move(strides)});
+  params_.push_back({std::move(name), value, role, std::move(strides)});
   return value;
 }
 
@@ -149,7 +149,7 @@ bool operator==(const Graph& a, const Graph& b) {
   };
   for (size_t i = 0; i < a.params_.size(); ++i) {
     const Param &p = a.params_[i], &q = b.params_[i];
-    if (p.name != q.name || p.is_static != q.is_static || p.strides != q.strides || p.is_symbol() != q.is_symbol()) return false;
+    if (p.name != q.name || p.role != q.role || p.strides != q.strides || p.is_symbol() != q.is_symbol()) return false;
     if (p.is_symbol()) continue;
     if (!(a.TypeOf(p.value) == b.TypeOf(q.value))) return false;
     to_b[p.value] = q.value;

@@ -27,11 +27,18 @@ struct Op {
   std::vector<ValueId> results;
 };
 
+// Text: nothing, `static`, `prepared` after the type.
+enum class ParamRole : uint8_t {
+  kInput,
+  kStatic,    // the same between calls: a weight
+  kPrepared,  // computed by <fn>_prepare out of static parameters (pass split_static)
+};
+
 // A tensor parameter, or a symbol given as a scalar (`n: i64`).
 struct Param {
   std::string name;    // of the tensor without '%', or the symbol
   ValueId value = -1;  // -1: a symbol
-  bool is_static = false;
+  ParamRole role = ParamRole::kInput;
   std::optional<Dims> strides;  // in elements; contiguous where there are none
 
   bool is_symbol() const { return value < 0; }
@@ -61,7 +68,7 @@ class Graph {
 
   // Symbols come before what uses them.
   Status AddSymbol(SymbolInfo symbol);
-  StatusOr<ValueId> AddParam(std::string name, TensorType type, bool is_static = false,
+  StatusOr<ValueId> AddParam(std::string name, TensorType type, ParamRole role = ParamRole::kInput,
                              std::optional<Dims> strides = std::nullopt);
   Status AddSymbolParam(std::string name);
   // Appends `op_name(operands) {attrs}`; the error names op, attribute, expected and got.

@@ -39,7 +39,7 @@ class GraphParser {
     std::string name;
     bool is_symbol = false;
     TensorType type;
-    bool is_static = false;
+    ParamRole role = ParamRole::kInput;
     std::optional<Dims> strides;
   };
 
@@ -102,7 +102,8 @@ class GraphParser {
         if (lexer_.Eat("strides")) {
           ASSIGN_OR_RETURN(p.strides, ParseDims());
         }
-        p.is_static = lexer_.Eat("static");
+        if (lexer_.Eat("static")) p.role = ParamRole::kStatic;
+        if (lexer_.Eat("prepared")) p.role = ParamRole::kPrepared;
       }
       pending.push_back(std::move(p));
     }
@@ -127,7 +128,7 @@ class GraphParser {
         RETURN_IF_ERROR(At(p.at, graph_.AddSymbolParam(p.name)));
         continue;
       }
-      StatusOr<ValueId> v = graph_.AddParam(p.name, std::move(p.type), p.is_static, std::move(p.strides));
+      StatusOr<ValueId> v = graph_.AddParam(p.name, std::move(p.type), p.role, std::move(p.strides));
       RETURN_IF_ERROR(At(p.at, v.status()));
       values_[p.name] = *v;
     }
@@ -240,7 +241,8 @@ std::string Print(const Graph& graph) {
     names[p.value] = "%" + p.name;
     s += Cat("%", p.name, ": ", graph.TypeOf(p.value).ToString());
     if (p.strides) s += " strides " + ToString(*p.strides);
-    if (p.is_static) s += " static";
+    if (p.role == ParamRole::kStatic) s += " static";
+    if (p.role == ParamRole::kPrepared) s += " prepared";
   }
   s += ")";
   for (size_t i = 0; i < graph.symbols().size(); ++i) {

@@ -9,10 +9,12 @@
 
 #include "hlir/attributes.h"
 #include "hlir/tensor_type.h"
+#include "ir/expr.h"
 
 namespace cinn_like::hlir {
 
 class OpBuilder;
+struct TeCall;
 struct ValueRef;
 
 // What shape inference sees of one use of an op. Attributes are complete and of their declared types.
@@ -31,7 +33,10 @@ struct OpDef {
   // The result types, or what is wrong with the operands or attributes (the caller puts the op's name in front).
   std::function<StatusOr<std::vector<TensorType>>(const OpCall&)> infer;
 
-  // The meaning of a composite: rewrites it into simpler ops, on operands whose types passed `infer`. The results must
+  // Exactly one of the next two gives the meaning.
+  // Of a primitive: stages of tensor expressions (hlir/te_call.h); one buffer per result.
+  std::function<std::vector<ir::Buffer>(TeCall&)> lower;
+  // Of a composite: rewrites it into simpler ops, on operands whose types passed `infer`. The results must
   // have the inferred types.
   std::function<std::vector<ValueRef>(OpBuilder*, const std::vector<ValueRef>& operands, const Attrs&)> decompose;
 
@@ -54,7 +59,7 @@ class OpRegistry {
   // The ops of docs/graph_text.md.
   static const OpRegistry& BuiltIn();
 
-  // An error if there is an op of that name already, or if the definition lacks its inference.
+  // An error if there is an op of that name already, or if the definition lacks inference or meaning.
   Status Add(OpDef def);
   const OpDef* Find(std::string_view name) const;
   std::vector<const OpDef*> All() const;  // by name

@@ -195,8 +195,9 @@ Stmt Substitute(Context& c, const Stmt& s, const VarMap& map);
 using BufferMap = absl::flat_hash_map<Buffer, Buffer>;
 // Loads, addresses, stores and allocs of a key now name its value, at the same indices.
 Stmt ReplaceBuffers(Context& c, const Stmt& s, const BufferMap& map);
-// A copy in another context (for parallel compilation).
-Func CloneInto(const Func& f, std::shared_ptr<Context> context);
+// A copy in another context (for parallel compilation), its variables, buffers and blocks renamed by `rename` if given.
+Func CloneInto(const Func& f, std::shared_ptr<Context> context,
+               const std::function<std::string(const std::string&)>& rename = nullptr);
 
 // The buffers that `s` loads from / stores to, in order of first appearance.
 std::vector<Buffer> BuffersRead(const Stmt& s);

@@ -41,12 +41,37 @@ std::vector<StageIter> MakeIters(Te& te, std::string_view base, const std::vecto
   for (Expr e : extents) r.push_back({te.context().Var(te.FreshName(base)), e});
   return r;
 }
+}  // namespace
+
 std::vector<Expr> VarsOf(const std::vector<StageIter>& iters) {
   std::vector<Expr> r;
   for (const StageIter& i : iters) r.push_back(i.var);
   return r;
 }
-}  // namespace
+
+Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value) {
+  auto masked = [&](Expr v, Expr mask) {
+    return Rewriter(c, [&](Expr x) -> Expr {
+      if (x->op != ExprOp::kLoad) return nullptr;
+      Expr own = MaskOf(x);
+      return c.Load(x->buffer, IndicesOf(x), own == nullptr ? mask : c.And(mask, own));
+    })(v);
+  };
+  Rewriter* self = nullptr;
+  Rewriter rewrite(c, [&](Expr x) -> Expr {
+    if (x->op != ExprOp::kLoad || x->buffer != buffer) return nullptr;
+    VarMap at;
+    const std::vector<Expr> indices = IndicesOf(x);
+    for (size_t d = 0; d < indices.size(); ++d) at[iters[d]] = (*self)(indices[d]);
+    const Expr v = Substitute(c, value, at);
+    Expr mask = MaskOf(x);
+    if (mask == nullptr) return v;
+    mask = (*self)(mask);
+    return c.Select(mask, masked(v, mask), c.Const(0, v->type.dtype));
+  });
+  self = &rewrite;
+  return rewrite(e);
+}
 
 Buffer Te::Compute(std::string_view name, DType dtype, std::vector<Expr> shape, const std::function<Expr(Indices)>& value) {
   Stage s;
@@ -104,13 +129,17 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
   b.name = names.Fresh("b_" + s.name);
   std::vector<std::pair<Expr, Expr>> loops;
   auto add = [&](const StageIter& i, IterKind kind) {
+    if (IsInt(i.extent, 1)) {
+      b.iters.push_back({i.var, i.extent, kind, c.Int(0)});
+      return;
+    }
     Expr loop = c.Var(names.Fresh("l_" + i.var->name));
     b.iters.push_back({i.var, i.extent, kind, loop});
     loops.emplace_back(loop, i.extent);
   };
   for (const StageIter& i : s.iters) add(i, IterKind::kData);
   for (const StageIter& i : s.reduce_iters) add(i, IterKind::kReduce);
-  const std::vector<Expr> at = VarsOf(s.iters);
+  const std::vector<Expr> at = s.at.empty() ? VarsOf(s.iters) : s.at;
   auto stores = [&](const std::vector<Expr>& values) {
     std::vector<Stmt> v;
     // Several outputs read each other's running values: compute all before storing any.
@@ -149,7 +178,7 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
   for (const Stage& s : p.stages) {
     RET_CHECK(s.values.size() == s.outputs.size(), s.name);
     for (Buffer b : s.outputs) {
-      RET_CHECK(b->shape.size() == s.iters.size(), s.name);
+      RET_CHECK(b->shape.size() == (s.at.empty() ? s.iters.size() : s.at.size()), s.name);
       if (!outer.contains(b)) body.push_back(MakeStmt(Alloc{b}));
     }
     body.push_back(NestOf(*p.context, s, names));

@@ -23,7 +23,8 @@ struct StageIter {
 
 // For every value of `iters` (one per dimension of each output, in order): outputs[k][iters] = values[k]. With reduction:
 // outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads the running
-// value as Load(outputs[k], iters).
+// value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] = values[k], where
+// `at` is a bijection from the iterators to the output's indices.
 struct Stage {
   std::string name;
   std::vector<Buffer> outputs;  // one, or several of one shape
@@ -31,6 +32,7 @@ struct Stage {
   std::vector<StageIter> reduce_iters;
   std::vector<Expr> inits;   // empty unless there are reduce_iters
   std::vector<Expr> values;  // one per output
+  std::vector<Expr> at;      // empty: at iters
   bool IsReduction() const { return !reduce_iters.empty(); }
 };
 
@@ -44,6 +46,11 @@ struct TeProgram {
 };
 // As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter read.
 StatusOr<Func> ToLoops(const TeProgram& program);
+
+// `e` with loads of `buffer` replaced by `value`, which is what buffer[iters] holds. A masked load becomes a select whose
+// operands are read under that mask too.
+Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value);
+std::vector<Expr> VarsOf(const std::vector<StageIter>& iters);
 
 enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
 // The neutral element: 0, 1, -inf or the lowest integer, ...

@@ -47,12 +47,66 @@ Status CheckOperands(const OpCall& call, std::string_view first, std::string_vie
   return CheckRank4(second, call.operands[1]);
 }
 
+using ir::Expr;
+
+Expr Product(const TeCall& call, Expr a, Expr b) {
+  return call.c.Make(ir::ExprOp::kMul, {Widened(call.c, a), Widened(call.c, b)});
+}
+
+// y[n,o,h,w] = sum over c, kh, kw of x[n, first channel of o's group + c, place of (h, w)] * w[o,c,kh,kw]
+std::vector<ir::Buffer> LowerConv(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims &x = call.operand_types[0].dims, &w = call.operand_types[1].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const bool padded = window.padding[0] > 0 || window.padding[1] > 0;
+  const Expr outputs = call.ToExpr(w[0] / Dim(call.attrs.Int("groups"))), channels = call.ToExpr(w[1]);
+  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({w[1], w[2], w[3]}), [&](ir::Indices i, ir::Indices r) {
+    const Place place = InputPlace(call, window, &x[2], &i[2], &r[1]);
+    const Expr channel = call.attrs.Int("groups") == 1 ? r[0] : c.Add(c.Mul(c.Div(i[1], outputs), channels), r[0]);
+    return Product(call, call.At(0, {i[0], channel, place.at[0], place.at[1]}, padded ? place.mask : nullptr),
+                   call.At(1, {i[1], r[0], r[1], r[2]}));
+  })};
+}
+
+// dx[n,c,h,w] = sum over the group's outputs o, kh, kw of dy[n, o, position that reads (h, w) with (kh, kw)] * w[o,c,kh,kw]
+std::vector<ir::Buffer> LowerInputGrad(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims &dy = call.operand_types[0].dims, &w = call.operand_types[1].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const Dim outputs = w[0] / Dim(call.attrs.Int("groups"));
+  const Expr channels = call.ToExpr(w[1]);
+  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({outputs, w[2], w[3]}), [&](ir::Indices i, ir::Indices r) {
+    const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[1]);
+    const bool grouped = call.attrs.Int("groups") != 1;
+    const Expr output = grouped ? c.Add(c.Mul(c.Div(i[1], channels), call.ToExpr(outputs)), r[0]) : r[0];
+    const Expr channel = grouped ? c.Mod(i[1], channels) : i[1];
+    return Product(call, call.At(0, {i[0], output, place.at[0], place.at[1]}, place.mask),
+                   call.At(1, {output, channel, r[1], r[2]}));
+  })};
+}
+
+// dw[o,c,kh,kw] = sum over n, h, w of dy[n,o,h,w] * x[n, first channel of o's group + c, place of (h, w)]
+std::vector<ir::Buffer> LowerWeightGrad(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims &dy = call.operand_types[0].dims, &x = call.operand_types[1].dims, &w = call.result_types[0].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const bool padded = window.padding[0] > 0 || window.padding[1] > 0;
+  const Expr outputs = call.ToExpr(w[0] / Dim(call.attrs.Int("groups"))), channels = call.ToExpr(w[1]);
+  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({dy[0], dy[2], dy[3]}), [&](ir::Indices i, ir::Indices r) {
+    const Place place = InputPlace(call, window, &x[2], &r[1], &i[2]);
+    const Expr channel = call.attrs.Int("groups") == 1 ? i[1] : c.Add(c.Mul(c.Div(i[0], outputs), channels), i[1]);
+    return Product(call, call.At(0, {r[0], i[0], r[1], r[2]}),
+                   call.At(1, {r[0], channel, place.at[0], place.at[1]}, padded ? place.mask : nullptr));
+  })};
+}
+
 OpDef Conv2d() {
   OpDef def;
   def.name = "conv2d";
   def.doc = "cross-correlation of x (NCHW) with w (OIHW); 16-bit floats accumulate in f32";
   def.operands = {"x", "w"};
   def.attrs = ConvAttrs();
+  def.lower = LowerConv;
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     RETURN_IF_ERROR(CheckOperands(call, "x", "w"));
     ASSIGN_OR_RETURN(Dims dims, InferConv(call.operands[0].dims, call.operands[1].dims, call.attrs, call.symbols));
@@ -89,9 +143,11 @@ OpDef Gradient(std::string name, std::string doc, std::string other, std::string
 
 std::vector<OpDef> ConvolutionOps() {
   OpDef input = Gradient("conv2d_input_grad", "gradient of conv2d in x", "w", "input_shape");
+  input.lower = LowerInputGrad;
   input.samples = {"(f32[n,4,6,7], f32[4,3,3,3]) {input_shape=[n,3,8,9]}",
                    "(f32[n,6,5,9], f32[6,2,3,2]) {input_shape=[n,4,9,7], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
   OpDef weight = Gradient("conv2d_weight_grad", "gradient of conv2d in w", "x", "weight_shape");
+  weight.lower = LowerWeightGrad;
   weight.samples = {"(f32[n,4,6,7], f32[n,3,8,9]) {weight_shape=[4,3,3,3]}",
                     "(f32[n,6,5,9], f32[n,4,9,7]) {weight_shape=[6,2,3,2], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
   return {Conv2d(), input, weight};

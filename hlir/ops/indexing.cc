@@ -1,9 +1,21 @@
 // Ops that read where another tensor says.
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
+#include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
 namespace {
+
+using ir::Expr;
+
+// Operand 0 at `at`, whose entry of `axis` is clamped into range; 0 if that axis is empty.
+Expr ReadClamped(const TeCall& call, std::vector<Expr> at, int64_t axis) {
+  ir::Context& c = call.c;
+  const Dim& size = call.operand_types[0].dims[axis];
+  at[axis] = c.Max(c.Int(0), c.Min(Converted(c, DType::kI64, at[axis]), call.ToExpr(size - Dim(1))));
+  const bool may_be_empty = RangeOf(size, call.symbols).lo < 1;
+  return call.At(0, std::move(at), may_be_empty ? c.Lt(c.Int(0), call.ToExpr(size)) : nullptr);
+}
 
 OpDef Gather() {
   OpDef def;
@@ -20,6 +32,16 @@ OpDef Gather() {
     result.dims.insert(result.dims.end(), idx.dims.begin(), idx.dims.end());
     result.dims.insert(result.dims.end(), x.dims.begin() + axis + 1, x.dims.end());
     return std::vector<TensorType>{result};
+  };
+  def.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
+    const int64_t axis = call.attrs.Int("axis"), idx_rank = call.operand_types[1].rank();
+    return {call.Compute([&](ir::Indices i) {
+      const auto inner = i.begin() + axis, outer = inner + idx_rank;
+      std::vector<Expr> at(i.begin(), inner);
+      at.push_back(call.At(1, {inner, outer}));
+      at.insert(at.end(), outer, i.end());
+      return ReadClamped(call, std::move(at), axis);
+    })};
   };
   def.samples = {"(f32[11,5], i64[n,3])", "(f32[2,7,n], i32[4]) {axis=1}", "(f32[7], i64[])"};
   return def;
@@ -44,6 +66,14 @@ OpDef TakeAlong() {
       }
     }
     return std::vector<TensorType>{{x.dtype, idx.dims}};
+  };
+  def.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
+    return {call.Compute([&](ir::Indices i) {
+      std::vector<Expr> at = i;
+      const int64_t axis = call.attrs.Int("axis");
+      at[axis] = call.At(1, i);
+      return ReadClamped(call, std::move(at), axis);
+    })};
   };
   def.samples = {"(f32[n,9], i64[n,1]) {axis=1}", "(f32[5,3], i32[4,2]) {axis=0}"};
   return def;

@@ -1,7 +1,31 @@
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
+#include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
+
+namespace {
+
+// Operand `k` at the (broadcast) batch indices in front of the result's and the two given.
+ir::Expr ElementOf(const TeCall& call, size_t k, ir::Indices i, ir::Expr row, ir::Expr column) {
+  const TensorType& type = call.operand_types[k];
+  const size_t skipped = i.size() - type.dims.size();
+  std::vector<ir::Expr> at;
+  for (int a = 0; a + 2 < type.rank(); ++a) at.push_back(type.dims[a] == Dim(1) ? call.c.Int(0) : i[skipped + a]);
+  at.push_back(row);
+  at.push_back(column);
+  return Widened(call.c, call.At(k, std::move(at)));
+}
+
+std::vector<ir::Buffer> Lower(TeCall& call) {
+  const ir::Expr depth = call.ToExpr(call.operand_types[0].dims.back());
+  return {call.Reduce(ir::Combiner::kSum, {depth}, [&](ir::Indices i, ir::Indices r) {
+    const size_t n = i.size();
+    return call.c.Make(ir::ExprOp::kMul, {ElementOf(call, 0, i, i[n - 2], r[0]), ElementOf(call, 1, i, r[0], i[n - 1])});
+  })};
+}
+
+}  // namespace
 
 std::vector<OpDef> MatmulOps() {
   OpDef def;
@@ -28,6 +52,7 @@ std::vector<OpDef> MatmulOps() {
     dims.push_back(b.dims[b.rank() - 1]);
     return std::vector<TensorType>{{a.dtype, std::move(dims)}};
   };
+  def.lower = Lower;
   def.samples = {"(f32[n,8], f32[8,5])", "(f32[2,3,n,4], f32[2,3,4,n])", "(f32[n,4], f32[3,4,2])", "(f32[2,1,3,4], f32[5,4,n])"};
   return {def};
 }

@@ -5,19 +5,84 @@
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
 #include "hlir/ops/widen.h"
+#include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
 namespace {
 
+using ir::Expr;
+using ir::ExprOp;
 using Refs = std::vector<ValueRef>;
+using Exprs = std::vector<Expr>;
+// One element of the result out of one of each operand; 16-bit floats arrive as f32.
+using Element = std::function<Expr(ir::Context&, const Exprs&)>;
+
+void SetElement(OpDef* def, Element element) {
+  def->lower = [element = std::move(element)](TeCall& call) -> std::vector<ir::Buffer> {
+    return {call.Compute([&](ir::Indices i) {
+      Exprs x;
+      for (size_t k = 0; k < call.operands.size(); ++k) x.push_back(Widened(call.c, call.AtBroadcast(k, i)));
+      return element(call.c, x);
+    })};
+  };
+}
+
+// The operator of ir with this meaning.
+Element Operator(ExprOp op) {
+  return [op](ir::Context& c, const Exprs& x) { return c.Make(op, x); };
+}
+// One operator for bool, another for integers.
+Element Operator(ExprOp of_bool, ExprOp of_int) {
+  return [=](ir::Context& c, const Exprs& x) { return c.Make(x[0]->type.dtype == DType::kBool ? of_bool : of_int, x); };
+}
+// (b, a) for (a, b).
+Element Swapped(ExprOp op) {
+  return [op](ir::Context& c, const Exprs& x) { return c.Make(op, {x[1], x[0]}); };
+}
+
+Expr Zero(ir::Context& c, Expr like) { return c.Const(0, like->type.dtype); }
+
+// A divisor that the machine can't trap on: 0 and -1 (which overflows for the lowest integer) become 1.
+Expr SafeDivisor(ir::Context& c, Expr b) {
+  const Expr one = c.Const(1, b->type.dtype);
+  Expr bad = c.Make(ExprOp::kEq, {b, Zero(c, b)});
+  if (IsSigned(b->type.dtype)) bad = c.Or(bad, c.Make(ExprOp::kEq, {b, c.Const(-1, b->type.dtype)}));
+  return c.Make(ExprOp::kSelect, {bad, one, b});
+}
+
+Expr ModElement(ir::Context& c, const Exprs& x) {
+  const Expr a = x[0], b = x[1];
+  if (!IsFloat(a->type.dtype)) return c.Make(ExprOp::kMod, {a, SafeDivisor(c, b)});
+  const Expr r = c.Make(ExprOp::kTruncMod, {a, b}), zero = Zero(c, a);
+  const Expr other_sign = c.Make(ExprOp::kNe, {c.Make(ExprOp::kLt, {r, zero}), c.Make(ExprOp::kLt, {b, zero})});
+  const Expr adjust = c.And(c.Make(ExprOp::kNe, {r, zero}), other_sign);
+  return c.Make(ExprOp::kSelect, {adjust, c.Make(ExprOp::kAdd, {r, b}), r});
+}
+
+// Integers divided by 0 give a.
+Expr FloorDivElement(ir::Context& c, const Exprs& x) {
+  const Expr a = x[0], b = x[1];
+  if (!IsFloat(a->type.dtype)) {
+    const Expr quotient = c.Make(ExprOp::kDiv, {a, SafeDivisor(c, b)});
+    if (!IsSigned(a->type.dtype)) return quotient;
+    const Expr minus_one = c.Make(ExprOp::kEq, {b, c.Const(-1, b->type.dtype)});
+    return c.Make(ExprOp::kSelect, {minus_one, c.Make(ExprOp::kNeg, {a}), quotient});
+  }
+  // a - mod(a, b) is nearly a multiple of b: no rounding error can cross an integer.
+  const Expr whole = c.Make(ExprOp::kDiv, {c.Make(ExprOp::kSub, {a, ModElement(c, x)}), b});
+  const Expr by_zero = c.Make(ExprOp::kEq, {b, Zero(c, b)});
+  return c.Make(ExprOp::kSelect, {by_zero, c.Make(ExprOp::kDiv, {a, b}), c.Make(ExprOp::kRound, {whole})});
+}
 
 // The operands broadcast; `dtypes` constrains all of them; the result has their dtype, or bool.
-OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> operands, DTypeClass dtypes, bool to_bool = false) {
+OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> operands, DTypeClass dtypes, Element element,
+                bool to_bool = false) {
   OpDef def;
   def.name = std::move(name);
   def.doc = std::move(doc);
   def.operands = std::move(operands);
   def.is_pointwise = true;
+  if (element) SetElement(&def, std::move(element));
   def.infer = [names = def.operands, dtypes, to_bool](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     RETURN_IF_ERROR(CheckSameDType(call));
     RETURN_IF_ERROR(CheckDType(names[0], call.operands[0].dtype, dtypes));
@@ -38,8 +103,15 @@ OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> oper
   return def;
 }
 
-OpDef Unary(std::string name, std::string doc, DTypeClass dtypes) {
-  return Pointwise(std::move(name), std::move(doc), {"x"}, dtypes);
+// Without an element the caller gives a decomposition.
+OpDef Unary(std::string name, std::string doc, DTypeClass dtypes, Element element = nullptr) {
+  return Pointwise(std::move(name), std::move(doc), {"x"}, dtypes, std::move(element));
+}
+OpDef Binary(std::string name, std::string doc, DTypeClass dtypes, Element element) {
+  return Pointwise(std::move(name), std::move(doc), {"a", "b"}, dtypes, std::move(element));
+}
+OpDef Comparison(std::string name, std::string doc, Element element) {
+  return Pointwise(std::move(name), std::move(doc), {"a", "b"}, DTypeClass::kAny, std::move(element), true);
 }
 
 // A unary op of floats defined by simpler ones, computed in f32 for 16-bit operands.
@@ -99,11 +171,6 @@ OpDef Sign() {
   return def;
 }
 
-OpDef FloorDivide() {
-  OpDef def = Pointwise("floor_div", "the largest integer not above a / b", {"a", "b"}, DTypeClass::kNumber);
-  return def;
-}
-
 OpDef Select() {
   OpDef def;
   def.name = "select";
@@ -119,6 +186,7 @@ OpDef Select() {
     }
     return std::vector<TensorType>{result};
   };
+  SetElement(&def, Operator(ExprOp::kSelect));
   def.samples = {"(bool[n,5], f32[n,5], f32[n,5])", "(bool[n,1], f32[5], f32[])"};
   return def;
 }
@@ -133,6 +201,7 @@ OpDef Cast() {
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     return std::vector<TensorType>{{call.attrs.AsDType("dtype"), call.operands[0].dims}};
   };
+  SetElement(&def, [](ir::Context&, const Exprs& x) { return x[0]; });  // TeCall::Compute converts
   def.samples = {"(f32[n,5]) {dtype=f16}", "(f32[n,5]) {dtype=i32}", "(i64[n,5]) {dtype=f32}", "(f32[n]) {dtype=bool}",
                  "(bool[n]) {dtype=f32}",  "(f16[n]) {dtype=f32}",   "(bf16[n]) {dtype=f32}"};
   return def;
@@ -143,23 +212,23 @@ OpDef Cast() {
 std::vector<OpDef> PointwiseOps() {
   using C = DTypeClass;
   std::vector<OpDef> ops = {
-      Unary("neg", "-x", C::kNumber),
-      Unary("abs", "|x|", C::kNumber),
-      Unary("exp", "e to the x", C::kFloat),
-      Unary("log", "natural logarithm", C::kFloat),
-      Unary("sqrt", "square root", C::kFloat),
-      Unary("rsqrt", "1 / sqrt(x)", C::kFloat),
-      Unary("tanh", "hyperbolic tangent", C::kFloat),
-      Unary("erf", "error function", C::kFloat),
-      Unary("sin", "sine", C::kFloat),
-      Unary("cos", "cosine", C::kFloat),
-      Unary("floor", "largest integer not above x", C::kFloat),
-      Unary("ceil", "smallest integer not below x", C::kFloat),
-      Unary("round", "nearest integer, halves to even", C::kFloat),
-      Unary("log1p", "log(1 + x)", C::kFloat),
-      Unary("expm1", "exp(x) - 1", C::kFloat),
-      Unary("not", "bitwise complement; logical for bool", C::kBoolOrInt),
-      Pointwise("isnan", "whether x is NaN", {"x"}, C::kFloat, true),
+      Unary("neg", "-x", C::kNumber, Operator(ExprOp::kNeg)),
+      Unary("abs", "|x|", C::kNumber, Operator(ExprOp::kAbs)),
+      Unary("exp", "e to the x", C::kFloat, Operator(ExprOp::kExp)),
+      Unary("log", "natural logarithm", C::kFloat, Operator(ExprOp::kLog)),
+      Unary("sqrt", "square root", C::kFloat, Operator(ExprOp::kSqrt)),
+      Unary("rsqrt", "1 / sqrt(x)", C::kFloat, Operator(ExprOp::kRsqrt)),
+      Unary("tanh", "hyperbolic tangent", C::kFloat, Operator(ExprOp::kTanh)),
+      Unary("erf", "error function", C::kFloat, Operator(ExprOp::kErf)),
+      Unary("sin", "sine", C::kFloat, Operator(ExprOp::kSin)),
+      Unary("cos", "cosine", C::kFloat, Operator(ExprOp::kCos)),
+      Unary("floor", "largest integer not above x", C::kFloat, Operator(ExprOp::kFloor)),
+      Unary("ceil", "smallest integer not below x", C::kFloat, Operator(ExprOp::kCeil)),
+      Unary("round", "nearest integer, halves to even", C::kFloat, Operator(ExprOp::kRound)),
+      Unary("log1p", "log(1 + x)", C::kFloat, Operator(ExprOp::kLog1p)),
+      Unary("expm1", "exp(x) - 1", C::kFloat, Operator(ExprOp::kExpm1)),
+      Unary("not", "bitwise complement; logical for bool", C::kBoolOrInt, Operator(ExprOp::kNot)),
+      Pointwise("isnan", "whether x is NaN", {"x"}, C::kFloat, Operator(ExprOp::kIsNan), true),
       FloatComposite("reciprocal", "1 / x", [](OpBuilder* b, ValueRef x) { return b->Div(Like(b, x, 1.0), x); }),
       FloatComposite("sigmoid", "1 / (1 + exp(-x))",
                      [](OpBuilder* b, ValueRef x) {
@@ -174,24 +243,24 @@ std::vector<OpDef> PointwiseOps() {
       Relu(),
       Square(),
       Sign(),
-      Pointwise("add", "a + b", {"a", "b"}, C::kNumber),
-      Pointwise("sub", "a - b", {"a", "b"}, C::kNumber),
-      Pointwise("mul", "a * b", {"a", "b"}, C::kNumber),
-      Pointwise("div", "a / b", {"a", "b"}, C::kFloat),
-      Pointwise("pow", "a to the b", {"a", "b"}, C::kFloat),
-      Pointwise("maximum", "the larger; NaN if either is", {"a", "b"}, C::kNumber),
-      Pointwise("minimum", "the smaller; NaN if either is", {"a", "b"}, C::kNumber),
-      Pointwise("mod", "a - b * floor(a / b): has the sign of b", {"a", "b"}, C::kNumber),
-      FloorDivide(),
-      Pointwise("and", "bitwise and; logical for bool", {"a", "b"}, C::kBoolOrInt),
-      Pointwise("or", "bitwise or; logical for bool", {"a", "b"}, C::kBoolOrInt),
-      Pointwise("xor", "bitwise exclusive or; logical for bool", {"a", "b"}, C::kBoolOrInt),
-      Pointwise("eq", "a == b", {"a", "b"}, C::kAny, true),
-      Pointwise("ne", "a != b; true for NaN", {"a", "b"}, C::kAny, true),
-      Pointwise("lt", "a < b", {"a", "b"}, C::kAny, true),
-      Pointwise("le", "a <= b", {"a", "b"}, C::kAny, true),
-      Pointwise("gt", "a > b", {"a", "b"}, C::kAny, true),
-      Pointwise("ge", "a >= b", {"a", "b"}, C::kAny, true),
+      Binary("add", "a + b", C::kNumber, Operator(ExprOp::kAdd)),
+      Binary("sub", "a - b", C::kNumber, Operator(ExprOp::kSub)),
+      Binary("mul", "a * b", C::kNumber, Operator(ExprOp::kMul)),
+      Binary("div", "a / b", C::kFloat, Operator(ExprOp::kDiv)),
+      Binary("pow", "a to the b", C::kFloat, Operator(ExprOp::kPow)),
+      Binary("maximum", "the larger; NaN if either is", C::kNumber, Operator(ExprOp::kMax)),
+      Binary("minimum", "the smaller; NaN if either is", C::kNumber, Operator(ExprOp::kMin)),
+      Binary("mod", "a - b * floor(a / b): has the sign of b", C::kNumber, ModElement),
+      Binary("floor_div", "the largest integer not above a / b", C::kNumber, FloorDivElement),
+      Binary("and", "bitwise and; logical for bool", C::kBoolOrInt, Operator(ExprOp::kAnd, ExprOp::kBitAnd)),
+      Binary("or", "bitwise or; logical for bool", C::kBoolOrInt, Operator(ExprOp::kOr, ExprOp::kBitOr)),
+      Binary("xor", "bitwise exclusive or; logical for bool", C::kBoolOrInt, Operator(ExprOp::kNe, ExprOp::kBitXor)),
+      Comparison("eq", "a == b", Operator(ExprOp::kEq)),
+      Comparison("ne", "a != b; true for NaN", Operator(ExprOp::kNe)),
+      Comparison("lt", "a < b", Operator(ExprOp::kLt)),
+      Comparison("le", "a <= b", Operator(ExprOp::kLe)),
+      Comparison("gt", "a > b", Swapped(ExprOp::kLt)),
+      Comparison("ge", "a >= b", Swapped(ExprOp::kLe)),
       Select(),
       Cast(),
   };

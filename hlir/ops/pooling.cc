@@ -1,5 +1,8 @@
 // 2-d pooling of NCHW and its gradients.
+#include <limits>
+
 #include "hlir/ops/families.h"
+#include "hlir/ops/widen.h"
 #include "hlir/ops/window.h"
 
 namespace cinn_like::hlir {
@@ -73,6 +76,95 @@ OpDef PoolGrad(std::string name, std::string doc, std::vector<std::string> opera
   return def;
 }
 
+using ir::Expr;
+using ir::ExprOp;
+
+std::vector<Expr> Taps(const TeCall& call, const Window& window) {
+  return {call.c.Int(window.kernel[0]), call.c.Int(window.kernel[1])};
+}
+
+// (value, flat index) by an order-independent rule: NaN beats numbers, then the larger value, then the lower index.
+std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims& x = call.operand_types[0].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const DType wide = WideOf(call.result_types[0].dtype);
+  const std::vector<ir::Buffer> best = call.te.ReduceTuple(
+      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), Taps(call, window),
+      {ir::Identity(c, ir::Combiner::kMax, wide), c.Int(std::numeric_limits<int64_t>::max())},
+      [&](ir::Indices i, ir::Indices r, ir::Indices running) -> std::vector<Expr> {
+        const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
+        const Expr value = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
+        const Expr flat = c.Add(c.Mul(place.at[0], call.ToExpr(x[3])), place.at[1]);
+        const Expr lower = c.Lt(flat, running[1]);
+        const Expr larger = c.Or(c.Make(ExprOp::kLt, {running[0], value}),
+                                 c.And(c.Make(ExprOp::kEq, {value, running[0]}), lower));
+        const Expr nan = c.Make(ExprOp::kIsNan, {value}), running_nan = c.Make(ExprOp::kIsNan, {running[0]});
+        const Expr better = c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(running_nan), lower), larger});
+        const Expr take = c.And(place.mask, better);
+        return {c.Make(ExprOp::kSelect, {take, value, running[0]}), c.Make(ExprOp::kSelect, {take, flat, running[1]})};
+      });
+  return {call.Stored(0, best[0]), best[1]};
+}
+
+// dx[n,c,h,w] = sum of dy over the window positions whose index is (h, w)
+std::vector<ir::Buffer> LowerMaxPoolGrad(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims &dy = call.operand_types[0].dims, &x = call.result_types[0].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  return {call.Reduce(ir::Combiner::kSum, Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+    const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[0]);
+    const std::vector<Expr> at = {i[0], i[1], place.at[0], place.at[1]};
+    const Expr index = Converted(c, DType::kI64, call.At(1, at, place.mask));
+    const Expr here = c.Eq(index, c.Add(c.Mul(i[2], call.ToExpr(x[3])), i[3]));
+    return call.At(0, at, c.And(place.mask, here));
+  })};
+}
+
+// How many elements the mean at window position `position` divides by. The last windows of ceil mode may reach over the
+// high padding, which counts never.
+Expr CountOf(const TeCall& call, const Window& window, const Dim* input, const Expr* position) {
+  ir::Context& c = call.c;
+  const bool include_pad = call.attrs.Bool("count_include_pad");
+  Expr count = c.Int(1);
+  for (int i = 0; i < 2; ++i) {
+    const Expr first = c.Sub(c.Mul(position[i], c.Int(window.stride[i])), c.Int(window.padding[i]));
+    const Expr last = c.Add(first, c.Int(window.kernel[i]));
+    const Expr high = call.ToExpr(input[i] + Dim(include_pad ? window.padding[i] : 0));
+    count = c.Mul(count, c.Sub(c.Min(last, high), include_pad ? first : c.Max(first, c.Int(0))));
+  }
+  return count;
+}
+
+std::vector<ir::Buffer> LowerAvgPool(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims& x = call.operand_types[0].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const DType wide = WideOf(call.result_types[0].dtype);
+  const ir::Buffer sum = call.te.Reduce(call.name, ir::Combiner::kSum, wide, call.ToExprs(call.result_types[0].dims),
+                                        Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+    const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
+    return Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
+  });
+  return {call.Compute([&](ir::Indices i) {
+    return c.Make(ExprOp::kDiv, {call.te.At(sum, i), c.Cast(wide, CountOf(call, window, &x[2], &i[2]))});
+  })};
+}
+
+std::vector<ir::Buffer> LowerAvgPoolGrad(TeCall& call) {
+  ir::Context& c = call.c;
+  const Dims &dy = call.operand_types[0].dims, &x = call.result_types[0].dims;
+  const Window window = CheckedWindowOf(call.attrs);
+  const DType wide = WideOf(call.result_types[0].dtype);
+  return {call.Reduce(ir::Combiner::kSum, Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+    const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[0]);
+    const Expr share = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
+    // Outside of the mask the share is 0, whatever is counted there, but 0.
+    const Expr count = c.Max(c.Int(1), CountOf(call, window, &x[2], place.at.data()));
+    return c.Make(ExprOp::kDiv, {share, c.Cast(wide, count)});
+  })};
+}
+
 }  // namespace
 
 std::vector<OpDef> PoolingOps() {
@@ -83,19 +175,23 @@ std::vector<OpDef> PoolingOps() {
 
   OpDef max = Pool("max_pool2d", "largest of each window (NaN wins) and its flat index in the H*W plane",
                    {kernel, stride, padding, dilation, ceil_mode}, true);
+  max.lower = LowerMaxPool;
   max.samples = {"(f32[n,3,8,9]) {kernel=[2,2], stride=[2,2]}",
                  "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1], dilation=[1,2]}",
                  "(f32[n,2,9,8]) {kernel=[2,3], stride=[2,2], ceil_mode=true}"};
   OpDef max_grad = PoolGrad("max_pool2d_grad", "gradient of max_pool2d in x", {"dy", "indices"},
                             {input_shape, kernel, stride, padding, dilation});
+  max_grad.lower = LowerMaxPoolGrad;
   max_grad.samples = {"(f32[n,3,4,4], i64[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
                       "(f32[n,2,5,8], i64[n,2,5,8]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], dilation=[1,2]}"};
   OpDef avg = Pool("avg_pool2d", "mean of each window", {kernel, stride, padding, include_pad, ceil_mode}, false);
+  avg.lower = LowerAvgPool;
   avg.samples = {"(f32[n,3,8,9]) {kernel=[2,2], stride=[2,2]}", "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1]}",
                  "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1], count_include_pad=false}",
                  "(f32[n,2,9,8]) {kernel=[2,3], stride=[2,2], ceil_mode=true}"};
   OpDef avg_grad = PoolGrad("avg_pool2d_grad", "gradient of avg_pool2d in x", {"dy"},
                             {input_shape, kernel, stride, padding, include_pad});
+  avg_grad.lower = LowerAvgPoolGrad;
   avg_grad.samples = {"(f32[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
                       "(f32[n,2,5,9]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], count_include_pad=false}"};
   return {max, max_grad, avg, avg_grad};

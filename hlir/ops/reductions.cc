@@ -1,13 +1,43 @@
 // Ops that combine the elements along axes.
+#include <algorithm>
+#include <limits>
+
 #include "hlir/op_builder.h"
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
 #include "hlir/ops/widen.h"
+#include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
 namespace {
 
 using Refs = std::vector<ValueRef>;
+
+using ir::Expr;
+using ir::ExprOp;
+
+// The operand's indices: `r` along `axes`, the result's elsewhere.
+std::vector<Expr> MergeIndices(const TeCall& call, const std::vector<int64_t>& axes, ir::Indices i, ir::Indices r) {
+  const bool keepdims = call.attrs.Bool("keepdims");
+  std::vector<Expr> at;
+  size_t next = 0;
+  for (int64_t k = 0; k < call.operand_types[0].rank(); ++k) {
+    const auto axis = std::find(axes.begin(), axes.end(), k);
+    if (axis != axes.end()) {
+      at.push_back(r[axis - axes.begin()]);
+      next += keepdims;
+    } else {
+      at.push_back(i[next++]);
+    }
+  }
+  return at;
+}
+
+std::vector<Expr> Extents(const TeCall& call, const std::vector<int64_t>& axes) {
+  std::vector<Expr> extents;
+  for (int64_t a : axes) extents.push_back(call.ToExpr(call.operand_types[0].dims[a]));
+  return extents;
+}
 
 OpDef Reduction(std::string name, std::string doc, DTypeClass dtypes) {
   OpDef def;
@@ -27,6 +57,16 @@ OpDef Reduction(std::string name, std::string doc, DTypeClass dtypes) {
   return def;
 }
 
+OpDef Reduction(std::string name, std::string doc, DTypeClass dtypes, ir::Combiner combiner) {
+  OpDef def = Reduction(std::move(name), std::move(doc), dtypes);
+  def.lower = [combiner](TeCall& call) -> std::vector<ir::Buffer> {
+    const std::vector<int64_t> axes = call.attrs.Ints("axes");
+    return {call.Reduce(combiner, Extents(call, axes),
+                        [&](ir::Indices i, ir::Indices r) { return call.At(0, MergeIndices(call, axes, i, r)); })};
+  };
+  return def;
+}
+
 OpDef ReduceMean() {
   OpDef def = Reduction("reduce_mean", "mean along axes", DTypeClass::kFloat);
   def.decompose = [](OpBuilder* b, const Refs& x, const Attrs& attrs) -> Refs {
@@ -37,6 +77,29 @@ OpDef ReduceMean() {
     return {b->Cast(b->Div(sum, b->Full(count, b->DTypeOf(sum))), dtype)};
   };
   return def;
+}
+
+// Reduces (value, index) by an order-independent rule: NaN beats numbers, then the better value, then the lower index.
+std::vector<ir::Buffer> LowerArg(TeCall& call, bool max) {
+  ir::Context& c = call.c;
+  const int64_t axis = call.attrs.Int("axis");
+  const DType wide = WideOf(call.operand_types[0].dtype);
+  const Expr none = c.Int(std::numeric_limits<int64_t>::max());
+  const Expr worst = ir::Identity(c, max ? ir::Combiner::kMax : ir::Combiner::kMin, wide);
+  const std::vector<ir::Buffer> pair = call.te.ReduceTuple(
+      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), Extents(call, {axis}), {worst, none},
+      [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
+        const Expr x = Widened(c, call.At(0, MergeIndices(call, {axis}, i, r)));
+        const Expr lower = c.Lt(r[0], best[1]);
+        const Expr better = max ? c.Make(ExprOp::kLt, {best[0], x}) : c.Make(ExprOp::kLt, {x, best[0]});
+        Expr take = c.Or(better, c.And(c.Make(ExprOp::kEq, {x, best[0]}), lower));
+        if (IsFloat(wide)) {
+          const Expr nan = c.Make(ExprOp::kIsNan, {x}), best_nan = c.Make(ExprOp::kIsNan, {best[0]});
+          take = c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(best_nan), lower), take});
+        }
+        return {c.Make(ExprOp::kSelect, {take, x, best[0]}), c.Make(ExprOp::kSelect, {take, r[0], best[1]})};
+      });
+  return {pair[1]};
 }
 
 OpDef ArgReduction(std::string name, std::string doc) {
@@ -52,6 +115,7 @@ OpDef ArgReduction(std::string name, std::string doc) {
     RETURN_IF_ERROR(CheckAxis("axis", axis, x.rank()));
     return std::vector<TensorType>{{DType::kI64, DropAxes(x.dims, {axis}, call.attrs.Bool("keepdims"))}};
   };
+  def.lower = [max = def.name == "argmax"](TeCall& call) { return LowerArg(call, max); };
   def.samples = {"(f32[n,37]) {axis=1}", "(f32[5,n]) {axis=0, keepdims=true}"};
   return def;
 }
@@ -60,12 +124,12 @@ OpDef ArgReduction(std::string name, std::string doc) {
 
 std::vector<OpDef> ReductionOps() {
   return {
-      Reduction("reduce_sum", "sum along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber),
-      Reduction("reduce_max", "largest along axes; NaN wins", DTypeClass::kNumber),
-      Reduction("reduce_min", "smallest along axes; NaN wins", DTypeClass::kNumber),
-      Reduction("reduce_prod", "product along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber),
-      Reduction("reduce_any", "whether any is true", DTypeClass::kBool),
-      Reduction("reduce_all", "whether all are true", DTypeClass::kBool),
+      Reduction("reduce_sum", "sum along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber, ir::Combiner::kSum),
+      Reduction("reduce_max", "largest along axes; NaN wins", DTypeClass::kNumber, ir::Combiner::kMax),
+      Reduction("reduce_min", "smallest along axes; NaN wins", DTypeClass::kNumber, ir::Combiner::kMin),
+      Reduction("reduce_prod", "product along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber, ir::Combiner::kProd),
+      Reduction("reduce_any", "whether any is true", DTypeClass::kBool, ir::Combiner::kAny),
+      Reduction("reduce_all", "whether all are true", DTypeClass::kBool, ir::Combiner::kAll),
       ReduceMean(),
       ArgReduction("argmax", "index of the first largest along axis; NaN wins"),
       ArgReduction("argmin", "index of the first smallest along axis; NaN wins"),

@@ -39,6 +39,32 @@ StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool 
   return InvalidArgument("attribute 'ceil_mode': expected false where axis ", i + 2, " is symbolic, got size ", size.ToString());
 }
 
+Place InputPlace(const TeCall& call, const Window& window, const Dim* input, const ir::Expr* position, const ir::Expr* tap) {
+  ir::Context& c = call.c;
+  Place place{{}, nullptr};
+  for (int i = 0; i < 2; ++i) {
+    const ir::Expr first = c.Mul(position[i], c.Int(window.stride[i]));
+    place.at[i] = c.Sub(c.Add(first, c.Mul(tap[i], c.Int(window.dilation[i]))), c.Int(window.padding[i]));
+    const ir::Expr inside = call.InRange(place.at[i], input[i]);
+    place.mask = place.mask ? c.And(place.mask, inside) : inside;
+  }
+  return place;
+}
+
+Place PositionPlace(const TeCall& call, const Window& window, const Dim* positions, const ir::Expr* element,
+                    const ir::Expr* tap) {
+  ir::Context& c = call.c;
+  Place place{{}, c.Bool(true)};
+  for (int i = 0; i < 2; ++i) {
+    const ir::Expr stride = c.Int(window.stride[i]);
+    const ir::Expr first = c.Sub(c.Add(element[i], c.Int(window.padding[i])), c.Mul(tap[i], c.Int(window.dilation[i])));
+    if (window.stride[i] != 1) place.mask = c.And(place.mask, c.Eq(c.Mod(first, stride), c.Int(0)));
+    place.at[i] = c.Div(first, stride);
+    place.mask = c.And(place.mask, call.InRange(place.at[i], positions[i]));
+  }
+  return place;
+}
+
 Status CheckRank4(std::string_view operand, const TensorType& type) {
   if (type.rank() == 4) return absl::OkStatus();
   return InvalidArgument("operand '", operand, "': expected rank 4, got ", type.ToString());

@@ -3,6 +3,7 @@
 
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -33,30 +34,11 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   const Buffer buffer = store->buffer;
   Expr value = store->value;
   f.body = RemoveAlloc(Replace(f.body, WholeNest(path), MakeSeq({})), buffer);
-  // A masked read of the buffer reads its operands under that mask too: they may not exist outside.
-  auto masked = [&](Expr e, Expr mask) {
-    return Rewriter(c, [&](Expr x) -> Expr {
-      if (x->op != ExprOp::kLoad) return nullptr;
-      Expr own = MaskOf(x);
-      return c.Load(x->buffer, IndicesOf(x), own == nullptr ? mask : c.And(mask, own));
-    })(e);
-  };
-  Rewriter* self = nullptr;
-  Rewriter rewrite(c, [&](Expr e) -> Expr {
-    if (e->op != ExprOp::kLoad || e->buffer != buffer) return nullptr;
-    VarMap at;
-    const std::vector<Expr> indices = IndicesOf(e);
-    for (size_t d = 0; d < indices.size(); ++d) at[b.iters[d].var] = (*self)(indices[d]);
-    Expr v = Substitute(c, value, at);
-    Expr mask = MaskOf(e);
-    if (mask == nullptr) return v;
-    mask = (*self)(mask);
-    return c.Select(mask, masked(v, mask), c.Const(0, v->type.dtype));
-  });
-  self = &rewrite;
+  std::vector<Expr> iters;
+  for (const BlockIter& i : b.iters) iters.push_back(i.var);
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
     return MapChildren(
-        s, [&](Expr e) { return rewrite(e); }, go);
+        s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };
   f.body = go(f.body);
   return f;

@@ -171,6 +171,10 @@ TEST(GraphText, CallersRegistry) {
   twice.doc = "2 * x";
   twice.operands = {"x"};
   twice.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> { return call.operands; };
+  EXPECT_EQ(Message(registry.Add(twice)), "op 'twice': needs either 'lower' or 'decompose'");
+  twice.decompose = [](OpBuilder* b, const std::vector<ValueRef>& x, const Attrs&) -> std::vector<ValueRef> {
+    return {b->Add(x[0], x[0])};
+  };
   EXPECT_TRUE(registry.Add(twice).ok());
   EXPECT_EQ(Message(registry.Add(twice)), "op 'twice' is registered already");
   twice.name = "add";

@@ -60,7 +60,7 @@ inline StatusOr<Graph> RandomGraph(std::mt19937& rng, int size) {
   std::vector<ValueRef> values;  // all of type f32[n,12]
   ASSIGN_OR_RETURN(const ValueId x, g.AddParam("x", {DType::kF32, {n, 12}}));
   ASSIGN_OR_RETURN(const ValueId row, g.AddParam("row", {DType::kF32, {12}}));
-  ASSIGN_OR_RETURN(const ValueId w, g.AddParam("w", {DType::kF32, {12, 12}}, true));
+  ASSIGN_OR_RETURN(const ValueId w, g.AddParam("w", {DType::kF32, {12, 12}}, ParamRole::kStatic));
   values.push_back({x});
   const Dims shape = {n, 12};
   for (int i = 0; i < size; ++i) {

@@ -1,0 +1,33 @@
+// Which stages become one kernel. Decided by access maps alone:
+//   - a view is substituted into its readers, everywhere;
+//   - a contraction (matrix product, convolution) takes the pointwise stage that reads all of it as its epilogue;
+//   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
+// A kernel is never fused with something that would multiply its work, and groups never form a cycle.
+#pragma once
+#include <vector>
+
+#include "ir/te.h"
+
+namespace cinn_like::hlir {
+
+// Stages of the program, some substituted away, and their groups in an order in which they can run.
+struct FusionPlan {
+  ir::TeProgram program;
+  std::vector<std::vector<int>> groups;  // indices into program.stages, ascending
+};
+
+// `fuse` false: one group per stage (views are still substituted).
+StatusOr<FusionPlan> PlanFusion(ir::TeProgram program, bool fuse);
+
+// A group as a program of its own, in its own context, with names that depend on its structure alone, so that equal
+// groups have equal text: inputs a0, a1, ..., results o0, ..., then symbols as scalars. Stages that need no memory are
+// substituted. `args` are the program's buffers behind the parameters, in order (null: a symbol), and `symbols` the
+// program's variables behind the scalar parameters.
+struct ExtractedGroup {
+  ir::TeProgram program;
+  std::vector<ir::Buffer> args;
+  std::vector<ir::Expr> symbols;
+};
+StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group);
+
+}  // namespace cinn_like::hlir

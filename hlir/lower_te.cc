@@ -1,0 +1,73 @@
+#include "hlir/lower_te.h"
+
+#include <map>
+#include <set>
+
+#include "hlir/te_call.h"
+
+namespace cinn_like::hlir {
+
+StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
+  ir::TeProgram program;
+  program.name = graph.name();
+  program.context = std::make_shared<ir::Context>();
+  ir::Context& c = *program.context;
+  ir::Te te(c);
+
+  std::map<std::string, ir::Expr> symbols;
+  for (const SymbolInfo& s : graph.symbols()) {
+    symbols[s.name] = c.Var(te.FreshName(s.name));
+    program.symbols.push_back({symbols[s.name], s.lo, s.hi, s.divisor});
+  }
+  const SymbolVars symbol = [&](const std::string& name) { return symbols.at(name); };
+
+  std::vector<ir::Buffer> buffers(graph.num_values(), nullptr);
+  for (const Param& p : graph.params()) {
+    ir::Param param;
+    if (p.is_symbol()) {
+      param.var = symbol(p.name);
+    } else {
+      const TensorType& type = graph.TypeOf(p.value);
+      ir::BufferNode node{.name = te.FreshName(p.name), .dtype = type.dtype, .shape = ToExprs(c, symbol, type.dims)};
+      if (p.strides) node.strides = ToExprs(c, symbol, *p.strides);
+      param.buffer = buffers[p.value] = c.MakeBuffer(std::move(node));
+      param.role = p.role == ParamRole::kStatic     ? ir::ParamRole::kStatic
+                   : p.role == ParamRole::kPrepared ? ir::ParamRole::kPrepared
+                                                    : ir::ParamRole::kInput;
+    }
+    program.params.push_back(param);
+  }
+
+  for (const Op& op : graph.ops()) {
+    if (!op.def->lower) return InvalidArgument("op '", op.def->name, "' has no meaning as loops: run 'decompose' first");
+    std::vector<ir::Buffer> operands;
+    std::vector<TensorType> operand_types, result_types;
+    for (ValueId v : op.operands) {
+      operands.push_back(buffers[v]);
+      operand_types.push_back(graph.TypeOf(v));
+    }
+    for (ValueId v : op.results) result_types.push_back(graph.TypeOf(v));
+    TeCall call{te, c, op.def->name, operands, operand_types, result_types, op.attrs, graph.symbols(), symbol};
+    const std::vector<ir::Buffer> results = op.def->lower(call);
+    RET_CHECK(results.size() == op.results.size(), op.def->name);
+    for (size_t i = 0; i < results.size(); ++i) {
+      RET_CHECK(results[i]->dtype == result_types[i].dtype, op.def->name);
+      buffers[op.results[i]] = results[i];
+    }
+  }
+
+  std::set<ir::Buffer> taken;
+  for (const ir::Param& p : program.params) taken.insert(p.buffer);
+  for (ValueId v : graph.results()) {
+    ir::Buffer buffer = buffers[v];
+    if (!taken.insert(buffer).second) {
+      buffer = te.Compute("result", buffer->dtype, buffer->shape, [&](ir::Indices i) { return te.At(buffers[v], i); });
+      taken.insert(buffer);
+    }
+    program.params.push_back({.buffer = buffer, .role = ir::ParamRole::kResult});
+  }
+  program.stages = std::move(te.stages());
+  return program;
+}
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,324 @@
+#include "hlir/stage_analysis.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ir/analyzer.h"
+#include "ir/linear.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: this file speaks of nothing else
+
+namespace {
+
+bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
+
+void VisitLoads(const Stage& s, const std::function<void(Expr)>& f) {
+  for (Expr v : s.values) {
+    Visit(v, [&](Expr e) {
+      if (e->op == ExprOp::kLoad) f(e);
+      return true;
+    });
+  }
+}
+
+Expr StripCasts(Expr e) {
+  while (e->op == ExprOp::kCast) e = e->args[0];
+  return e;
+}
+
+bool IsCostly(ExprOp op) {
+  switch (op) {
+    case ExprOp::kExp:
+    case ExprOp::kExp2:
+    case ExprOp::kExpm1:
+    case ExprOp::kLog:
+    case ExprOp::kLog1p:
+    case ExprOp::kTanh:
+    case ExprOp::kErf:
+    case ExprOp::kSin:
+    case ExprOp::kCos:
+    case ExprOp::kPow:
+    case ExprOp::kSqrt:
+    case ExprOp::kRsqrt: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+std::vector<Buffer> InputsOf(const Stage& s) {
+  std::vector<Buffer> r;
+  VisitLoads(s, [&](Expr e) {
+    if (!Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
+  });
+  return r;
+}
+
+bool IsView(const Stage& s) {
+  if (s.IsReduction() || s.values.size() != 1) return false;
+  Expr e = s.values[0];
+  // Padding and slicing select between one element and a constant; index arithmetic is free.
+  int loads = 0;
+  bool cheap = true;
+  std::function<void(Expr)> go = [&](Expr x) {
+    if (x->op == ExprOp::kLoad) {
+      ++loads;
+      for (Expr i : x->args) {
+        Visit(i, [&](Expr y) {
+          cheap &= y->op != ExprOp::kLoad;
+          return true;
+        });
+      }
+      return;
+    }
+    const bool is_data = IsFloat(x->type.dtype) || x->type.lanes > 1;
+    if (is_data && x->op != ExprOp::kCast && x->op != ExprOp::kSelect && x->op != ExprOp::kFloat) cheap = false;
+    for (Expr a : x->args) go(a);
+  };
+  go(e);
+  return cheap && loads <= 1 && CostOf(e) <= 8;
+}
+
+int CostOf(Expr e) {
+  int64_t cost = 0;
+  Visit(e, [&](Expr x) {
+    if (x->op == ExprOp::kLoad) return false;  // index arithmetic is shared
+    if (RowOf(x->op) != nullptr) cost += IsCostly(x->op) ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
+    return cost < 1000;
+  });
+  return static_cast<int>(cost);
+}
+
+std::optional<Contraction> FindContraction(const Stage& s) {
+  if (!s.IsReduction() || s.values.size() != 1) return std::nullopt;
+  const Expr v = s.values[0];
+  const Expr acc = s.outputs.empty() ? nullptr : v->op == ExprOp::kAdd ? v : nullptr;
+  if (acc == nullptr) return std::nullopt;
+  auto is_accumulator = [&](Expr e) { return e->op == ExprOp::kLoad && e->buffer == s.outputs[0]; };
+  const Expr product = is_accumulator(v->args[0]) ? v->args[1] : is_accumulator(v->args[1]) ? v->args[0] : nullptr;
+  if (product == nullptr || product->op != ExprOp::kMul) return std::nullopt;
+  Contraction r;
+  r.lhs = StripCasts(product->args[0]);
+  r.rhs = StripCasts(product->args[1]);
+  if (r.lhs->op != ExprOp::kLoad || r.rhs->op != ExprOp::kLoad) return std::nullopt;
+  for (const StageIter& i : s.iters) {
+    const bool in_lhs = Uses(r.lhs, i.var), in_rhs = Uses(r.rhs, i.var);
+    if (IsInt(i.extent, 1) || (in_lhs && in_rhs)) r.batch.push_back(i);
+    else if (in_lhs) r.m.push_back(i);
+    else if (in_rhs) r.n.push_back(i);
+    else return std::nullopt;
+  }
+  for (const StageIter& i : s.reduce_iters) {
+    if (!IsInt(i.extent, 1) && !(Uses(r.lhs, i.var) && Uses(r.rhs, i.var))) return std::nullopt;
+    r.k.push_back(i);
+  }
+  if (r.m.empty() && r.n.empty()) return std::nullopt;
+  return r;
+}
+
+bool RowSpace::HasReduction() const {
+  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced; });
+}
+
+std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
+  // Classes of iterators that stand for one dimension.
+  std::vector<const StageIter*> iters;
+  std::vector<std::vector<int>> ids(stages.size());
+  absl::flat_hash_map<Expr, int> id_of;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    for (const auto* list : {&stages[k].iters, &stages[k].reduce_iters}) {
+      for (const StageIter& i : *list) {
+        id_of[i.var] = static_cast<int>(iters.size());
+        ids[k].push_back(static_cast<int>(iters.size()));
+        iters.push_back(&i);
+      }
+    }
+  }
+  std::vector<int> parent(iters.size());
+  std::iota(parent.begin(), parent.end(), 0);
+  std::function<int(int)> find = [&](int x) { return parent[x] == x ? x : parent[x] = find(parent[x]); };
+  auto is_unit = [&](int i) { return IsInt(iters[i]->extent, 1); };
+
+  absl::flat_hash_map<Buffer, size_t> writer;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    bool ok = true;
+    VisitLoads(stages[k], [&](Expr load) {
+      auto it = writer.find(load->buffer);
+      if (it == writer.end()) return;
+      if (load->has_mask) ok = false;
+      const Stage& from = stages[it->second];
+      const std::vector<Expr> at = from.at.empty() ? VarsOf(from.iters) : from.at;
+      for (size_t d = 0; d < at.size() && ok; ++d) {
+        const Expr index = load->args[d];
+        auto p = id_of.find(at[d]);
+        if (p == id_of.end()) {
+          ok = false;
+        } else if (is_unit(p->second)) {
+          continue;
+        } else if (auto q = id_of.find(index); q != id_of.end()) {
+          if (iters[q->second]->extent != iters[p->second]->extent) ok = false;
+          parent[find(q->second)] = find(p->second);
+        } else {
+          ok = false;
+        }
+      }
+    });
+    if (!ok) return std::nullopt;
+    for (Buffer b : stages[k].outputs) writer[b] = k;
+  }
+
+  // The classes become dimensions in the order of the stage with the most of them.
+  auto classes_of = [&](size_t k) {
+    std::vector<int> r;
+    for (int i : ids[k]) {
+      if (!is_unit(i)) r.push_back(find(i));
+    }
+    return r;
+  };
+  absl::flat_hash_set<int> reduced;
+  size_t widest = 0;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    const std::vector<int> mine = classes_of(k);
+    if (absl::flat_hash_set<int>(mine.begin(), mine.end()).size() != mine.size()) return std::nullopt;  // a diagonal
+    // The last widest stage: results are laid out as they are written.
+    if (mine.size() >= classes_of(widest).size()) widest = k;
+    for (size_t i = stages[k].iters.size(); i < ids[k].size(); ++i) {
+      if (!is_unit(ids[k][i])) reduced.insert(find(ids[k][i]));
+    }
+  }
+  RowSpace space;
+  absl::flat_hash_map<int, int> dim;
+  std::vector<int> widest_order;
+  {
+    // Iterators of the widest stage, data and reduced, in their order.
+    for (int i : ids[widest]) {
+      if (!is_unit(i)) widest_order.push_back(i);
+    }
+  }
+  for (int i : widest_order) {
+    dim[find(i)] = static_cast<int>(space.dims.size());
+    space.dims.push_back({iters[i]->extent, reduced.contains(find(i))});
+  }
+  for (size_t k = 0; k < stages.size(); ++k) {
+    std::vector<int> dims;
+    absl::flat_hash_set<int> present;
+    for (size_t i = 0; i < ids[k].size(); ++i) {
+      int d = -1;
+      if (!is_unit(ids[k][i])) {
+        auto it = dim.find(find(ids[k][i]));
+        if (it == dim.end()) return std::nullopt;  // no stage has all dimensions
+        d = it->second;
+        present.insert(d);
+        const bool is_reduce_iter = i >= stages[k].iters.size();
+        // A reduction keeps no dimension that others reduce.
+        if (stages[k].IsReduction() && !is_reduce_iter && space.dims[d].reduced) return std::nullopt;
+      }
+      dims.push_back(d);
+    }
+    for (size_t d = 0; d < space.dims.size(); ++d) {
+      const bool has = present.contains(static_cast<int>(d));
+      // A stage without a parallel dimension would be repeated along it; a reduction runs over all reduced ones.
+      if (!has && (!space.dims[d].reduced || stages[k].IsReduction())) return std::nullopt;
+    }
+    space.dim_of.push_back(std::move(dims));
+  }
+  return space;
+}
+
+std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs) {
+  auto size_of = [&](const Stage& s) {  // in terms of non-unit dimensions: enough to tell "wider"
+    int n = 0;
+    for (const StageIter& i : s.iters) n += !IsInt(i.extent, 1);
+    for (const StageIter& i : s.reduce_iters) n += !IsInt(i.extent, 1);
+    return n;
+  };
+  for (size_t k = 0; k < stages.size(); ++k) {
+    const Stage& s = stages[k];
+    if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) continue;
+    const Buffer b = s.outputs[0];
+    int readers = 0;
+    bool plain = true, wider = false;
+    for (size_t j = k + 1; j < stages.size(); ++j) {
+      bool reads = false;
+      absl::flat_hash_set<Expr> vars;
+      for (const auto* list : {&stages[j].iters, &stages[j].reduce_iters}) {
+        for (const StageIter& i : *list) vars.insert(i.var);
+      }
+      VisitLoads(stages[j], [&](Expr e) {
+        if (e->buffer != b) return;
+        reads = true;
+        plain &= !e->has_mask;
+        for (size_t d = 0; d < s.iters.size(); ++d) plain &= IsInt(s.iters[d].extent, 1) || vars.contains(e->args[d]);
+      });
+      readers += reads;
+      wider |= reads && size_of(stages[j]) > size_of(s);
+    }
+    const int cost = CostOf(s.values[0]);
+    const bool costly = cost >= 12;
+    if (costly && (readers > 1 || wider)) {
+      if (plain) continue;
+      if (wider) return std::nullopt;
+    }
+    const Stage from = s;
+    const std::vector<Expr> vars = VarsOf(from.iters);
+    stages.erase(stages.begin() + static_cast<int64_t>(k));
+    for (size_t j = k; j < stages.size(); ++j) {
+      for (Expr& v : stages[j].values) v = InlineLoads(c, v, b, vars, from.values[0]);
+    }
+    --k;
+  }
+  return stages;
+}
+
+std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<StageIter>& iters, const std::vector<Expr>& map,
+                                                const std::vector<Expr>& shape, const std::vector<Expr>& at) {
+  absl::flat_hash_map<Expr, Expr> value;
+  absl::flat_hash_map<Expr, Expr> extent;
+  for (const StageIter& i : iters) extent[i.var] = i.extent;
+  Analyzer a(c);
+  for (size_t d = 0; d < map.size(); ++d) {
+    const Linear l = ToLinear(c, a.Simplify(map[d]));
+    if (l.constant != 0) return std::nullopt;
+    // Each term is weight * iterator.
+    std::vector<std::pair<Expr, Expr>> digits;  // iterator, weight
+    for (const LinearTerm& t : l.terms) {
+      std::vector<Expr> factors = FactorsOf(t.atom);
+      auto it = std::find_if(factors.begin(), factors.end(), [&](Expr e) { return extent.contains(e); });
+      if (it == factors.end()) return std::nullopt;
+      const Expr var = *it;
+      factors.erase(it);
+      for (Expr e : factors) {
+        for (Expr v : VarsOf(e)) {
+          if (extent.contains(v)) return std::nullopt;
+        }
+      }
+      const Expr rest = factors.empty() ? c.Int(1) : MakeAtom(c, factors);
+      digits.emplace_back(var, a.Simplify(c.Mul(rest, c.Int(t.coef))));
+    }
+    Expr weight = c.Int(1);
+    size_t used = 0;
+    while (used < digits.size()) {
+      auto it = std::find_if(digits.begin(), digits.end(), [&](const auto& x) { return x.first != nullptr && x.second == weight; });
+      if (it == digits.end() || value.contains(it->first)) return std::nullopt;
+      const Expr next = a.Simplify(c.Mul(weight, extent[it->first]));
+      const Expr above = c.Div(at[d], weight);
+      ++used;
+      value[it->first] = used == digits.size() ? above : c.Mod(above, extent[it->first]);
+      it->first = nullptr;
+      weight = next;
+    }
+    if (!a.CanProve(c.Eq(weight, shape[d]))) return std::nullopt;
+  }
+  std::vector<Expr> r;
+  for (const StageIter& i : iters) {
+    auto it = value.find(i.var);
+    if (it != value.end()) r.push_back(it->second);
+    else if (IsInt(i.extent, 1)) r.push_back(c.Int(0));
+    else return std::nullopt;
+  }
+  return r;
+}
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,222 @@
+#include "hlir/tactics/row_nests.h"
+
+#include <algorithm>
+
+#include "ir/analyzer.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: schedules and stages are all there is here
+
+namespace {
+
+// The element offset of an access.
+Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
+  Expr offset = c.Int(0), weight = c.Int(1);
+  for (size_t d = indices.size(); d-- > 0;) {
+    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
+    weight = c.Mul(weight, b->shape[d]);
+  }
+  return offset;
+}
+
+struct StageAccess {
+  size_t stage;
+  Buffer buffer;
+  Expr offset;
+};
+
+std::vector<StageAccess> AccessesOf(const TeProgram& p) {
+  Context& c = *p.context;
+  std::vector<StageAccess> r;
+  for (size_t k = 0; k < p.stages.size(); ++k) {
+    const Stage& s = p.stages[k];
+    for (Buffer b : s.outputs) r.push_back({k, b, Offset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at)});
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kLoad) r.push_back({k, e->buffer, Offset(c, e->buffer, IndicesOf(e))});
+        return true;
+      });
+    }
+  }
+  return r;
+}
+
+// The iterator of stage `k` for a dimension; null if it has none.
+Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
+  const Stage& s = p.stages[k];
+  for (size_t i = 0; i < space.dim_of[k].size(); ++i) {
+    if (space.dim_of[k][i] != dim) continue;
+    return i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TeProgram AlignEpilogue(TeProgram group) {
+  if (group.stages.size() != 2 || !FindContraction(group.stages[0]) || group.stages[1].IsReduction()) return group;
+  Context& c = *group.context;
+  const Stage& acc = group.stages[0];
+  Stage& out = group.stages[1];
+  std::vector<Expr> map;
+  Visit(out.values[0], [&](Expr e) {
+    if (e->op == ExprOp::kLoad && e->buffer == acc.outputs[0]) map = e->args;
+    return true;
+  });
+  if (map.empty() || !out.at.empty()) return group;
+  std::vector<StageIter> iters;
+  for (const StageIter& i : acc.iters) iters.push_back({c.Var(i.var->name + "_o"), i.extent});
+  auto inverse = InvertIndexMap(c, out.iters, map, acc.outputs[0]->shape, VarsOf(iters));
+  if (!inverse) return group;
+  VarMap to;
+  for (size_t d = 0; d < out.iters.size(); ++d) to[out.iters[d].var] = (*inverse)[d];
+  // Reads of the contraction are at the iterators themselves, whatever the simplifier makes of the round trip.
+  const Expr here = c.Load(acc.outputs[0], VarsOf(iters));
+  out.values[0] = Rewriter(c, [&](Expr e) -> Expr {
+    if (e->op == ExprOp::kLoad && e->buffer == acc.outputs[0]) return here;
+    if (e->op != ExprOp::kVar) return nullptr;
+    auto it = to.find(e);
+    return it == to.end() ? e : it->second;
+  })(out.values[0]);
+  out.at = *inverse;
+  out.iters = std::move(iters);
+  return group;
+}
+
+StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& original) {
+  TeProgram group = AlignEpilogue(original);
+  auto space = FindRowSpace(group.stages);
+  if (!space) return std::optional<RowNests>();
+  ASSIGN_OR_RETURN(Func loops, ToLoops(group));
+  RowNests r{std::move(group), *std::move(space), Schedule(std::move(loops)), {}};
+  for (size_t k = 0; k < r.group.stages.size(); ++k) {
+    RowNest nest;
+    nest.block = "b_" + r.group.stages[k].name;
+    nest.reduction = r.group.stages[k].IsReduction();
+    const std::vector<std::string> names = r.schedule.LoopsAround(nest.block);
+    size_t next = 0;
+    for (int d : r.space.dim_of[k]) {
+      if (d < 0) continue;
+      RET_CHECK(next < names.size(), nest.block);
+      nest.loops[d] = names[next++];
+    }
+    r.nests.push_back(std::move(nest));
+  }
+  return std::optional<RowNests>(std::move(r));
+}
+
+int64_t RowNests::ConstExtent(int dim) const {
+  const Expr e = space.dims[dim].extent;
+  return IsInt(e) ? e->int_value : 0;
+}
+
+int RowNests::VectorDim() const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  std::vector<int> votes(space.dims.size(), 0);
+  for (const StageAccess& access : AccessesOf(group)) {
+    const bool is_temporary = std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == access.buffer; });
+    if (is_temporary) continue;
+    for (size_t d = 0; d < space.dims.size(); ++d) {
+      const Expr i = IterOf(group, space, access.stage, static_cast<int>(d));
+      if (i == nullptr) continue;
+      const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
+      votes[d] += IsInt(step, 1);
+    }
+  }
+  int best = static_cast<int>(votes.size()) - 1;
+  for (int d = best; d >= 0; --d) {
+    if (votes[d] > votes[best]) best = d;
+  }
+  return best;
+}
+
+bool RowNests::CanCoalesce(int d) const {
+  if (space.dims[d].reduced != space.dims[d + 1].reduced) return false;
+  Context& c = *group.context;
+  Analyzer a(c);
+  for (const StageAccess& x : AccessesOf(group)) {
+    const Expr outer = IterOf(group, space, x.stage, d), inner = IterOf(group, space, x.stage, d + 1);
+    if (outer == nullptr && inner == nullptr) continue;
+    if (outer == nullptr || inner == nullptr) return false;
+    const Expr next = Substitute(c, x.offset, {{outer, c.Add(outer, c.Int(1))}});
+    const Expr along = Substitute(c, x.offset, {{inner, c.Add(inner, space.dims[d + 1].extent)}});
+    if (!IsInt(a.Simplify(c.Sub(next, along)), 0)) return false;
+  }
+  // An iterator that is itself a value (iota, masks) must stay.
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const Expr outer = IterOf(group, space, k, d), inner = IterOf(group, space, k, d + 1);
+    bool used = false;
+    for (Expr v : group.stages[k].values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kLoad) {
+          if (Expr m = MaskOf(e)) used |= (outer != nullptr && Uses(m, outer)) || (inner != nullptr && Uses(m, inner));
+          return false;
+        }
+        used |= e == outer || e == inner;
+        return true;
+      });
+    }
+    if (used) return false;
+  }
+  return true;
+}
+
+std::vector<int> RowNests::Dims(bool reduced) const {
+  std::vector<int> r;
+  for (size_t d = 0; d < space.dims.size(); ++d) {
+    if (space.dims[d].reduced == reduced) r.push_back(static_cast<int>(d));
+  }
+  return r;
+}
+
+int64_t RowNests::Bytes() const {
+  int64_t total = 0;
+  for (const Param& p : group.params) {
+    if (p.buffer == nullptr) continue;
+    int64_t n = BytesOf(p.buffer->dtype);
+    for (Expr e : p.buffer->shape) n *= IsInt(e) ? e->int_value : 0;
+    total += n;
+  }
+  return total;
+}
+
+std::vector<Buffer> RowNests::Temporaries() const {
+  std::vector<Buffer> r;
+  for (const Stage& s : group.stages) {
+    for (Buffer b : s.outputs) {
+      if (std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == b; })) r.push_back(b);
+    }
+  }
+  return r;
+}
+
+void RowNests::ReorderAll(const std::vector<std::vector<int>>& order) {
+  for (const RowNest& nest : nests) {
+    std::string step = "reorder";
+    for (const auto& dims : order) {
+      for (int d : dims) {
+        if (auto it = nest.loops.find(d); it != nest.loops.end()) step += " " + it->second;
+      }
+    }
+    if (step != "reorder") schedule.Run(step);
+  }
+}
+
+std::string RowNests::FuseDims(RowNest& nest, const std::vector<int>& dims, const std::string& base) {
+  std::string step = "fuse", last;
+  for (int d : dims) {
+    auto it = nest.loops.find(d);
+    if (it == nest.loops.end()) continue;
+    step += " " + it->second;
+    last = it->second;
+    nest.loops.erase(it);
+  }
+  if (last.empty()) return last;
+  const std::string name = schedule.Fresh(base);
+  schedule.Run(step + " -> " + name);
+  return name;
+}
+
+}  // namespace cinn_like::hlir

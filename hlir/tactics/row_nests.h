@@ -1,0 +1,52 @@
+// What the tactics for row spaces share: the nests of a group with their loops known by dimension.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hlir/stage_analysis.h"
+#include "ir/schedule/schedule.h"
+#include "ir/te.h"
+
+namespace cinn_like::hlir {
+
+// One nest: a stage's block and its loop for each dimension of the space that it has.
+struct RowNest {
+  std::string block;
+  bool reduction = false;
+  std::map<int, std::string> loops;
+};
+
+struct RowNests {
+  ir::TeProgram group;
+  RowSpace space;
+  ir::Schedule schedule;
+  std::vector<RowNest> nests;
+
+  // The group as naive loops; nullopt if its stages share no row space. A pointwise stage that reads a contraction through
+  // a rearrangement first moves to the contraction's own coordinates and writes rearranged.
+  static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
+
+  int64_t ConstExtent(int dim) const;  // 0: symbolic
+  // The dimension along which most accesses are contiguous, later ones first.
+  int VectorDim() const;
+  // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
+  bool CanCoalesce(int d) const;
+  // The dimensions of a kind, in order.
+  std::vector<int> Dims(bool reduced) const;
+  // Bytes of memory that the group must at least move; 0 if symbolic.
+  int64_t Bytes() const;
+  // Allocations of the group's intermediates.
+  std::vector<ir::Buffer> Temporaries() const;
+  // Steps on every nest.
+  // Loops in this order: the nest's own of `first`, then of `second`, ...
+  void ReorderAll(const std::vector<std::vector<int>>& order);
+  // Fuses the nest's loops of `dims` (those it has) and gives the name; empty if it has none.
+  std::string FuseDims(RowNest& nest, const std::vector<int>& dims, const std::string& base);
+};
+
+// The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
+ir::TeProgram AlignEpilogue(ir::TeProgram group);
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,116 @@
+// Row spaces on a CPU: the parallel dimensions are one loop over the threads; inside, every stage of the group runs over
+// its row while the row is in cache. The vector dimension is the one along which most accesses are contiguous; where it
+// is reduced, lanes hold partial results, else each lane has an accumulator of its own.
+#include <algorithm>
+
+#include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/tactics.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr int64_t kMaxRowBytes = 64 * 1024;  // of one intermediate on a thread's stack
+
+int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
+  int widest = 4;
+  for (const ir::Param& p : r.group.params) {
+    if (p.buffer != nullptr && BytesOf(p.buffer->dtype) == 8 && IsFloat(p.buffer->dtype)) widest = 8;
+  }
+  int64_t lanes = std::max<int64_t>(target.vector_bytes, 16) / widest;
+  const int64_t extent = r.ConstExtent(dim);
+  while (extent > 0 && lanes > extent) lanes /= 2;
+  return lanes;
+}
+
+}  // namespace
+
+StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target) {
+  if (target.IsGpu()) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
+  if (!created) return std::vector<Proposal>();
+  RowNests& r = *created;
+  ir::Schedule& s = r.schedule;
+  const std::vector<int> parallel = r.Dims(false), reduced = r.Dims(true);
+  if (r.space.dims.empty()) {
+    return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), 1e-7}};
+  }
+  const int vector = r.VectorDim();
+  const bool vector_is_reduced = r.space.dims[vector].reduced;
+
+  // Parallel dimensions next to the vector dimension that memory runs through as one stay in its loop.
+  std::vector<int> along = {vector};
+  if (reduced.empty()) {
+    while (along.front() > 0 && along.back() == vector && r.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
+    while (along.back() + 1 < static_cast<int>(r.space.dims.size()) && r.CanCoalesce(along.back())) along.push_back(along.back() + 1);
+  }
+  auto without = [&](const std::vector<int>& dims) {
+    std::vector<int> v;
+    for (int d : dims) {
+      if (std::count(along.begin(), along.end(), d) == 0) v.push_back(d);
+    }
+    return v;
+  };
+  const std::vector<int> outer = without(parallel), inner_reduced = without(reduced);
+  r.ReorderAll(vector_is_reduced ? std::vector<std::vector<int>>{outer, inner_reduced, along}
+                                 : std::vector<std::vector<int>>{outer, along, inner_reduced});
+  const int64_t lanes = LanesFor(r, target, vector);
+  std::vector<std::string> rows;
+  for (RowNest& nest : r.nests) {
+    const bool has_vector = nest.loops.contains(vector);
+    const std::string line = has_vector ? r.FuseDims(nest, along, "v") : "";
+    std::string lane, chunk;
+    if (has_vector && lanes > 1) {
+      chunk = s.Fresh("vo");
+      lane = s.Fresh("vi");
+      s.Step("split ", line, " ", lanes, " -> ", chunk, " ", lane);
+      if (!vector_is_reduced) {
+        std::string order = "reorder " + chunk;
+        for (int d : inner_reduced) {
+          if (nest.loops.contains(d)) order += " " + nest.loops[d];
+        }
+        s.Run(order + " " + lane);
+      }
+    } else if (has_vector) {
+      chunk = line;
+    }
+    std::string row = r.FuseDims(nest, outer, "p");
+    if (has_vector && !vector_is_reduced) {
+      const std::string p = s.Fresh("p");
+      s.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", p);
+      row = p;
+    }
+    if (!row.empty()) rows.push_back(row);
+    if (!lane.empty()) s.Step("vectorize ", lane);
+  }
+  std::string merge = "merge";
+  for (const std::string& row : rows) merge += " " + row;
+  if (rows.size() > 1) s.Run(merge);
+  if (!rows.empty()) s.Step("parallel ", rows[0]);
+  for (const RowNest& nest : r.nests) {
+    if (!nest.reduction) continue;
+    const std::vector<std::string> loops = s.LoopsAround(nest.block);
+    const size_t first = rows.empty() ? 0 : 1;
+    if (loops.size() > first) s.Step("split_init ", nest.block, " ", loops[first], " -> ", s.Fresh(nest.block + "_init"));
+  }
+  for (ir::Buffer b : r.Temporaries()) {
+    int64_t bytes = BytesOf(b->dtype);
+    for (size_t k = 0; k < r.group.stages.size(); ++k) {
+      const ir::Stage& stage = r.group.stages[k];
+      if (stage.outputs[0] != b) continue;
+      for (size_t i = 0; i < stage.iters.size(); ++i) {
+        const int d = r.space.dim_of[k][i];
+        if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
+      }
+    }
+    if (bytes > kMaxRowBytes) {
+      s.Step("inline b_", b->name);
+    } else {
+      s.Step("scope ", b->name, " local");
+    }
+  }
+  RETURN_IF_ERROR(s.status());
+  const double seconds = 1e-6 + static_cast<double>(r.Bytes()) / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
+  return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
+}
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,50 @@
+#include "hlir/tactics/tactic.h"
+
+#include "hlir/tactics/tactics.h"
+#include "ir/schedule/schedule.h"
+
+namespace cinn_like::hlir {
+
+const std::vector<Tactic>& BuiltInTactics() {
+  static const std::vector<Tactic>* tactics = new std::vector<Tactic>{
+      {"matmul_cpu", ProposeMatmulCpu},
+      {"rows_cpu", ProposeRowsCpu},
+      {"rows_gpu", ProposeRowsGpu},
+      {"naive", ProposeNaive},
+  };
+  return *tactics;
+}
+
+StatusOr<Proposal> ChooseSchedule(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+  std::optional<Proposal> best;
+  for (const Tactic& t : tactics) {
+    StatusOr<std::vector<Proposal>> proposals = t.propose(group, target);
+    if (!proposals.ok()) return Annotate(proposals.status(), Cat("tactic ", t.name));
+    for (Proposal& p : *proposals) {
+      if (!best || p.seconds < best->seconds) best = std::move(p);
+    }
+  }
+  RET_CHECK(best.has_value(), group.name);
+  return *std::move(best);
+}
+
+StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const Target& target) {
+  ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
+  ir::Schedule s(std::move(loops));
+  if (target.IsGpu()) {
+    // One thread an element; stages must not exchange data between threads, so only a single stage qualifies.
+    if (group.stages.size() != 1) return std::vector<Proposal>();
+    const std::string block = "b_" + group.stages[0].name;
+    const std::vector<std::string> names = s.LoopsAround(block);
+    std::string fuse = "fuse";
+    size_t data = 0;
+    for (const ir::StageIter& i : group.stages[0].iters) data += !ir::IsInt(i.extent, 1);
+    for (size_t i = 0; i < data; ++i) fuse += " " + names[i];
+    if (data == 0) return std::vector<Proposal>();
+    s.Step(fuse, " -> e").Run("split e 128 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
+    RETURN_IF_ERROR(s.status());
+  }
+  return std::vector<Proposal>{{"naive", s.func(), s.text(), 1e3}};
+}
+
+}  // namespace cinn_like::hlir
