@@ -13,6 +13,7 @@
 #include <ctime>
 
 #include "absl/strings/match.h"
+#include "cinn_like/base/hash.h"
 #include "glog/logging.h"
 
 namespace cinn_like {
@@ -105,7 +106,7 @@ std::vector<std::string> DiskCache::TakeWarnings() {
   return std::exchange(warnings_, {});
 }
 
-std::optional<Artifact> DiskCache::Get(std::string_view name) {
+std::optional<Artifact> DiskCache::Find(std::string_view name) {
   if (!enabled() || !IsName(name)) return std::nullopt;
   const std::string file(name);
   // O_NONBLOCK: opening a pipe that someone left under this name must not wait.
@@ -141,7 +142,7 @@ bool DiskCache::WriteTemporary(const std::string& temporary, std::string_view by
   return true;
 }
 
-void DiskCache::Put(std::string_view name, const Artifact& artifact) {
+void DiskCache::Insert(std::string_view name, const Artifact& artifact) {
   if (!enabled() || !IsName(name)) return;
   const std::string bytes = artifact.Encode(name);
   const int64_t size = static_cast<int64_t>(bytes.size());
@@ -159,6 +160,23 @@ void DiskCache::Put(std::string_view name, const Artifact& artifact) {
     unlinkat(folder_fd_, temporary.c_str(), 0);
     Warn(Cat("the disk cache could not write to ", folder_, ": ", why));
   }
+}
+
+namespace {
+constexpr std::string_view kBytes = "bytes";
+std::string NameOf(const std::string& key) { return Cat("object-", HashBytes(key).Hex()); }
+}  // namespace
+
+std::optional<std::string> DiskCache::Get(const std::string& key) {
+  std::optional<Artifact> a = Find(NameOf(key));
+  if (!a.has_value() || a->Find(kBytes) == nullptr) return std::nullopt;
+  return std::move(a->sections.find(kBytes)->second);
+}
+
+void DiskCache::Put(const std::string& key, const std::string& object) {
+  Artifact a;
+  a.sections.emplace(kBytes, object);
+  Insert(NameOf(key), a);
 }
 
 void DiskCache::Evict() {

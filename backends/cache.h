@@ -1,7 +1,7 @@
 // The disk cache: compiled code under names that hash all that it depends on. Entries are artifacts (runtime/artifact.h):
 //
 //   graph-<hash of the canonical graph, facts, target, versions, options>   host object, kernels, argument info, choices
-//   kernel-<hash of the source, arch, options, compiler>                    the program that holds it
+//   object-<hash of the canonical function or source, target, options>      its code
 //
 // Any number of threads and processes may share a folder. It must be the user's own and closed to others: entries are
 // code. An entry that is damaged is a miss and is removed. The least recently used entries go when the folder outgrows
@@ -13,24 +13,29 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/object_cache.h"
 #include "cinn_like/base/flags.h"
 #include "runtime/artifact.h"
 
 namespace cinn_like {
 
-class DiskCache {
+class DiskCache : public ObjectCache {
  public:
   // `folder` empty: $XDG_CACHE_HOME/cinn_like, else $HOME/.cache/cinn_like. Created if missing. Never fails: a folder that
   // can't be used or trusted leaves a cache that holds nothing, and a warning.
   DiskCache(std::string folder, int64_t limit_bytes);
   explicit DiskCache(const CompileOptions& options);
-  ~DiskCache();
+  ~DiskCache() override;
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
   // Names are of a-z, 0-9 and '-'.
-  std::optional<Artifact> Get(std::string_view name);
-  void Put(std::string_view name, const Artifact& artifact);
+  std::optional<Artifact> Find(std::string_view name);
+  void Insert(std::string_view name, const Artifact& artifact);
+
+  // Keys are any text.
+  std::optional<std::string> Get(const std::string& key) override;
+  void Put(const std::string& key, const std::string& object) override;
 
   bool enabled() const { return folder_fd_ >= 0; }
   const std::string& folder() const { return folder_; }

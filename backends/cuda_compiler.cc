@@ -3,12 +3,15 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <optional>
 
 #include "absl/strings/str_replace.h"
 #include "backends/c_emitter.h"
 #include "backends/nvrtc.h"
 #include "cinn_like/base/hash.h"
+#include "glog/logging.h"
 #include "runtime/cuda_driver.h"
 
 namespace cinn_like {
@@ -44,25 +47,6 @@ StatusOr<std::vector<Unique>> FindUnique(const ir::Module& module) {
   return r;
 }
 
-StatusOr<const Nvrtc*> OpenFor(const Target& target, const CompileOptions& options) {
-  if (target.kind != TargetKind::kCuda || target.arch.empty() || target.arch == "native") {
-    return InvalidArgument("target '", target.Print(), "' names no arch to compile CUDA kernels for");
-  }
-  int version = 0;
-  if (auto driver = cuda::GetDriver(); driver.ok()) {
-    RETURN_IF_ERROR((*driver)->Check((*driver)->cuDriverGetVersion(&version), "cuDriverGetVersion"));
-  }
-  return Nvrtc::Open(options.nvrtc, version);
-}
-
-backends::NvrtcOptions NvrtcOptionsOf(const Target& target, const CompileOptions& options) {
-  return {.arch = target.arch,
-          .ptx = options.emit_ptx,
-          .contract = options.numerics != "exact",
-          .keep_log = options.keep_nvrtc_log,
-          .threads = options.compile_threads};
-}
-
 int64_t ThreadsOf(const CompileOptions& options) {
   if (options.compile_threads > 0) return options.compile_threads;
   cpu_set_t set;
@@ -84,95 +68,127 @@ std::vector<std::vector<Unique*>> Partition(const std::vector<Unique*>& kernels,
   return programs;
 }
 
+class CudaCompiler : public DeviceCompiler {
+ public:
+  CudaCompiler(const Target& target, const CompileOptions& options, ObjectCache* cache)
+      : target_(target), options_(options), cache_(cache) {}
+
+  StatusOr<std::string> EmitSource(const ir::Module& module) override {
+    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
+    std::vector<std::string> texts;
+    for (const Unique& k : kernels) {
+      std::string names;
+      for (const std::string& n : k.names) names += Cat(names.empty() ? "" : ", ", n);
+      texts.push_back(Cat("// ", names, "\n", k.text));
+    }
+    return backends::JoinSource(CudaDialect(), texts);
+  }
+
+  StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) override {
+    if (!source.empty()) return CompileSource(module, source);
+    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
+    KernelImages r;
+    if (kernels.empty()) return r;
+    ASSIGN_OR_RETURN(const Nvrtc* nvrtc, OpenNvrtc());
+    std::vector<Unique*> to_compile;
+    std::map<std::string, size_t> cached;
+    for (Unique& k : kernels) {
+      if (!FindCached(*nvrtc, k, r, cached)) to_compile.push_back(&k);
+    }
+    const std::vector<std::vector<Unique*>> programs = Partition(to_compile, ThreadsOf(options_));
+    std::vector<std::string> sources;
+    for (const auto& program : programs) {
+      std::vector<std::string> texts;
+      for (const Unique* k : program) texts.push_back(k->text);
+      sources.push_back(backends::JoinSource(CudaDialect(), texts));
+    }
+    ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes, RunNvrtc(*nvrtc, sources));
+    for (size_t i = 0; i < programs.size(); ++i) {
+      const std::string program = KeyOf(*nvrtc, "program", sources[i]);
+      if (cache_ != nullptr) cache_->Put(program, codes[i].code);
+      for (Unique* k : programs[i]) {
+        k->image = r.images.size();
+        if (cache_ != nullptr) cache_->Put(KernelKey(*nvrtc, *k), program);
+      }
+      r.images.push_back(std::move(codes[i].code));
+    }
+    for (const Unique& k : kernels) {
+      for (const std::string& n : k.names) r.kernels.push_back({n, k.image, k.entry});
+    }
+    return r;
+  }
+
+ private:
+  StatusOr<const Nvrtc*> OpenNvrtc() const {
+    if (target_.arch.empty() || target_.arch == "native") {
+      return InvalidArgument("target '", target_.Print(), "' names no arch to compile kernels for");
+    }
+    int version = 0;
+    if (auto driver = cuda::GetDriver(); driver.ok()) {
+      RETURN_IF_ERROR((*driver)->Check((*driver)->cuDriverGetVersion(&version), "cuDriverGetVersion"));
+    }
+    return Nvrtc::Open(options_.nvrtc, version);
+  }
+
+  bool Contracts() const { return options_.numerics != "exact"; }
+
+  StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc, const std::vector<std::string>& sources) const {
+    ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
+                     nvrtc.Compile(sources, {.arch = target_.arch,
+                                             .ptx = options_.emit_ptx,
+                                             .contract = Contracts(),
+                                             .keep_log = options_.keep_nvrtc_log,
+                                             .threads = ThreadsOf(options_)}));
+    for (const backends::NvrtcCode& c : codes) LOG_IF(INFO, !c.log.empty()) << "NVRTC: " << c.log;
+    return codes;
+  }
+
+  // Of a source text, as this target, options and NVRTC compile it.
+  std::string KeyOf(const Nvrtc& nvrtc, std::string_view kind, std::string_view source) const {
+    return Cat("cuda ", kind, " ", nvrtc.version(), " ", target_.arch, options_.emit_ptx ? " ptx " : " cubin ",
+               Contracts() ? "contract\n" : "exact\n", source);
+  }
+  std::string KernelKey(const Nvrtc& nvrtc, const Unique& k) const {
+    return KeyOf(nvrtc, "kernel", backends::JoinSource(CudaDialect(), {k.text}));
+  }
+
+  // A kernel's entry in the cache is the key of the program that holds it, whose entry is the image. `programs` are those
+  // that `images` has, by key.
+  bool FindCached(const Nvrtc& nvrtc, Unique& k, KernelImages& images, std::map<std::string, size_t>& programs) {
+    if (cache_ == nullptr) return false;
+    const std::optional<std::string> program = cache_->Get(KernelKey(nvrtc, k));
+    if (!program.has_value()) return false;
+    auto it = programs.find(*program);
+    if (it == programs.end()) {
+      std::optional<std::string> image = cache_->Get(*program);
+      if (!image.has_value()) return false;
+      it = programs.emplace(*program, images.images.size()).first;
+      images.images.push_back(*std::move(image));
+    }
+    k.image = it->second;
+    return true;
+  }
+
+  StatusOr<KernelImages> CompileSource(const ir::Module& module, std::string_view source) {
+    ASSIGN_OR_RETURN(const Nvrtc* nvrtc, OpenNvrtc());
+    ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes, RunNvrtc(*nvrtc, {std::string(source)}));
+    KernelImages r;
+    r.images.push_back(std::move(codes[0].code));
+    for (const ir::Func& f : module.funcs) {
+      if (f.kind == ir::FuncKind::kKernel) r.kernels.push_back({f.name, 0, f.name});
+    }
+    return r;
+  }
+
+  const Target target_;
+  const CompileOptions options_;
+  ObjectCache* const cache_;
+};
+
 }  // namespace
 
-StatusOr<std::string> EmitCudaSource(const ir::Module& module) {
-  ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
-  std::vector<std::string> texts;
-  for (const Unique& k : kernels) {
-    std::string names;
-    for (const std::string& n : k.names) names += Cat(names.empty() ? "" : ", ", n);
-    texts.push_back(Cat("// ", names, "\n", k.text));
-  }
-  return backends::JoinSource(CudaDialect(), texts);
-}
-
-StatusOr<CudaBuild> CompileCudaKernels(const ir::Module& module, const Target& target, const CompileOptions& options,
-                                       DiskCache* cache) {
-  ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
-  CudaBuild r;
-  r.unique = static_cast<int>(kernels.size());
-  if (kernels.empty()) return r;
-  ASSIGN_OR_RETURN(const Nvrtc* nvrtc, OpenFor(target, options));
-  const backends::NvrtcOptions nvrtc_options = NvrtcOptionsOf(target, options);
-  const std::string how = Cat(nvrtc->version(), " ", nvrtc_options.arch, " ", nvrtc_options.ptx, " ", nvrtc_options.contract);
-  auto key = [&](std::string_view kind, std::string_view source) { return Cat(kind, "-", HashParts({source, how}).Hex()); };
-  auto kernel_key = [&](const Unique& k) { return key("kernel", backends::JoinSource(CudaDialect(), {k.text})); };
-
-  // A kernel's entry names the program that holds it, and the program's entry is the image.
-  std::vector<std::string> programs_in_use;
-  auto image_of = [&](const std::string& program) -> std::optional<size_t> {
-    auto it = std::find(programs_in_use.begin(), programs_in_use.end(), program);
-    if (it != programs_in_use.end()) return static_cast<size_t>(it - programs_in_use.begin());
-    const std::optional<Artifact> a = cache->Get(program);
-    const std::string* image = a.has_value() ? a->Find("image") : nullptr;
-    if (image == nullptr) return std::nullopt;
-    r.images.images.push_back(*image);
-    programs_in_use.push_back(program);
-    return r.images.images.size() - 1;
-  };
-  std::vector<Unique*> to_compile;
-  for (Unique& k : kernels) {
-    std::optional<size_t> image;
-    if (cache != nullptr) {
-      const std::optional<Artifact> a = cache->Get(kernel_key(k));
-      if (const std::string* program = a.has_value() ? a->Find("program") : nullptr) image = image_of(*program);
-    }
-    if (image.has_value()) {
-      k.image = *image;
-      ++r.cached;
-    } else {
-      to_compile.push_back(&k);
-    }
-  }
-
-  const std::vector<std::vector<Unique*>> programs = Partition(to_compile, ThreadsOf(options));
-  std::vector<std::string> sources;
-  for (const auto& program : programs) {
-    std::vector<std::string> texts;
-    for (const Unique* k : program) texts.push_back(k->text);
-    sources.push_back(backends::JoinSource(CudaDialect(), texts));
-  }
-  ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes, nvrtc->Compile(sources, nvrtc_options));
-  for (size_t i = 0; i < programs.size(); ++i) {
-    const std::string name = key("program", sources[i]);
-    if (cache != nullptr) cache->Put(name, {{{"image", codes[i].code}}});
-    for (Unique* k : programs[i]) {
-      k->image = r.images.images.size();
-      if (cache != nullptr) cache->Put(kernel_key(*k), {{{"program", name}}});
-    }
-    r.images.images.push_back(std::move(codes[i].code));
-    r.log += codes[i].log;
-  }
-  for (const Unique& k : kernels) {
-    for (const std::string& n : k.names) r.images.kernels.push_back({n, k.image, k.entry});
-  }
-  return r;
-}
-
-StatusOr<CudaBuild> CompileCudaSource(const ir::Module& module, std::string_view source, const Target& target,
-                                      const CompileOptions& options) {
-  ASSIGN_OR_RETURN(const Nvrtc* nvrtc, OpenFor(target, options));
-  ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes, nvrtc->Compile({std::string(source)}, NvrtcOptionsOf(target, options)));
-  CudaBuild r;
-  r.log = codes[0].log;
-  r.images.images.push_back(std::move(codes[0].code));
-  for (const ir::Func& f : module.funcs) {
-    if (f.kind != ir::FuncKind::kKernel) continue;
-    r.images.kernels.push_back({f.name, 0, f.name});
-    ++r.unique;
-  }
-  return r;
+std::unique_ptr<DeviceCompiler> MakeCudaCompiler(const Target& target, const CompileOptions& options, ObjectCache* cache) {
+  return std::make_unique<CudaCompiler>(target, options, cache);
 }
 
 }  // namespace cinn_like
