@@ -15,7 +15,14 @@ int Order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+int Degree(Expr atom) {
+  int n = 1;
+  for (; atom->op == ExprOp::kMul; atom = atom->args[0]) ++n;
+  return n;
+}
+
 bool Before(const LinearTerm& a, const LinearTerm& b) {
+  if (int o = Order(Degree(b.atom), Degree(a.atom))) return o < 0;
   if (int o = Order(Magnitude(b.coef), Magnitude(a.coef))) return o < 0;
   if ((a.coef > 0) != (b.coef > 0)) return a.coef > 0;
   return CompareExprs(a.atom, b.atom) < 0;
