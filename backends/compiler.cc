@@ -35,7 +35,7 @@ Status Compiler::Build(const ir::Module& module, std::string_view device_source)
     }
   }
   auto loaded = std::make_unique<Loaded>();
-  SymbolAddresses symbols = HostSymbols(RuntimeSymbols());
+  SymbolAddresses symbols = HostSymbols(symbols_);
   if (device_ != nullptr) {
     ASSIGN_OR_RETURN(loaded->kernels, device_->Build(module, device_source));
   } else if (!device_source.empty()) {

@@ -17,6 +17,7 @@
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "ir/stmt.h"
+#include "runtime/symbols.h"
 
 namespace cinn_like {
 
@@ -30,6 +31,9 @@ class Compiler {
 
   // `device_source` replaces the generated device source if it is not empty. A name that was built before is an error.
   Status Build(const ir::Module& module, std::string_view device_source = "");
+
+  // What later Builds may call besides runtime_calls.def: int32_t name(const char* attributes, ..., const CinnCallEnv*).
+  RuntimeSymbols& symbols() { return symbols_; }
 
   // The generated source: of the kernels for a device target, else LLVM IR.
   StatusOr<std::string> GetSourceCode(const ir::Module& module) const;
@@ -51,6 +55,7 @@ class Compiler {
   Target target_;
   CompileOptions options_;
   ObjectCache* cache_;
+  RuntimeSymbols symbols_;
   std::unique_ptr<DeviceCompiler> device_;
   std::vector<std::unique_ptr<Loaded>> loaded_;
   int num_functions_ = 0, num_unique_ = 0;

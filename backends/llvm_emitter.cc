@@ -330,7 +330,7 @@ class FunctionEmitter {
 
   // ---- calls ----
   llvm::Value* EmitArg(Expr e) {
-    if (e->op == ir::ExprOp::kAddress) return exprs_.EmitPointer(e->buffer, e->args[0]);
+    if (e->op == ir::ExprOp::kAddress) return exprs_.EmitAddress(e);
     return exprs_.Emit(e);
   }
 

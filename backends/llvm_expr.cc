@@ -94,7 +94,7 @@ llvm::Value* ExprEmitter::EmitNew(Expr e) {
       }
       return llvm::ConstantFP::get(type, e->float_value);
     case ExprOp::kLoad: return EmitLoad(e);
-    case ExprOp::kAddress: return b_.CreatePtrToInt(EmitPointer(e->buffer, e->args[0]), type);
+    case ExprOp::kAddress: return b_.CreatePtrToInt(EmitAddress(e), type);
     case ExprOp::kCast: return EmitCast(b_, e->args[0]->type.dtype, e->type.dtype, Emit(e->args[0]));
     case ExprOp::kBroadcast: return Splat(Emit(e->args[0]), e->type.lanes);
     case ExprOp::kRamp: {
@@ -255,6 +255,22 @@ llvm::Value* ExprEmitter::EmitPointer(Buffer buffer, Expr index) {
     return llvm::PoisonValue::get(b_.getPtrTy());
   }
   return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base, Emit(index));
+}
+
+llvm::Value* ExprEmitter::EmitAddress(Expr e) {
+  const Buffer buffer = e->buffer;
+  if (e->args.size() == 1 && buffer->strides.empty()) return EmitPointer(buffer, e->args[0]);
+  // Only parameters of entry functions still have dimensions.
+  llvm::Value* offset = b_.getInt64(0);
+  llvm::Value* stride = b_.getInt64(1);
+  for (size_t d = e->args.size(); d-- > 0;) {
+    if (!buffer->strides.empty()) stride = Emit(buffer->strides[d]);
+    offset = b_.CreateAdd(offset, b_.CreateMul(Emit(e->args[d]), stride));
+    if (buffer->strides.empty()) stride = b_.CreateMul(stride, Emit(buffer->shape[d]));
+  }
+  llvm::Value* base = Find(buffer);
+  if (base == nullptr) return b_.CreateIntToPtr(Fail(e, Cat("unknown buffer '", buffer->name, "'")), b_.getPtrTy());
+  return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base, offset);
 }
 
 // A vector of addresses. A ramp of constant stride gets constant 32-bit offsets, for which gathers are twice as wide.

@@ -14,9 +14,12 @@
 namespace cinn_like {
 namespace {
 
+// Why a link failed comes by the session's reporter, in the thread that links; the error itself only says what failed.
+thread_local std::string report;
+
 Status ToStatus(llvm::Error error) {
   if (!error) return absl::OkStatus();
-  return Internal("JIT: ", llvm::toString(std::move(error)));
+  return Internal("JIT: ", std::exchange(report, ""), llvm::toString(std::move(error)));
 }
 
 // Listeners hear only of what RuntimeDyld links; everything else goes through JITLink, LLJIT's own choice.
@@ -46,7 +49,9 @@ StatusOr<std::unique_ptr<llvm::orc::LLJIT>> MakeEngine(std::string_view listener
   }
   auto jit = builder.create();
   if (!jit) return ToStatus(jit.takeError());
-  (*jit)->getExecutionSession().setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
+  (*jit)->getExecutionSession().setErrorReporter([](llvm::Error error) {
+    report += llvm::toString(std::move(error)) + "; ";
+  });
   return std::move(*jit);
 }
 
