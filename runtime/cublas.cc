@@ -10,6 +10,7 @@
 
 #include "runtime/cuda_driver.h"
 #include "runtime/last_error.h"
+#include "runtime/timeline.h"
 #include "runtime/workspace.h"
 
 namespace cinn_like {
@@ -278,6 +279,7 @@ extern "C" int32_t cinn_cublaslt_matmul(int64_t spec, const void* a, const void*
                                         int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d,
                                         const CinnCallEnv* env) {
   using namespace cinn_like;
+  const TimelineSpan span("cublaslt matmul");
   const Sizes sizes{m, n, k, batch, lda, ldb, ldd, stride_a, stride_b, stride_d};
   const Status status = Matmul(spec, a, b, bias, d, sizes, *env);
   if (status.ok()) [[likely]] return 0;

@@ -6,6 +6,7 @@
 
 #include "runtime/cuda_driver.h"
 #include "runtime/last_error.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
@@ -122,6 +123,7 @@ StatusOr<void*> CudaModule::Kernel(const std::string& name) {
 extern "C" int32_t cinn_cuda_launch(void* kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by,
                                     int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
   using namespace cinn_like;
+  const TimelineSpan span("cuda launch");
   const Status status = Launch(kernel, {gx, gy, gz}, {bx, by, bz}, shared_bytes, params, *env);
   if (status.ok()) [[likely]] return 0;
   return SetLastError(Annotate(status, Cat("kernel '", NameOf(kernel), "'")));

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cinn_like/base/flags.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
@@ -94,6 +95,7 @@ class Pool {
           end = part.end - begin > loop.piece ? begin + loop.piece : part.end;
         } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
         if (begin >= part.end) break;
+        const TimelineSpan span("parallel piece");
         loop.body(begin, end, loop.ctx);
       }
     }

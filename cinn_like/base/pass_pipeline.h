@@ -73,7 +73,7 @@ struct PipelineHooks {
   Status (*check_text)(std::string_view);  // debug builds: the printed form parses and prints as itself
 };
 
-// Writes `text` to options.dump_dir as <name>.<NN>.<what>, or to stderr under a headline.
+// Writes `text` to options.dump_dir (made if need be) as <name>.<number>.<what>, or to stderr under a headline.
 void Dump(const CompileOptions& options, std::string_view name, std::string_view what, std::string_view text);
 
 template <class T>

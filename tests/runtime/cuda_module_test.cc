@@ -13,8 +13,8 @@ namespace {
 
 // scale(float* x, int n): x[i] *= 3 for i < n. fill(float* x): x[i] = dynamic shared memory written and read back.
 constexpr char kPtx[] = R"(
-.version 7.0
-.target sm_70
+.version 7.8
+.target sm_75
 .address_size 64
 .visible .entry scale(.param .u64 x, .param .u32 n) {
   .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>; .reg .f32 %f<2>;
@@ -145,7 +145,7 @@ TEST_F(CudaModuleTest, ErrorsNameTheKernel) {
 }
 
 TEST_F(CudaModuleTest, BadImages) {
-  const Status bad = CudaModule::Load(".version 7.0\n.target sm_70\n.address_size 64\nnonsense").status();
+  const Status bad = CudaModule::Load(".version 7.8\n.target sm_75\n.address_size 64\nnonsense").status();
   EXPECT_TRUE(Message(bad).starts_with("loading a CUDA image of ")) << bad;
   EXPECT_NE(Message(bad).find("ptxas"), std::string::npos) << bad;
 }

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/parallel_for.h"
+
 namespace cinn_like {
 namespace {
 
@@ -34,6 +36,14 @@ TEST(Timeline, RecordsOnlyWhenOn) {
   Timeline::Start();
   Timeline::Stop();
   EXPECT_EQ(Timeline::ToJson(), "{\"traceEvents\":[\n]}\n");
+}
+
+TEST(Timeline, ShowsThePiecesOfParallelLoops) {
+  SetNumThreads(2);
+  Timeline::Start();
+  cinn_parallel_for(0, 100, 10, [](int64_t, int64_t, void*) {}, nullptr);
+  Timeline::Stop();
+  EXPECT_GE(Count(Timeline::ToJson(), "parallel piece"), 2);
 }
 
 TEST(Timeline, AFolderThatIsNotThereIsAnError) {
