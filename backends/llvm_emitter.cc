@@ -21,15 +21,16 @@ constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResour
 
 struct ModuleState {
   llvm::Module& module;
-  const EmitOptions& options;
+  const llvm::TargetMachine& machine;
+  const bool contract;
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
     auto* f = llvm::Function::Create(
         type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage, std::string(name), module);
     f->setDoesNotThrow();
-    f->addFnAttr("target-cpu", options.cpu.name);
-    f->addFnAttr("target-features", options.cpu.features);
+    f->addFnAttr("target-cpu", machine.getTargetCPU());
+    f->addFnAttr("target-features", machine.getTargetFeatureString());
     // LLVM would stay at 256 bits, where a full-width tile is half as fast.
     f->addFnAttr("prefer-vector-width", "512");
     f->addFnAttr("min-legal-vector-width", "512");
@@ -72,7 +73,7 @@ class FunctionEmitter {
       : m_(m), func_(func), alias_(alias), f_(f), b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
         exprs_(b_, m.math, alias) {
     llvm::FastMathFlags flags;
-    if (m.options.contract) flags.setAllowContract();
+    if (m.contract) flags.setAllowContract();
     b_.setFastMathFlags(flags);
   }
 
@@ -396,13 +397,12 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, std::string_view name,
-                                                 std::span<const ir::Func> funcs, const EmitOptions& options) {
+StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
+                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
-  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(options.cpu));
-  module->setDataLayout(machine->createDataLayout());
-  module->setTargetTriple(machine->getTargetTriple().str());
-  ModuleState state{*module, options, VectorMath(*module)};
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple().str());
+  ModuleState state{*module, machine, contract, VectorMath(*module)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }
