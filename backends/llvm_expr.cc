@@ -141,9 +141,9 @@ llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::V
     llvm::Value* less = is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
     return is_min ? b_.CreateSelect(less, x, y) : b_.CreateSelect(less, y, x);
   }
-  // The hardware's min and max give the second operand if either is NaN, so a constant goes first and only a NaN in a
-  // variable first operand needs a look.
-  if (llvm::isa<llvm::Constant>(y)) std::swap(x, y);
+  // The hardware's min and max give the second operand if either is NaN. So the first one, which an accumulation writes
+  // back, goes second: then only the other one needs a look, off the critical path. A constant needs none.
+  if (!llvm::isa<llvm::Constant>(x)) std::swap(x, y);
   llvm::Value* r = b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y);
   return llvm::isa<llvm::Constant>(x) ? r : b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, r);
 }
