@@ -74,6 +74,8 @@ extern "C" {
 
 const char* CinnVersion(void) { return CINN_LIKE_VERSION; }
 
+const char* CinnLastError(void) { return cinn_like::LastError(); }
+
 int32_t CinnSetFlag(const char* name, const char* value) { return SetLastError(cinn_like::SetFlag(name, value)); }
 
 const char* CinnGetFlag(const char* name) {

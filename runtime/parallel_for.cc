@@ -130,7 +130,9 @@ class Pool {
   }
 
   void Wake() {
-    { const std::lock_guard lock(mutex_); }  // a worker between its check and its sleep has the lock
+    {
+      const std::lock_guard lock(mutex_);
+    }  // a worker between its check and its sleep has the lock
     wake_.notify_all();
   }
 

@@ -67,7 +67,7 @@ struct Pass {
 // How the runner looks at a T. Null hooks are skipped.
 template <class T>
 struct PipelineHooks {
-  std::string_view stage;              // "graph": prefix of dumps and times
+  std::string_view stage;  // "graph": prefix of dumps and times
   Status (*verify)(const T&);
   std::string (*print)(const T&);
   Status (*check_text)(std::string_view);  // debug builds: the printed form parses and prints as itself

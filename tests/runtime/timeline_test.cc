@@ -17,7 +17,9 @@ int Count(const std::string& text, const std::string& part) {
 }
 
 TEST(Timeline, RecordsOnlyWhenOn) {
-  { const TimelineSpan span("before"); }
+  {
+    const TimelineSpan span("before");
+  }
   Timeline::Start();
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
@@ -28,7 +30,9 @@ TEST(Timeline, RecordsOnlyWhenOn) {
   for (std::thread& t : threads) t.join();
   Timeline::Record("exact", 1000001, 3000500);
   Timeline::Stop();
-  { const TimelineSpan span("after"); }
+  {
+    const TimelineSpan span("after");
+  }
   const std::string json = Timeline::ToJson();
   EXPECT_EQ(Count(json, "inside \\\"it\\\"\\u000a"), 15);
   EXPECT_EQ(Count(json, "before") + Count(json, "after"), 0);
