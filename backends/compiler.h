@@ -4,6 +4,7 @@
 //   RETURN_IF_ERROR(compiler->Build(module));
 //   auto* f = reinterpret_cast<CinnFunctionPtr>(compiler->Lookup("f"));
 //
+// Modules may hold blocks and schedules' loop kinds: they are lowered first (ir/lower.h); lowered ones stay as they are.
 // Host functions become machine code of this process. For a device target the module's kernels are compiled for the
 // device and the host functions launch them through the symbols <kernel>_kernel_ptr_. Everything is freed with the
 // Compiler. Build may be called again, for other functions. One thread at a time; code may run in any number.
@@ -51,6 +52,7 @@ class Compiler {
  private:
   struct Loaded;
   Compiler(Target target, CompileOptions options, ObjectCache* cache);
+  StatusOr<ir::Module> Lower(const ir::Module& module) const;
 
   Target target_;
   CompileOptions options_;

@@ -176,11 +176,12 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
   const bool is_float = IsFloat(t), is_signed = IsSigned(t);
   if (e->op >= ExprOp::kLaneAdd && e->op <= ExprOp::kLaneMax) return EmitLanes(e);
   if (IsHalf(t) && e->op != ExprOp::kSelect) return Fail(e, "arithmetic on a 16-bit float");
+  if (!is_float && e->op >= ExprOp::kExp && e->op <= ExprOp::kIsNan) return Fail(e, "a function of floats on integers");
   std::vector<llvm::Value*> v;
   for (Expr a : e->args) v.push_back(Emit(a));
   llvm::Value* x = v[0];
   llvm::Value* y = v.size() > 1 ? v[1] : nullptr;
-  auto unary = [&](llvm::Intrinsic::ID id) { return is_float ? b_.CreateUnaryIntrinsic(id, x) : x; };
+  auto unary = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, x); };
   auto shift_count = [&] {
     llvm::Value* count = b_.CreateIntCast(y, x->getType(), false);
     return b_.CreateAnd(count, llvm::ConstantInt::get(x->getType(), InfoOf(t).bits - 1));
@@ -219,7 +220,7 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     case ExprOp::kNeg: return is_float ? b_.CreateFNeg(x) : b_.CreateNeg(x);
     case ExprOp::kAbs:
       if (is_signed) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
-      return unary(llvm::Intrinsic::fabs);
+      return is_float ? unary(llvm::Intrinsic::fabs) : x;
     case ExprOp::kSelect: return b_.CreateSelect(x, y, v[2]);
     case ExprOp::kFma:
       if (!is_float) return b_.CreateAdd(b_.CreateMul(x, y), v[2]);
@@ -228,8 +229,7 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     case ExprOp::kCeil: return unary(llvm::Intrinsic::ceil);
     case ExprOp::kRound: return unary(llvm::Intrinsic::roundeven);
     case ExprOp::kTrunc: return unary(llvm::Intrinsic::trunc);
-    case ExprOp::kIsNan:
-      return is_float ? b_.CreateFCmpUNO(x, x) : llvm::Constant::getNullValue(ValueType(b_.getContext(), e->type));
+    case ExprOp::kIsNan: return b_.CreateFCmpUNO(x, x);
     case ExprOp::kSqrt:
     case ExprOp::kRsqrt:
     case ExprOp::kExp:
@@ -242,7 +242,6 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     case ExprOp::kSin:
     case ExprOp::kCos:
     case ExprOp::kPow:
-      if (!is_float) return Fail(e, "a function of floats on integers");
       return math_.Emit(b_, e->op, x, y);
     default: return Fail(e, "an operator that host code can't have");
   }

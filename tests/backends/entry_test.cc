@@ -74,6 +74,43 @@ TEST(Entry, ChecksBindsAndRuns) {
   EXPECT_LT(fn(nullptr, args, 1, &env), 0);
 }
 
+// Blocks, dimensions, vectorized loops and intermediates: what schedules leave.
+TEST(Entry, LowersModules) {
+  const auto c = CompileForTest(std::string(R"(
+func @shift(x: f32[n,8], y: f32[n,8], n: i64) where n in 1..1000 {
+  for i in 0..n @parallel {
+    for j in 0..8 @vectorized {
+      block shift(vi in 0..n = i, vj in 0..8 = j) {
+        y[vi, vj] = x[vi, vj] + f32(vj)
+      }
+    }
+  }
+}
+func @sum(x: f32[n,8], y: f32[n], n: i64) where n in 1..1000 {
+  for i in 0..n {
+    for j in 0..8 {
+      block sum(vi in 0..n = i, vj reduce 0..8 = j) init { y[vi] = 0.0 } {
+        y[vi] = y[vi] + x[vi, vj]
+      }
+    }
+  }
+}
+func @f entry(x: f32[n,8], y: f32[n] out) where n in 1..1000 {
+  alloc t: f32[n,8] @global
+  call @shift(&x[0, 0], &t[0, 0], n)
+  call @sum(&t[0, 0], &y[0], n)
+}
+)"));
+  auto* fn = reinterpret_cast<CinnFunctionPtr>(c->Lookup("f"));
+  ASSERT_NE(fn, nullptr);
+  const CinnCallEnv env = HostEnv();
+  Tensor x({37, 8}), y({37});
+  for (size_t i = 0; i < x.values.size(); ++i) x.values[i] = static_cast<float>(i);
+  const CinnValue args[] = {x.AsValue(), y.AsValue()};
+  ASSERT_EQ(fn(nullptr, args, 2, &env), 0) << LastError();
+  for (int64_t i = 0; i < 37; ++i) EXPECT_EQ(y.values[i], static_cast<float>(64 * i + 56));
+}
+
 TEST(Entry, CodeIsFreedAndReplaced) {
   for (int i = 0; i < 50; ++i) {
     const auto c = CompileForTest(kModule);
@@ -128,6 +165,19 @@ TEST(Entry, EmitsTextAndObjects) {
   EXPECT_EQ(object.substr(1, 3), "ELF");
   EXPECT_NE(object.find("cinn_bind_args"), std::string::npos);
   EXPECT_FALSE(c->ExportObject("/nonexistent/folder/x.o").ok());
+}
+
+TEST(Entry, ListenersAreToldOfCode) {
+  CompileOptions options;
+  options.jit_listener = "gdb";
+  const auto c = CompileForTest(std::string("func @f(x: i64[1]) {\n  x[0] = 7\n}\n"), "cpu", options);
+  int64_t x = 0;
+  EXPECT_EQ(CallInternal(*c, "f", &x), 0);
+  EXPECT_EQ(x, 7);
+  options.jit_listener = "vtune";
+  auto other = Compiler::Create(*Target::Parse("cpu"), options);
+  const Status s = (*other)->Build(*ir::ParseModule("func @f(x: i64[1]) {\n  x[0] = 7\n}\n"));
+  EXPECT_NE(Message(s).find("'vtune'"), std::string::npos) << s;
 }
 
 class MapCache : public ObjectCache {

@@ -88,8 +88,6 @@ std::optional<Value> Evaluate(ExprOp op, DType t, const std::vector<Value>& v) {
     if (op == ExprOp::kFma) {
       return Value{ir::WrapTo(t, static_cast<int64_t>(static_cast<uint64_t>(v[0].i) * v[1].i + v[2].i)), 0};
     }
-    if (op == ExprOp::kIsNan) return Value{0, 0};
-    if (op == ExprOp::kFloor || op == ExprOp::kCeil || op == ExprOp::kRound || op == ExprOp::kTrunc) return v[0];
     std::vector<int64_t> args;
     for (Value a : v) args.push_back(a.i);
     const auto r = ir::FoldInt(op, t, args);
@@ -145,7 +143,7 @@ bool Defined(ExprOp op, DType t) {
   if (IsFloat(t)) {
     return !(op == ExprOp::kAnd || op == ExprOp::kOr || op == ExprOp::kNot || (op >= ExprOp::kBitOr && op <= ExprOp::kShr));
   }
-  if (op >= ExprOp::kExp && op <= ExprOp::kPow && op != ExprOp::kFloor) return op == ExprOp::kFma || op == ExprOp::kAbs;
+  if (op >= ExprOp::kExp) return false;
   if (t != DType::kBool) return op != ExprOp::kAnd && op != ExprOp::kOr;
   switch (op) {
     case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kNot: case ExprOp::kEq: case ExprOp::kNe: case ExprOp::kSelect:
