@@ -17,6 +17,7 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
+constexpr int64_t kMaxUnroll = 256;
 constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
 
 struct ModuleState {
@@ -244,7 +245,7 @@ class FunctionEmitter {
     switch (n.kind) {
       case ir::ForKind::kParallel: return EmitParallel(n);
       case ir::ForKind::kUnrolled:
-        if (ir::IsInt(n.extent)) {
+        if (ir::IsInt(n.extent) && n.extent->int_value <= kMaxUnroll) {
           for (int64_t i = 0; i < n.extent->int_value; ++i) {
             exprs_.Bind(n.var, llvm::ConstantInt::get(ValueType(b_.getContext(), n.var->type), i));
             EmitScope(n.body);

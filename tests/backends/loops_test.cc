@@ -1,4 +1,5 @@
 // Statements of the lowered form, compiled and run on this machine.
+#include <cmath>
 #include <cstdlib>
 #include <numeric>
 #include <random>
@@ -238,6 +239,40 @@ TEST(Loops, CallsPassFailuresOnAndGiveMemoryBack) {
   EXPECT_EQ(failing(y.data(), 77, &env), 0);
   EXPECT_EQ(y[0], 1);
   EXPECT_EQ(live_workspaces, 0);
+}
+
+TEST(Loops, ContractsUnlessExact) {
+  const std::string text = R"(
+func @f(x: f32[1], y: f32[1], n: i64) {
+  for i in 0..n {
+    y[i] = x[i] * x[i + 1] + x[i + 2]
+  }
+}
+)";
+  CompileOptions exact;
+  exact.numerics = "exact";
+  const auto fused_code = CompileForTest(text), exact_code = CompileForTest(text, "cpu", exact);
+  const auto x = RandomFloats(1002, 8);
+  std::vector<float> fused(1000), rounded(1000);
+  ASSERT_EQ(CallInternal(*fused_code, "f", x.data(), fused.data(), int64_t{1000}), 0);
+  ASSERT_EQ(CallInternal(*exact_code, "f", x.data(), rounded.data(), int64_t{1000}), 0);
+  for (int i = 0; i < 1000; ++i) {
+    const volatile float product = x[i] * x[i + 1];
+    ASSERT_EQ(rounded[i], product + x[i + 2]);
+    ASSERT_TRUE(fused[i] == std::fmaf(x[i], x[i + 1], x[i + 2]) || fused[i] == rounded[i]);
+  }
+}
+
+// The host side of a kernel launch, as LLVM has it: device tests run it.
+TEST(Loops, LaunchesThroughKernelVariables) {
+  const auto text = EmitHostModule(*ir::ParseModule(R"(
+func @f(x: f32[1], n: i64) {
+  launch @k grid(tdiv(n + 255, 256), 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
+}
+)"), *Target::Parse("cpu"), {}, HostText::kLlvm);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("@k_kernel_ptr_ = external global ptr"), std::string::npos) << *text;
+  EXPECT_NE(text->find("call i32 @cinn_cuda_launch(ptr"), std::string::npos) << *text;
 }
 
 TEST(Loops, UnknownSymbolIsAnError) {
