@@ -64,7 +64,8 @@ class Canonicalizer {
       const auto* call = ir::As<ir::Call>(s);
       if (call == nullptr || call->is_runtime || !status.ok()) return true;
       const ir::Func* callee = module_.Find(call->callee);
-      status = callee == nullptr ? Internal("@", func.name, " calls the unknown function @", call->callee) : Add(*callee);
+      status =
+          callee == nullptr ? Internal("@", func.name, " calls the unknown function @", call->callee) : Add(*callee);
       return true;
     });
     return status;

@@ -27,8 +27,9 @@ struct ModuleState {
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
-    auto* f = llvm::Function::Create(
-        type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage, std::string(name), module);
+    auto* f =
+        llvm::Function::Create(type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+                               std::string(name), module);
     f->setDoesNotThrow();
     f->addFnAttr("target-cpu", machine.getTargetCPU());
     f->addFnAttr("target-features", machine.getTargetFeatureString());
@@ -71,7 +72,11 @@ Mentions MentionsOf(const Stmt& body) {
 class FunctionEmitter {
  public:
   FunctionEmitter(ModuleState& m, const ir::Func& func, const AliasScopes& alias, llvm::Function* f)
-      : m_(m), func_(func), alias_(alias), f_(f), b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
+      : m_(m),
+        func_(func),
+        alias_(alias),
+        f_(f),
+        b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
         exprs_(b_, m.math, alias) {
     llvm::FastMathFlags flags;
     if (m.contract) flags.setAllowContract();
@@ -178,9 +183,9 @@ class FunctionEmitter {
   void EmitStmt(const Stmt& s) {
     exprs_.BeginStatement();
     ir::Match(
-        s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); }, [&](const ir::If& n) { EmitIf(n); },
-        [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); }, [&](const ir::Alloc& n) { EmitAlloc(n.buffer); },
-        [&](const ir::Store& n) { exprs_.EmitStore(n); },
+        s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); },
+        [&](const ir::If& n) { EmitIf(n); }, [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); },
+        [&](const ir::Alloc& n) { EmitAlloc(n.buffer); }, [&](const ir::Store& n) { exprs_.EmitStore(n); },
         [&](const ir::Block& n) { Fail(Internal("LLVM emitter: block '", n.name, "' in lowered code")); },
         [&](const ir::Barrier&) { Fail(Internal("LLVM emitter: barrier in host function @", func_.name)); },
         [&](const ir::Launch& n) { EmitLaunch(n); }, [&](const ir::Call& n) { EmitCall(n); });
@@ -212,8 +217,9 @@ class FunctionEmitter {
       count = ir::IsInt(e) && count > 0 && e->int_value <= kMaxStackBytes ? count * e->int_value : -1;
     }
     if (buffer->scope == ir::Scope::kShared || count < 0 || count * element_bytes > kMaxStackBytes) {
-      Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ", ir::Name(buffer->scope),
-                         " has to be local and of constant size, at most ", kMaxStackBytes, " bytes"));
+      Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ",
+                         ir::Name(buffer->scope), " has to be local and of constant size, at most ", kMaxStackBytes,
+                         " bytes"));
       count = 1;
     }
     const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
@@ -243,7 +249,8 @@ class FunctionEmitter {
 
   void EmitFor(const ir::For& n) {
     switch (n.kind) {
-      case ir::ForKind::kParallel: return EmitParallel(n);
+      case ir::ForKind::kParallel:
+        return EmitParallel(n);
       case ir::ForKind::kUnrolled:
         if (ir::IsInt(n.extent) && n.extent->int_value <= kMaxUnroll) {
           for (int64_t i = 0; i < n.extent->int_value; ++i) {
@@ -257,7 +264,8 @@ class FunctionEmitter {
         llvm::Value* extent = exprs_.Emit(n.extent);
         return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);
       }
-      default: Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
+      default:
+        Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
     }
   }
 
@@ -303,7 +311,8 @@ class FunctionEmitter {
     for (llvm::Value* v : values) types.push_back(v->getType());
     auto* capture_type = llvm::StructType::get(b_.getContext(), types);
     llvm::Value* captures = Local(capture_type, m_.module.getDataLayout().getABITypeAlign(capture_type));
-    for (unsigned i = 0; i < values.size(); ++i) b_.CreateStore(values[i], b_.CreateStructGEP(capture_type, captures, i));
+    for (unsigned i = 0; i < values.size(); ++i)
+      b_.CreateStore(values[i], b_.CreateStructGEP(capture_type, captures, i));
 
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
     llvm::Function* body = m_.NewFunction(type, Cat(std::string(f_->getName()), ".", n.var->name), false);
@@ -399,7 +408,8 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 }  // namespace
 
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
-                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract) {
+                                                 std::string_view name, std::span<const ir::Func> funcs,
+                                                 bool contract) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());

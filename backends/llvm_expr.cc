@@ -86,17 +86,22 @@ llvm::Value* ExprEmitter::Emit(Expr e) {
 llvm::Value* ExprEmitter::EmitNew(Expr e) {
   llvm::Type* type = ValueType(b_.getContext(), e->type);
   switch (e->op) {
-    case ExprOp::kInt: return llvm::ConstantInt::get(type, static_cast<uint64_t>(e->int_value));
+    case ExprOp::kInt:
+      return llvm::ConstantInt::get(type, static_cast<uint64_t>(e->int_value));
     case ExprOp::kFloat:
       if (IsHalf(e->type.dtype)) {
         llvm::Value* f = llvm::ConstantFP::get(b_.getFloatTy(), e->float_value);
         return EmitCast(b_, DType::kF32, e->type.dtype, f);
       }
       return llvm::ConstantFP::get(type, e->float_value);
-    case ExprOp::kLoad: return EmitLoad(e);
-    case ExprOp::kAddress: return b_.CreatePtrToInt(EmitAddress(e), type);
-    case ExprOp::kCast: return EmitCast(b_, e->args[0]->type.dtype, e->type.dtype, Emit(e->args[0]));
-    case ExprOp::kBroadcast: return Splat(Emit(e->args[0]), e->type.lanes);
+    case ExprOp::kLoad:
+      return EmitLoad(e);
+    case ExprOp::kAddress:
+      return b_.CreatePtrToInt(EmitAddress(e), type);
+    case ExprOp::kCast:
+      return EmitCast(b_, e->args[0]->type.dtype, e->type.dtype, Emit(e->args[0]));
+    case ExprOp::kBroadcast:
+      return Splat(Emit(e->args[0]), e->type.lanes);
     case ExprOp::kRamp: {
       std::vector<llvm::Constant*> steps;
       for (int i = 0; i < e->type.lanes; ++i) steps.push_back(llvm::ConstantInt::get(type->getScalarType(), i));
@@ -104,7 +109,8 @@ llvm::Value* ExprEmitter::EmitNew(Expr e) {
       llvm::Value* offsets = b_.CreateMul(llvm::ConstantVector::get(steps), stride);
       return b_.CreateAdd(Splat(Emit(e->args[0]), e->type.lanes), offsets);
     }
-    default: return EmitOperator(e);
+    default:
+      return EmitOperator(e);
   }
 }
 
@@ -117,7 +123,8 @@ llvm::Value* ExprEmitter::EmitIntDivision(Expr e, llvm::Value* x, llvm::Value* y
     llvm::Value* bad = b_.CreateICmpEQ(y, llvm::Constant::getNullValue(y->getType()));
     if (is_signed) {
       const unsigned bits = y->getType()->getScalarSizeInBits();
-      llvm::Value* is_min = b_.CreateICmpEQ(x, llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits)));
+      llvm::Value* is_min =
+          b_.CreateICmpEQ(x, llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits)));
       llvm::Value* is_minus_1 = b_.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType()));
       bad = b_.CreateOr(bad, b_.CreateAnd(is_min, is_minus_1));
     }
@@ -187,14 +194,19 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     return b_.CreateAnd(count, llvm::ConstantInt::get(x->getType(), InfoOf(t).bits - 1));
   };
   switch (e->op) {
-    case ExprOp::kAdd: return is_float ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
-    case ExprOp::kSub: return is_float ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
-    case ExprOp::kMul: return is_float ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
-    case ExprOp::kDiv: return is_float ? b_.CreateFDiv(x, y) : EmitIntDivision(e, x, y);
+    case ExprOp::kAdd:
+      return is_float ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
+    case ExprOp::kSub:
+      return is_float ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
+    case ExprOp::kMul:
+      return is_float ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
+    case ExprOp::kDiv:
+      return is_float ? b_.CreateFDiv(x, y) : EmitIntDivision(e, x, y);
     case ExprOp::kTruncDiv:
       if (is_float) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(x, y));
       return EmitIntDivision(e, x, y);
-    case ExprOp::kTruncMod: return is_float ? b_.CreateFRem(x, y) : EmitIntDivision(e, x, y);
+    case ExprOp::kTruncMod:
+      return is_float ? b_.CreateFRem(x, y) : EmitIntDivision(e, x, y);
     case ExprOp::kMod: {
       if (!is_float) return EmitIntDivision(e, x, y);
       llvm::Value* rem = b_.CreateFRem(x, y);
@@ -204,32 +216,50 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
       return b_.CreateSelect(wrong, b_.CreateFAdd(rem, y), rem);
     }
     case ExprOp::kMin:
-    case ExprOp::kMax: return EmitMinMax(e->op, t, x, y);
-    case ExprOp::kEq: return is_float ? b_.CreateFCmpOEQ(x, y) : b_.CreateICmpEQ(x, y);
-    case ExprOp::kNe: return is_float ? b_.CreateFCmpUNE(x, y) : b_.CreateICmpNE(x, y);
-    case ExprOp::kLt: return is_float ? b_.CreateFCmpOLT(x, y) : is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
-    case ExprOp::kLe: return is_float ? b_.CreateFCmpOLE(x, y) : is_signed ? b_.CreateICmpSLE(x, y) : b_.CreateICmpULE(x, y);
+    case ExprOp::kMax:
+      return EmitMinMax(e->op, t, x, y);
+    case ExprOp::kEq:
+      return is_float ? b_.CreateFCmpOEQ(x, y) : b_.CreateICmpEQ(x, y);
+    case ExprOp::kNe:
+      return is_float ? b_.CreateFCmpUNE(x, y) : b_.CreateICmpNE(x, y);
+    case ExprOp::kLt:
+      return is_float ? b_.CreateFCmpOLT(x, y) : is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
+    case ExprOp::kLe:
+      return is_float ? b_.CreateFCmpOLE(x, y) : is_signed ? b_.CreateICmpSLE(x, y) : b_.CreateICmpULE(x, y);
     case ExprOp::kAnd:
-    case ExprOp::kBitAnd: return b_.CreateAnd(x, y);
+    case ExprOp::kBitAnd:
+      return b_.CreateAnd(x, y);
     case ExprOp::kOr:
-    case ExprOp::kBitOr: return b_.CreateOr(x, y);
-    case ExprOp::kBitXor: return b_.CreateXor(x, y);
-    case ExprOp::kNot: return b_.CreateNot(x);
-    case ExprOp::kShl: return b_.CreateShl(x, shift_count());
-    case ExprOp::kShr: return is_signed ? b_.CreateAShr(x, shift_count()) : b_.CreateLShr(x, shift_count());
-    case ExprOp::kNeg: return is_float ? b_.CreateFNeg(x) : b_.CreateNeg(x);
+    case ExprOp::kBitOr:
+      return b_.CreateOr(x, y);
+    case ExprOp::kBitXor:
+      return b_.CreateXor(x, y);
+    case ExprOp::kNot:
+      return b_.CreateNot(x);
+    case ExprOp::kShl:
+      return b_.CreateShl(x, shift_count());
+    case ExprOp::kShr:
+      return is_signed ? b_.CreateAShr(x, shift_count()) : b_.CreateLShr(x, shift_count());
+    case ExprOp::kNeg:
+      return is_float ? b_.CreateFNeg(x) : b_.CreateNeg(x);
     case ExprOp::kAbs:
       if (is_signed) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
       return is_float ? unary(llvm::Intrinsic::fabs) : x;
-    case ExprOp::kSelect: return b_.CreateSelect(x, y, v[2]);
+    case ExprOp::kSelect:
+      return b_.CreateSelect(x, y, v[2]);
     case ExprOp::kFma:
       if (!is_float) return b_.CreateAdd(b_.CreateMul(x, y), v[2]);
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
-    case ExprOp::kFloor: return unary(llvm::Intrinsic::floor);
-    case ExprOp::kCeil: return unary(llvm::Intrinsic::ceil);
-    case ExprOp::kRound: return unary(llvm::Intrinsic::roundeven);
-    case ExprOp::kTrunc: return unary(llvm::Intrinsic::trunc);
-    case ExprOp::kIsNan: return b_.CreateFCmpUNO(x, x);
+    case ExprOp::kFloor:
+      return unary(llvm::Intrinsic::floor);
+    case ExprOp::kCeil:
+      return unary(llvm::Intrinsic::ceil);
+    case ExprOp::kRound:
+      return unary(llvm::Intrinsic::roundeven);
+    case ExprOp::kTrunc:
+      return unary(llvm::Intrinsic::trunc);
+    case ExprOp::kIsNan:
+      return b_.CreateFCmpUNO(x, x);
     case ExprOp::kSqrt:
     case ExprOp::kRsqrt:
     case ExprOp::kExp:
@@ -243,7 +273,8 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     case ExprOp::kCos:
     case ExprOp::kPow:
       return math_.Emit(b_, e->op, x, y);
-    default: return Fail(e, "an operator that host code can't have");
+    default:
+      return Fail(e, "an operator that host code can't have");
   }
 }
 

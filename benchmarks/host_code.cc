@@ -62,17 +62,21 @@ func @peak(y: f32[384], n: i64) {
 // C[rows,32] += A[k,rows] * B[k,32], both packed.
 std::string Tile(int rows) {
   return Cat("func @tile(a: f32[1], b: f32[1], c: f32[1], n: i64) {\n  alloc acc: f32[", rows * 32, R"(] @local
-  for r in 0..)", rows * 2, R"( @unrolled {
+  for r in 0..)",
+             rows * 2, R"( @unrolled {
     acc[ramp(r * 16, 1, 16)] = c[ramp(r * 16, 1, 16)]
   }
   for k in 0..n {
-    for i in 0..)", rows, R"( @unrolled {
+    for i in 0..)",
+             rows, R"( @unrolled {
       for j in 0..2 @unrolled {
-        acc[ramp(i * 32 + j * 16, 1, 16)] = acc[ramp(i * 32 + j * 16, 1, 16)] + broadcast(a[k * )", rows, R"( + i], 16) * b[ramp(k * 32 + j * 16, 1, 16)]
+        acc[ramp(i * 32 + j * 16, 1, 16)] = acc[ramp(i * 32 + j * 16, 1, 16)] + broadcast(a[k * )",
+             rows, R"( + i], 16) * b[ramp(k * 32 + j * 16, 1, 16)]
       }
     }
   }
-  for t in 0..)", rows * 2, R"( @unrolled {
+  for t in 0..)",
+             rows * 2, R"( @unrolled {
     c[ramp(t * 16, 1, 16)] = acc[ramp(t * 16, 1, 16)]
   }
 }
@@ -101,14 +105,16 @@ void BenchTile(int rows) {
 }
 
 void BenchFunctions() {
-  constexpr const char* kNames[] = {"exp", "exp2", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", "rsqrt", "sqrt"};
+  constexpr const char* kNames[] = {"exp", "exp2", "expm1", "log",   "log1p", "tanh",
+                                    "erf", "sin",  "cos",   "rsqrt", "sqrt"};
   constexpr int64_t kElements = 2048;
   std::string text;
   for (const char* name : kNames) {
     text += Cat("func @", name, R"((x: f32[1], y: f32[1], n: i64) {
   for i in 0..tdiv(n, 64) {
     for j in 0..4 @unrolled {
-      y[ramp(i * 64 + j * 16, 1, 16)] = )", name, R"((x[ramp(i * 64 + j * 16, 1, 16)])
+      y[ramp(i * 64 + j * 16, 1, 16)] = )",
+                name, R"((x[ramp(i * 64 + j * 16, 1, 16)])
     }
   }
 }

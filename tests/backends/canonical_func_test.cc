@@ -66,11 +66,15 @@ std::string Grain(const std::string& text) {
 }
 
 TEST(ParallelGrain, FollowsTheWorkOfAnIteration) {
-  const int64_t cheap = std::stoll(Grain("func @f(x: f32[1]) {\n  for i in 0..1000 @parallel {\n    x[i] = x[i] + 1.0\n  }\n}\n"));
-  const int64_t dear = std::stoll(Grain("func @f(x: f32[1]) {\n  for i in 0..1000 @parallel {\n    x[i] = exp(x[i])\n  }\n}\n"));
+  const int64_t cheap =
+      std::stoll(Grain("func @f(x: f32[1]) {\n  for i in 0..1000 @parallel {\n    x[i] = x[i] + 1.0\n  }\n}\n"));
+  const int64_t dear =
+      std::stoll(Grain("func @f(x: f32[1]) {\n  for i in 0..1000 @parallel {\n    x[i] = exp(x[i])\n  }\n}\n"));
   EXPECT_GT(cheap, 500);
   EXPECT_GT(cheap, 3 * dear);
-  const std::string rows = "func @f(x: f32[1], m: i64) {\n  for i in 0..9 @parallel {\n    for j in 0..EXTENT {\n      x[i * 8 + j] = 1.0\n    }\n  }\n}\n";
+  const std::string rows =
+      "func @f(x: f32[1], m: i64) {\n  for i in 0..9 @parallel {\n    for j in 0..EXTENT {\n      x[i * 8 + j] = 1.0\n "
+      "   }\n  }\n}\n";
   auto with = [&](const std::string& extent) {
     std::string text = rows;
     return Grain(text.replace(text.find("EXTENT"), 6, extent));

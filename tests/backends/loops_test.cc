@@ -229,7 +229,8 @@ TEST(Loops, CallsPassFailuresOnAndGiveMemoryBack) {
   const auto x = RandomFloats(100, 6);
   std::vector<float> y(100);
   const CinnCallEnv env = CountingEnv();
-  auto* twice = reinterpret_cast<int32_t (*)(const float*, float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("twice"));
+  auto* twice =
+      reinterpret_cast<int32_t (*)(const float*, float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("twice"));
   ASSERT_EQ(twice(x.data(), y.data(), 100, &env), 0);
   EXPECT_EQ(x, y);
   auto* failing = reinterpret_cast<int32_t (*)(float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("failing"));
@@ -269,7 +270,8 @@ TEST(Loops, LaunchesThroughKernelVariables) {
 func @f(x: f32[1], n: i64) {
   launch @k grid(tdiv(n + 255, 256), 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
 }
-)"), *Target::Parse("cpu"), {}, HostText::kLlvm);
+)"),
+                                   *Target::Parse("cpu"), {}, HostText::kLlvm);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_NE(text->find("@k_kernel_ptr_ = external global ptr"), std::string::npos) << *text;
   EXPECT_NE(text->find("call i32 @cinn_cuda_launch(ptr"), std::string::npos) << *text;
