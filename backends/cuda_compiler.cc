@@ -130,13 +130,13 @@ class CudaCompiler : public DeviceCompiler {
     return Nvrtc::Open(options_.nvrtc, version);
   }
 
-  bool Contracts() const { return options_.numerics != "exact"; }
+  bool IsExact() const { return options_.numerics == "exact"; }
 
   StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc, const std::vector<std::string>& sources) const {
     ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
                      nvrtc.Compile(sources, {.arch = target_.arch,
                                              .ptx = options_.emit_ptx,
-                                             .contract = Contracts(),
+                                             .exact = IsExact(),
                                              .keep_log = options_.keep_nvrtc_log,
                                              .threads = ThreadsOf(options_)}));
     for (const backends::NvrtcCode& c : codes) LOG_IF(INFO, !c.log.empty()) << "NVRTC: " << c.log;
@@ -146,7 +146,7 @@ class CudaCompiler : public DeviceCompiler {
   // Of a source text, as this target, options and NVRTC compile it.
   std::string KeyOf(const Nvrtc& nvrtc, std::string_view kind, std::string_view source) const {
     return Cat("cuda ", kind, " ", nvrtc.version(), " ", target_.arch, options_.emit_ptx ? " ptx " : " cubin ",
-               Contracts() ? "contract\n" : "exact\n", source);
+               IsExact() ? "exact\n" : "fused\n", source);
   }
   std::string KernelKey(const Nvrtc& nvrtc, const Unique& k) const {
     return KeyOf(nvrtc, "kernel", backends::JoinSource(CudaDialect(), {k.text}));

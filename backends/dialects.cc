@@ -202,6 +202,46 @@ constexpr Helper kCudaHelpers[] = {
      "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a));\n"
      "  return r;\n"
      "}\n"},
+    {"cinn_rcp_f32", 0,
+     "$F float cinn_rcp_f32(float a) {\n"
+     "  float r;\n"
+     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a));\n"
+     "  return r;\n"
+     "}\n"},
+    // Takes one of two computed values: a ?: may become a branch around one of them, which loads don't move across.
+    {"cinn_pick_f32", 0,
+     "$F float cinn_pick_f32(float a, float limit, float at_least, float below) {\n"
+     "  float r;\n"
+     "  asm(\"{.reg .pred p; setp.ge.f32 p, %1, %2; selp.f32 %0, %3, %4, p;}\"\n"
+     "      : \"=f\"(r) : \"f\"(a), \"f\"(limit), \"f\"(at_least), \"f\"(below));\n"
+     "  return r;\n"
+     "}\n"},
+    // Near 0 a polynomial in x^2; else 1 - 2^p(|x|), where p fits log2(erfc).
+    {"cinn_erf_f32", 0,
+     "$F float cinn_erf_f32(float x) {\n"
+     "  const float a = fabsf(x), b = fminf(a, 4.0f), z = x * x;\n"
+     "  float s = -0.000599940424f, q = 0.000282679161f;\n"
+     "  s = fmaf(s, z, 0.00499483012f), q = fmaf(q, b, -0.00439044833f);\n"
+     "  s = fmaf(s, z, -0.0267677195f), q = fmaf(q, b, 0.0320667177f);\n"
+     "  s = fmaf(s, z, 0.112818457f), q = fmaf(q, b, -0.149941698f);\n"
+     "  s = fmaf(s, z, -0.376124978f), q = fmaf(q, b, -0.919259548f);\n"
+     "  s = fmaf(s, z, 0.128379151f), q = fmaf(q, b, -1.62689209f);\n"
+     "  q = fmaf(q, b, -0.000282287132f);\n"
+     "  const float large = copysignf(1.0f - cinn_exp2_f32(q), x);\n"
+     "  return cinn_pick_f32(a, 0.92f, large, fmaf(s, x, x));\n"
+     "}\n"},
+    // Near 0 a polynomial; else 1 - 2 / (e^2|x| + 1).
+    {"cinn_tanh_f32", 0,
+     "$F float cinn_tanh_f32(float x) {\n"
+     "  const float a = fabsf(x), z = x * x;\n"
+     "  float s = -0.00590586057f;\n"
+     "  s = fmaf(s, z, 0.0208053775f);\n"
+     "  s = fmaf(s, z, -0.0537866801f);\n"
+     "  s = fmaf(s, z, 0.133319587f);\n"
+     "  s = fmaf(s, z, -0.333332986f) * z;\n"
+     "  const float r = cinn_rcp_f32(cinn_exp2_f32(a * 2.88539004f) + 1.0f);\n"
+     "  return cinn_pick_f32(a, 0.6f, copysignf(fmaf(-2.0f, r, 1.0f), x), fmaf(s, x, x));\n"
+     "}\n"},
     {"cinn_f32_bf16", 0,
      "$F float cinn_f32_bf16(unsigned short a) { return __uint_as_float((unsigned int)a << 16); }\n"},
     {"cinn_bf16_f32", 0,
@@ -364,6 +404,8 @@ const Dialect& CudaDialect() {
       .memory_types = kMemoryTypes,
       .header = "",
       .spellings = {{ExprOp::kExp2, kF32, "cinn_exp2_f32($0)", kAtom},
+                    {ExprOp::kErf, kF32, "cinn_erf_f32($0)", kAtom},
+                    {ExprOp::kTanh, kF32, "cinn_tanh_f32($0)", kAtom},
                     {ExprOp::kRsqrt, kF32, "rsqrtf($0)", kAtom},
                     {ExprOp::kRsqrt, kF64, "rsqrt($0)", kAtom},
                     {ExprOp::kShuffleXor, kShuffled, "__shfl_xor_sync(0xffffffffu, $0, $1)", kAtom},

@@ -221,8 +221,14 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   } destroyer{api_, &program};
   const std::string arch = Cat("--gpu-architecture=", options.arch);
   // The last three save time only; an NVRTC that doesn't know them goes without.
-  const char* flags[] = {arch.c_str(), options.contract ? "--fmad=true" : "--fmad=false", "--minimal",
-                         "-modify-stack-limit=false", "--no-cache"};
+  const bool exact = options.exact;
+  const char* flags[] = {arch.c_str(),
+                         exact ? "--fmad=false" : "--fmad=true",
+                         exact ? "--prec-div=true" : "--prec-div=false",
+                         exact ? "--prec-sqrt=true" : "--prec-sqrt=false",
+                         "--minimal",
+                         "-modify-stack-limit=false",
+                         "--no-cache"};
   auto read_log = [&] {
     size_t size = 0;
     if (api_->log_size(program, &size) != 0 || size <= 1) return std::string();
@@ -231,11 +237,11 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     log.resize(size - 1);
     return log;
   };
-  int rc = api_->compile(program, 5, flags);
+  int rc = api_->compile(program, 7, flags);
   std::string log = rc == 0 && !options.keep_log ? "" : read_log();
   const bool bad_arch = rc == kInvalidOption && absl::StrContains(log, "gpu-architecture");
   if (rc == kInvalidOption && !bad_arch) {
-    rc = api_->compile(program, 2, flags);
+    rc = api_->compile(program, 4, flags);
     log = read_log();
   }
   if (bad_arch) {

@@ -15,7 +15,7 @@ namespace cinn_like::backends {
 struct NvrtcOptions {
   std::string arch;        // "sm_90a"
   bool ptx = false;        // PTX text instead of a CUBIN
-  bool contract = true;    // a * b + c may become one fused multiply-add
+  bool exact = false;      // every operation rounded by itself; else a * b + c may fuse, and / and sqrt err by 2 ULP
   bool keep_log = false;   // also of a success
   int64_t threads = 0;     // programs compiled at a time; 0: as many as the process may use
 };
