@@ -108,17 +108,17 @@ constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {
     "unsigned char", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
     "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
 
-// Shared by every dialect; $F starts a helper. Division by zero gives 0 where the operands come from tensors, as a
-// trap would end the process; so does the one quotient that overflows.
+// Shared by every dialect; $F starts a helper. x / 0 is x and x % 0 is 0 where the operands come from tensors, as a trap
+// would end the process; the one quotient that overflows wraps.
 constexpr Helper kCommonHelpers[] = {
     {"cinn_min_$t", kInts | kBool, "$F $T cinn_min_$t($T a, $T b) { return b < a ? b : a; }\n"},
     {"cinn_max_$t", kInts | kBool, "$F $T cinn_max_$t($T a, $T b) { return a < b ? b : a; }\n"},
     {"cinn_abs_$t", kSigned, "$F $T cinn_abs_$t($T a) { return a < 0 ? ($T)(0u - ($U)a) : a; }\n"},
     {"cinn_abs_$t", kUnsigned, "$F $T cinn_abs_$t($T a) { return a; }\n"},
-    {"cinn_tdiv_$t", kUnsigned, "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : a / b; }\n"},
+    {"cinn_tdiv_$t", kUnsigned, "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? a : a / b; }\n"},
     {"cinn_tmod_$t", kUnsigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 ? 0 : a % b; }\n"},
     {"cinn_tdiv_$t", kSigned,
-     "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : b == -1 ? ($T)(0u - ($U)a) : a / b; }\n"},
+     "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? a : b == -1 ? ($T)(0u - ($U)a) : a / b; }\n"},
     {"cinn_tmod_$t", kSigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 || b == -1 ? 0 : a % b; }\n"},
     {"cinn_isnan_$t", kFloats, "$F bool cinn_isnan_$t($T a) { return a != a; }\n"},
     {"cinn_mod_$t", kF32,
@@ -138,6 +138,22 @@ constexpr Helper kCommonHelpers[] = {
 // Conversions of 16-bit floats by integer arithmetic. From f64 the value is first rounded to odd in f32, so that the
 // second rounding is the only one.
 constexpr Helper kCHelpers[] = {
+    {"cinn_i32_$t", kFloats,
+     "$F int cinn_i32_$t($T a) {\n"
+     "  if (a >= 2147483648.0) return 2147483647;\n"
+     "  return a <= -2147483648.0 ? -2147483647 - 1 : a == a ? (int)a : 0;\n"
+     "}\n"},
+    {"cinn_i64_$t", kFloats,
+     "$F long long cinn_i64_$t($T a) {\n"
+     "  if (a >= 9223372036854775808.0) return 9223372036854775807LL;\n"
+     "  return a <= -9223372036854775808.0 ? -9223372036854775807LL - 1 : a == a ? (long long)a : 0;\n"
+     "}\n"},
+    {"cinn_u32_$t", kFloats,
+     "$F unsigned int cinn_u32_$t($T a) { return a >= 4294967296.0 ? 4294967295u : a > -1.0 ? (unsigned int)a : 0; }\n"},
+    {"cinn_u64_$t", kFloats,
+     "$F unsigned long long cinn_u64_$t($T a) {\n"
+     "  return a >= 18446744073709551616.0 ? 18446744073709551615ULL : a > -1.0 ? (unsigned long long)a : 0;\n"
+     "}\n"},
     {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { double r; memcpy(&r, &a, 8); return r; }\n"},
@@ -175,7 +191,12 @@ constexpr Helper kCHelpers[] = {
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
 };
 
+// The conversions of the device saturate; NaN they map to what its type and width make of it.
 constexpr Helper kCudaHelpers[] = {
+    {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return a == a ? (int)a : 0; }\n"},
+    {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return a == a ? (long long)a : 0; }\n"},
+    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return a == a ? (unsigned int)a : 0; }\n"},
+    {"cinn_u64_$t", kFloats, "$F unsigned long long cinn_u64_$t($T a) { return a == a ? (unsigned long long)a : 0; }\n"},
     {"cinn_min_f32", 0,
      "$F float cinn_min_f32(float a, float b) {\n"
      "#if __CUDA_ARCH__ >= 800\n"

@@ -190,11 +190,12 @@ ExprPrinter::Piece ExprPrinter::Cast(DType to, DType from, const Piece& v) const
     return {Cat("cinn_", Name(to), "_f32(", Cast(DType::kF32, from, v).text, ")")};
   }
   if (to == DType::kBool) return {Cat(Paren(v.text, v.precedence, kSum), " != 0"), kEquality};
-  std::string text = Paren(v.text, v.precedence, kUnary);
-  // Out of range is the caller's; but a value that fits the signed type wraps, as eager frameworks do.
-  if (IsFloat(from) && InfoOf(to).bits < 32) text = Cat("(int)", text);
-  if (IsFloat(from) && (to == DType::kU32 || to == DType::kU64)) text = Cat("(long long)", text);
-  return {Cat("(", ValueType(to), ")", text), kUnary};
+  if (IsFloat(from) && IsInt(to)) {
+    // Saturated at 32 or 64 bits; narrower integers are the low bits of an i32.
+    const DType wide = InfoOf(to).bits < 32 ? DType::kI32 : to;
+    return Cast(to, wide, {Cat("cinn_", Name(wide), "_", Name(from), "(", v.text, ")")});
+  }
+  return {Cat("(", ValueType(to), ")", Paren(v.text, v.precedence, kUnary)), kUnary};
 }
 
 const Spelling* ExprPrinter::SpellingOf(Expr e, ExprOp op, DType on) {
