@@ -59,7 +59,8 @@ std::vector<std::vector<Unique*>> Partition(const std::vector<Unique*>& kernels,
   std::vector<std::vector<Unique*>> programs(std::min<size_t>(kernels.size(), static_cast<size_t>(threads)));
   std::vector<size_t> load(programs.size()), order(kernels.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return kernels[a]->text.size() > kernels[b]->text.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return kernels[a]->text.size() > kernels[b]->text.size(); });
   for (size_t i : order) {
     const size_t p = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
     load[p] += kernels[i]->text.size();
@@ -132,7 +133,8 @@ class CudaCompiler : public DeviceCompiler {
 
   bool IsExact() const { return options_.numerics == "exact"; }
 
-  StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc, const std::vector<std::string>& sources) const {
+  StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc,
+                                                      const std::vector<std::string>& sources) const {
     ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
                      nvrtc.Compile(sources, {.arch = target_.arch,
                                              .ptx = options_.emit_ptx,
@@ -152,8 +154,8 @@ class CudaCompiler : public DeviceCompiler {
     return KeyOf(nvrtc, "kernel", backends::JoinSource(CudaDialect(), {k.text}));
   }
 
-  // A kernel's entry in the cache is the key of the program that holds it, whose entry is the image. `programs` are those
-  // that `images` has, by key.
+  // A kernel's entry in the cache is the key of the program that holds it, whose entry is the image. `programs` are
+  // those that `images` has, by key.
   bool FindCached(const Nvrtc& nvrtc, Unique& k, KernelImages& images, std::map<std::string, size_t>& programs) {
     if (cache_ == nullptr) return false;
     const std::optional<std::string> program = cache_->Get(KernelKey(nvrtc, k));
@@ -187,7 +189,8 @@ class CudaCompiler : public DeviceCompiler {
 
 }  // namespace
 
-std::unique_ptr<DeviceCompiler> MakeCudaCompiler(const Target& target, const CompileOptions& options, ObjectCache* cache) {
+std::unique_ptr<DeviceCompiler> MakeCudaCompiler(const Target& target, const CompileOptions& options,
+                                                 ObjectCache* cache) {
   return std::make_unique<CudaCompiler>(target, options, cache);
 }
 

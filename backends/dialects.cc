@@ -101,15 +101,35 @@ constexpr Spelling kWrapping[] = {
     {ExprOp::kTruncMod, kInts, "cinn_tmod_$t($0, $1)", kAtom},
 };
 
-constexpr std::array<std::string_view, kNumDTypes> kValueTypes = {
-    "bool", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
-    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
-constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {
-    "unsigned char", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
-    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
+constexpr std::array<std::string_view, kNumDTypes> kValueTypes = {"bool",
+                                                                  "signed char",
+                                                                  "short",
+                                                                  "int",
+                                                                  "long long",
+                                                                  "unsigned char",
+                                                                  "unsigned short",
+                                                                  "unsigned int",
+                                                                  "unsigned long long",
+                                                                  "unsigned short",
+                                                                  "unsigned short",
+                                                                  "float",
+                                                                  "double"};
+constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {"unsigned char",
+                                                                   "signed char",
+                                                                   "short",
+                                                                   "int",
+                                                                   "long long",
+                                                                   "unsigned char",
+                                                                   "unsigned short",
+                                                                   "unsigned int",
+                                                                   "unsigned long long",
+                                                                   "unsigned short",
+                                                                   "unsigned short",
+                                                                   "float",
+                                                                   "double"};
 
-// Shared by every dialect; $F starts a helper. x / 0 is x and x % 0 is 0 where the operands come from tensors, as a trap
-// would end the process; the one quotient that overflows wraps.
+// Shared by every dialect; $F starts a helper. x / 0 is x and x % 0 is 0 where the operands come from tensors, as a
+// trap would end the process; the one quotient that overflows wraps.
 constexpr Helper kCommonHelpers[] = {
     {"cinn_min_$t", kInts | kBool, "$F $T cinn_min_$t($T a, $T b) { return b < a ? b : a; }\n"},
     {"cinn_max_$t", kInts | kBool, "$F $T cinn_max_$t($T a, $T b) { return a < b ? b : a; }\n"},
@@ -149,7 +169,8 @@ constexpr Helper kCHelpers[] = {
      "  return a <= -9223372036854775808.0 ? -9223372036854775807LL - 1 : a == a ? (long long)a : 0;\n"
      "}\n"},
     {"cinn_u32_$t", kFloats,
-     "$F unsigned int cinn_u32_$t($T a) { return a >= 4294967296.0 ? 4294967295u : a > -1.0 ? (unsigned int)a : 0; }\n"},
+     "$F unsigned int cinn_u32_$t($T a) { return a >= 4294967296.0 ? 4294967295u : a > -1.0 ? (unsigned int)a : 0; "
+     "}\n"},
     {"cinn_u64_$t", kFloats,
      "$F unsigned long long cinn_u64_$t($T a) {\n"
      "  return a >= 18446744073709551616.0 ? 18446744073709551615ULL : a > -1.0 ? (unsigned long long)a : 0;\n"
@@ -196,7 +217,8 @@ constexpr Helper kCudaHelpers[] = {
     {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return a == a ? (int)a : 0; }\n"},
     {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return a == a ? (long long)a : 0; }\n"},
     {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return a == a ? (unsigned int)a : 0; }\n"},
-    {"cinn_u64_$t", kFloats, "$F unsigned long long cinn_u64_$t($T a) { return a == a ? (unsigned long long)a : 0; }\n"},
+    {"cinn_u64_$t", kFloats,
+     "$F unsigned long long cinn_u64_$t($T a) { return a == a ? (unsigned long long)a : 0; }\n"},
     {"cinn_min_f32", 0,
      "$F float cinn_min_f32(float a, float b) {\n"
      "#if __CUDA_ARCH__ >= 800\n"
@@ -340,7 +362,8 @@ constexpr Helper kCudaHelpers[] = {
     {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { return __longlong_as_double(a); }\n"},
 };
 
-constexpr DTypeSet kShuffled = SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64) | kFloats;
+constexpr DTypeSet kShuffled =
+    SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64) | kFloats;
 
 template <class T, size_t N>
 const T* FindIn(const T (&rows)[N], ExprOp op, DType on) {
@@ -368,8 +391,10 @@ std::vector<HelperText> Instantiate(const Dialect& d) {
       const DType t = static_cast<DType>(i);
       auto fill = [&](std::string_view s) {
         std::string out(s);
-        absl::StrReplaceAll({{"$F", std::string(prefix)}, {"$T", std::string(d.value_types[i])},
-                             {"$t", std::string(Name(t))}, {"$U", std::string(WrappingType(t))}},
+        absl::StrReplaceAll({{"$F", std::string(prefix)},
+                             {"$T", std::string(d.value_types[i])},
+                             {"$t", std::string(Name(t))},
+                             {"$U", std::string(WrappingType(t))}},
                             &out);
         return out;
       };
@@ -399,7 +424,8 @@ const Dialect& CDialect() {
       .name = "c",
       .value_types = kValueTypes,
       .memory_types = kMemoryTypes,
-      .header = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
+      .header =
+          "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
       .spellings = {},
       .helpers = {std::begin(kCHelpers), std::end(kCHelpers)},
       .function = "int32_t",

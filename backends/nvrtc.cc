@@ -194,8 +194,10 @@ StatusOr<const Nvrtc*> Nvrtc::Open(std::string_view path, int driver) {
     if (r.ok()) return (*opened)[key] = *r;
     tried += Cat("\n  ", Message(r.status()));
   }
-  return absl::NotFoundError(Cat("NVRTC was not found; install the package nvidia-cuda-nvrtc or name the library by the flag "
-                                 "cinn_nvrtc. Tried:", tried));
+  return absl::NotFoundError(
+      Cat("NVRTC was not found; install the package nvidia-cuda-nvrtc or name the library by the flag "
+          "cinn_nvrtc. Tried:",
+          tried));
 }
 
 std::string Nvrtc::SupportedArchs() const {
@@ -245,8 +247,8 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     log = read_log();
   }
   if (bad_arch) {
-    return InvalidArgument("arch '", options.arch, "' is not known to NVRTC ", version_ / 1000, ".", version_ % 1000 / 10,
-                           "; it knows ", SupportedArchs());
+    return InvalidArgument("arch '", options.arch, "' is not known to NVRTC ", version_ / 1000, ".",
+                           version_ % 1000 / 10, "; it knows ", SupportedArchs());
   }
   if (rc != 0) return Internal("NVRTC: ", error(rc), "\n", log, "\nin this source:\n", source);
   NvrtcCode r;
@@ -260,10 +262,12 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   return r;
 }
 
-StatusOr<std::vector<NvrtcCode>> Nvrtc::Compile(const std::vector<std::string>& sources, const NvrtcOptions& options) const {
+StatusOr<std::vector<NvrtcCode>> Nvrtc::Compile(const std::vector<std::string>& sources,
+                                                const NvrtcOptions& options) const {
   const size_t threads = static_cast<size_t>(options.threads > 0 ? options.threads : ThreadsOfProcess());
   std::vector<std::optional<StatusOr<NvrtcCode>>> results(sources.size());
-  RETURN_IF_ERROR(RunOnDeepStacks(sources.size(), threads, [&](size_t i) { results[i] = CompileOne(sources[i], options); }));
+  RETURN_IF_ERROR(
+      RunOnDeepStacks(sources.size(), threads, [&](size_t i) { results[i] = CompileOne(sources[i], options); }));
   std::vector<NvrtcCode> r;
   for (auto& x : results) {
     if (!x->ok()) return x->status();

@@ -76,7 +76,8 @@ class Gpu {
     RETURN_IF_ERROR(api_->Synchronize(device_, nullptr));
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < times; ++i) {
-      if (cinn_cuda_launch(k, blocks, 1, 1, threads, 1, 1, 0, params, &env) != 0) return Internal(kernel, ": ", LastError());
+      if (cinn_cuda_launch(k, blocks, 1, 1, threads, 1, 1, 0, params, &env) != 0)
+        return Internal(kernel, ": ", LastError());
     }
     RETURN_IF_ERROR(api_->Synchronize(device_, nullptr));
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count() / times;
@@ -153,8 +154,8 @@ Status CheckFunctions(Gpu& gpu) {
   constexpr int64_t kCount = 1 << 21;
   std::string loops;
   for (const Function& f : kFunctions) {
-    loops += Cat("func @", f.name, " kernel (x: f32[", kCount, "] align 16, z: f32[", kCount, "] align 16, y: f32[", kCount,
-                 "] align 16) { for i in 0..", kCount / 256, " @blockIdx.x { for t in 0..256 @threadIdx.x {\n",
+    loops += Cat("func @", f.name, " kernel (x: f32[", kCount, "] align 16, z: f32[", kCount, "] align 16, y: f32[",
+                 kCount, "] align 16) { for i in 0..", kCount / 256, " @blockIdx.x { for t in 0..256 @threadIdx.x {\n",
                  "let a = x[i * 256 + t]\nlet b = z[i * 256 + t]\ny[i * 256 + t] = ", f.text, " } } }\n");
   }
   RETURN_IF_ERROR(gpu.Build(loops));
@@ -193,7 +194,9 @@ Status CheckFunctions(Gpu& gpu) {
 }
 
 float FromBf16(uint16_t v) { return std::bit_cast<float>(static_cast<uint32_t>(v) << 16); }
-uint16_t ToBf16(double v) { return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(ir::RoundTo(DType::kBF16, v))) >> 16); }
+uint16_t ToBf16(double v) {
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(ir::RoundTo(DType::kBF16, v))) >> 16);
+}
 
 Status CheckConversions(Gpu& gpu) {
   constexpr int64_t kCount = 1 << 20;
@@ -213,8 +216,11 @@ Status CheckConversions(Gpu& gpu) {
     for (size_t i = 0; i < values.size(); ++i) {
       const float f = std::bit_cast<float>(static_cast<uint32_t>(random()));
       // Anything, ties of the 16-bit formats, and values next to ties.
-      values[i] = i % 3 == 0 ? f : static_cast<double>(std::bit_cast<float>((std::bit_cast<uint32_t>(f) & 0xffff0000u) | 0x8000u));
-      if (i % 3 == 2) values[i] *= 1 + (is_f64 ? 1e-12 : 1e-7) * static_cast<double>(static_cast<int>(random() % 3) - 1);
+      values[i] = i % 3 == 0
+                      ? f
+                      : static_cast<double>(std::bit_cast<float>((std::bit_cast<uint32_t>(f) & 0xffff0000u) | 0x8000u));
+      if (i % 3 == 2)
+        values[i] *= 1 + (is_f64 ? 1e-12 : 1e-7) * static_cast<double>(static_cast<int>(random() % 3) - 1);
       narrow[i] = static_cast<float>(values[i]);
       if (!is_f64) values[i] = narrow[i];
     }
@@ -241,8 +247,9 @@ Status CheckConversions(Gpu& gpu) {
 }
 
 // y and x of `rows` rows of 4096 bf16 through a kernel of the golden files; `row` computes a row in f64.
-Status CheckRows(Gpu& gpu, const std::string& name, const std::string& kernel, int64_t rows, bool has_bias,
-                 const std::function<void(const std::vector<double>&, const std::vector<double>&, std::vector<double>&)>& row) {
+Status CheckRows(
+    Gpu& gpu, const std::string& name, const std::string& kernel, int64_t rows, bool has_bias,
+    const std::function<void(const std::vector<double>&, const std::vector<double>&, std::vector<double>&)>& row) {
   constexpr size_t kCols = 4096;
   ASSIGN_OR_RETURN(const std::string loops, ReadText(Cat(FLAGS_loops, "/", name, ".loops")));
   RETURN_IF_ERROR(gpu.Build(loops));
@@ -255,7 +262,8 @@ Status CheckRows(Gpu& gpu, const std::string& name, const std::string& kernel, i
   ASSIGN_OR_RETURN(void* db, gpu.Upload(bias.data(), bias.size() * 2));
   ASSIGN_OR_RETURN(void* dy, gpu.Upload(nullptr, y.size() * 2));
   auto launch = [&](int times) {
-    return has_bias ? gpu.Launch(kernel, rows, 256, times, dx, db, dy, rows) : gpu.Launch(kernel, rows, 256, times, dx, dy, rows);
+    return has_bias ? gpu.Launch(kernel, rows, 256, times, dx, db, dy, rows)
+                    : gpu.Launch(kernel, rows, 256, times, dx, dy, rows);
   };
   RETURN_IF_ERROR(launch(5).status());
   std::vector<double> times;
@@ -272,10 +280,12 @@ Status CheckRows(Gpu& gpu, const std::string& name, const std::string& kernel, i
     const size_t at = static_cast<size_t>(r) * kCols;
     for (size_t j = 0; j < kCols; ++j) in[j] = FromBf16(x[at + j]);
     row(in, b, want);
-    for (size_t j = 0; j < kCols; ++j) worst = std::max(worst, std::fabs(FromBf16(y[at + j]) - want[j]) / (std::fabs(want[j]) + 1e-3));
+    for (size_t j = 0; j < kCols; ++j)
+      worst = std::max(worst, std::fabs(FromBf16(y[at + j]) - want[j]) / (std::fabs(want[j]) + 1e-3));
   }
   char line[200];
-  snprintf(line, sizeof(line), "%s %ldx%zu: %.4f ms, %.2f TB/s, largest relative error %.2e (one bf16 rounding is 3.9e-3)", name.c_str(),
+  snprintf(line, sizeof(line),
+           "%s %ldx%zu: %.4f ms, %.2f TB/s, largest relative error %.2e (one bf16 rounding is 3.9e-3)", name.c_str(),
            static_cast<long>(rows), kCols, times[5], 4e-9 * static_cast<double>(x.size()) / times[5], worst);
   Report(worst < 4.2e-3, line);
   for (void* p : {dx, db, dy}) gpu.Free(p);
@@ -289,7 +299,8 @@ Status Run() {
   RETURN_IF_ERROR(CheckConversions(*gpu));
   RETURN_IF_ERROR(CheckRows(*gpu, "pointwise_bf16", "pointwise", 32768, true,
                             [](const std::vector<double>& x, const std::vector<double>& b, std::vector<double>& y) {
-                              for (size_t j = 0; j < x.size(); ++j) y[j] = (x[j] + b[j]) * 0.5 * (1 + std::erf((x[j] + b[j]) * 0.70710678));
+                              for (size_t j = 0; j < x.size(); ++j)
+                                y[j] = (x[j] + b[j]) * 0.5 * (1 + std::erf((x[j] + b[j]) * 0.70710678));
                             }));
   RETURN_IF_ERROR(CheckRows(*gpu, "softmax_bf16", "softmax", 16384, false,
                             [](const std::vector<double>& x, const std::vector<double>&, std::vector<double>& y) {

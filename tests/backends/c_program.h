@@ -24,8 +24,10 @@ class CProgram {
     std::string folder = std::filesystem::temp_directory_path() / "c_program_XXXXXX";
     EXPECT_NE(mkdtemp(folder.data()), nullptr);
     std::ofstream(folder + "/p.c") << *text;
-    const std::string cc = Cat("cc -std=c11 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter -Wno-unused-variable -fPIC -shared ", flags, " -o ",
-                               folder, "/p.so ", folder, "/p.c -lm");
+    const std::string cc =
+        Cat("cc -std=c11 -Wall -Wextra -Werror -Wno-unused-function -Wno-unused-parameter -Wno-unused-variable -fPIC "
+            "-shared ",
+            flags, " -o ", folder, "/p.so ", folder, "/p.c -lm");
     EXPECT_EQ(system(cc.c_str()), 0) << cc << "\n" << *text;
     handle_ = dlopen((folder + "/p.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(handle_, nullptr) << dlerror();

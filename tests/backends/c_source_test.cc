@@ -15,9 +15,10 @@ namespace cinn_like::backends {
 namespace {
 
 constexpr int kCount = 96;
-constexpr DType kInts[] = {DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16, DType::kU32, DType::kU64};
-constexpr DType kAll[] = {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
-                          DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kInts[] = {DType::kI8, DType::kI16, DType::kI32, DType::kI64,
+                           DType::kU8, DType::kU16, DType::kU32, DType::kU64};
+constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kI16, DType::kI32,  DType::kI64, DType::kU8, DType::kU16,
+                          DType::kU32,  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
 // An array of any dtype, read and written as double or int64.
 struct Array {
@@ -40,26 +41,38 @@ struct Array {
   }
   void SetFloat(int i, double v) {
     v = ir::RoundTo(dtype, v);
-    if (dtype == DType::kF64) Set<double>(i, v);
-    else if (dtype == DType::kF32) Set<float>(i, static_cast<float>(v));
-    else if (dtype == DType::kF16) Set<uint16_t>(i, std::bit_cast<uint16_t>(static_cast<_Float16>(v)));
-    else Set<uint16_t>(i, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
+    if (dtype == DType::kF64)
+      Set<double>(i, v);
+    else if (dtype == DType::kF32)
+      Set<float>(i, static_cast<float>(v));
+    else if (dtype == DType::kF16)
+      Set<uint16_t>(i, std::bit_cast<uint16_t>(static_cast<_Float16>(v)));
+    else
+      Set<uint16_t>(i, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16));
   }
   int64_t Int(int i) const {
     switch (BytesOf(dtype)) {
-      case 1: return ir::WrapTo(dtype, Get<int8_t>(i));
-      case 2: return ir::WrapTo(dtype, Get<int16_t>(i));
-      case 4: return ir::WrapTo(dtype, Get<int32_t>(i));
-      default: return Get<int64_t>(i);
+      case 1:
+        return ir::WrapTo(dtype, Get<int8_t>(i));
+      case 2:
+        return ir::WrapTo(dtype, Get<int16_t>(i));
+      case 4:
+        return ir::WrapTo(dtype, Get<int32_t>(i));
+      default:
+        return Get<int64_t>(i);
     }
   }
   void SetInt(int i, int64_t v) {
     v = ir::WrapTo(dtype, v);
     switch (BytesOf(dtype)) {
-      case 1: return Set<int8_t>(i, static_cast<int8_t>(v));
-      case 2: return Set<int16_t>(i, static_cast<int16_t>(v));
-      case 4: return Set<int32_t>(i, static_cast<int32_t>(v));
-      default: return Set<int64_t>(i, v);
+      case 1:
+        return Set<int8_t>(i, static_cast<int8_t>(v));
+      case 2:
+        return Set<int16_t>(i, static_cast<int16_t>(v));
+      case 4:
+        return Set<int32_t>(i, static_cast<int32_t>(v));
+      default:
+        return Set<int64_t>(i, v);
     }
   }
   void* data() { return bytes.data(); }
@@ -74,9 +87,12 @@ class Random {
     // Small, large and the extremes.
     const uint64_t r = engine_();
     switch (r % 4) {
-      case 0: return static_cast<int64_t>(engine_() % 11) - 5;
-      case 1: return r % 8 < 4 ? INT64_MIN : INT64_MAX;
-      default: return static_cast<int64_t>(engine_() >> engine_() % 60);
+      case 0:
+        return static_cast<int64_t>(engine_() % 11) - 5;
+      case 1:
+        return r % 8 < 4 ? INT64_MIN : INT64_MAX;
+      default:
+        return static_cast<int64_t>(engine_() >> engine_() % 60);
     }
   }
   double Float(double lo, double hi) { return std::uniform_real_distribution<double>(lo, hi)(engine_); }
@@ -87,28 +103,37 @@ class Random {
 };
 
 // func @f(a: t[96], b: t[96], y: r[96]) { y = value, element by element and four at a time }
-std::string Function(std::string_view name, std::string_view t, std::string_view r, std::string_view value, std::string_view vector_value) {
-  return Cat("func @", name, "(a: ", t, "[96], b: ", t, "[96], y: ", r, "[96]) {\n for i in 0..48 {\n", "let av = a[i]\nlet bv = b[i]\ny[i] = ",
-             value, "\n}\nfor j in 0..12 @unrolled {\nlet aw = a[ramp(48 + j * 4, 1, 4)]\nlet bw = b[ramp(48 + j * 4, 1, 4)]\n",
-             "y[ramp(48 + j * 4, 1, 4)] = ", vector_value, "\n}\n}\n");
+std::string Function(std::string_view name, std::string_view t, std::string_view r, std::string_view value,
+                     std::string_view vector_value) {
+  return Cat(
+      "func @", name, "(a: ", t, "[96], b: ", t, "[96], y: ", r, "[96]) {\n for i in 0..48 {\n",
+      "let av = a[i]\nlet bv = b[i]\ny[i] = ", value,
+      "\n}\nfor j in 0..12 @unrolled {\nlet aw = a[ramp(48 + j * 4, 1, 4)]\nlet bw = b[ramp(48 + j * 4, 1, 4)]\n",
+      "y[ramp(48 + j * 4, 1, 4)] = ", vector_value, "\n}\n}\n");
 }
 
 TEST(CSource, IntegerOperators) {
   // Divisors are never 0 where that has no meaning.
-  const std::vector<std::string> binary = {"a + b", "a - b", "a * b", "min(a, b)", "max(a, b)", "a | b", "a & b", "a ^ b",
-                                           "a == b", "a != b", "a < b", "a <= b", "tdiv(a, b)", "tmod(a, b)", "a << (b & 7)", "a >> (b & 7)"};
-  const std::vector<ir::ExprOp> ops = {ir::ExprOp::kAdd, ir::ExprOp::kSub, ir::ExprOp::kMul, ir::ExprOp::kMin, ir::ExprOp::kMax,
-                                       ir::ExprOp::kBitOr, ir::ExprOp::kBitAnd, ir::ExprOp::kBitXor, ir::ExprOp::kEq, ir::ExprOp::kNe,
-                                       ir::ExprOp::kLt, ir::ExprOp::kLe, ir::ExprOp::kTruncDiv, ir::ExprOp::kTruncMod, ir::ExprOp::kShl, ir::ExprOp::kShr};
+  const std::vector<std::string> binary = {
+      "a + b",  "a - b",  "a * b", "min(a, b)", "max(a, b)",  "a | b",      "a & b",        "a ^ b",
+      "a == b", "a != b", "a < b", "a <= b",    "tdiv(a, b)", "tmod(a, b)", "a << (b & 7)", "a >> (b & 7)"};
+  const std::vector<ir::ExprOp> ops = {
+      ir::ExprOp::kAdd,      ir::ExprOp::kSub,      ir::ExprOp::kMul,    ir::ExprOp::kMin,
+      ir::ExprOp::kMax,      ir::ExprOp::kBitOr,    ir::ExprOp::kBitAnd, ir::ExprOp::kBitXor,
+      ir::ExprOp::kEq,       ir::ExprOp::kNe,       ir::ExprOp::kLt,     ir::ExprOp::kLe,
+      ir::ExprOp::kTruncDiv, ir::ExprOp::kTruncMod, ir::ExprOp::kShl,    ir::ExprOp::kShr};
   const std::vector<std::string> unary = {"neg(a)", "not(a)", "abs(a)"};
   const std::vector<ir::ExprOp> unary_ops = {ir::ExprOp::kNeg, ir::ExprOp::kNot, ir::ExprOp::kAbs};
   auto with = [](std::string s, std::string_view suffix, std::string_view t, bool vector) {
     std::string r;
     for (size_t i = 0; i < s.size(); ++i) {
       const bool alone = (i == 0 || !isalpha(s[i - 1])) && (i + 1 == s.size() || !isalpha(s[i + 1]));
-      if (alone && (s[i] == 'a' || s[i] == 'b')) r += Cat(std::string(1, s[i]), suffix);
-      else if (s[i] == '7') r += vector ? Cat("broadcast(", t, "(7), 4)") : Cat(t, "(7)");
-      else r += s[i];
+      if (alone && (s[i] == 'a' || s[i] == 'b'))
+        r += Cat(std::string(1, s[i]), suffix);
+      else if (s[i] == '7')
+        r += vector ? Cat("broadcast(", t, "(7), 4)") : Cat(t, "(7)");
+      else
+        r += s[i];
     }
     return r;
   };
@@ -120,7 +145,8 @@ TEST(CSource, IntegerOperators) {
   for (DType t : kInts) {
     for (size_t k = 0; k < all.size(); ++k) {
       const bool is_bool = ir::RowOf(all_ops[k])->result == ir::OpRow::kBool;
-      text += Function(Cat("f", k, "_", Name(t)), Name(t), is_bool ? "bool" : Name(t), with(all[k], "v", Name(t), false), with(all[k], "w", Name(t), true));
+      text += Function(Cat("f", k, "_", Name(t)), Name(t), is_bool ? "bool" : Name(t),
+                       with(all[k], "v", Name(t), false), with(all[k], "w", Name(t), true));
     }
   }
   const CProgram program(text);
@@ -138,7 +164,8 @@ TEST(CSource, IntegerOperators) {
         const bool is_shift = all_ops[k] == ir::ExprOp::kShl || all_ops[k] == ir::ExprOp::kShr;
         std::vector<int64_t> args = {a.Int(i), is_shift ? b.Int(i) & 7 : b.Int(i)};
         // Undefined to the folder, but defined: x / 0 is x, x % 0 is 0.
-        const int64_t want = ir::FoldInt(all_ops[k], t, args).value_or(all_ops[k] == ir::ExprOp::kTruncDiv ? args[0] : 0);
+        const int64_t want =
+            ir::FoldInt(all_ops[k], t, args).value_or(all_ops[k] == ir::ExprOp::kTruncDiv ? args[0] : 0);
         ASSERT_EQ(y.Int(i), want) << all[k] << " of " << Name(t) << " " << a.Int(i) << " " << b.Int(i) << "\n";
       }
     }
@@ -202,15 +229,19 @@ TEST(CSource, FloatOperators) {
     std::string r;
     for (size_t i = 0; i < s.size(); ++i) {
       const bool alone = (i == 0 || !isalnum(s[i - 1])) && (i + 1 == s.size() || !isalnum(s[i + 1]));
-      if (alone && (s[i] == 'a' || s[i] == 'b')) r += Cat(std::string(1, s[i]), suffix);
-      else if (alone && s[i] == 'c') r += vector ? Cat("broadcast(", t, "(0.5), 4)") : Cat(t, "(0.5)");
-      else r += s[i];
+      if (alone && (s[i] == 'a' || s[i] == 'b'))
+        r += Cat(std::string(1, s[i]), suffix);
+      else if (alone && s[i] == 'c')
+        r += vector ? Cat("broadcast(", t, "(0.5), 4)") : Cat(t, "(0.5)");
+      else
+        r += s[i];
     }
     return r;
   };
   for (DType t : {DType::kF32, DType::kF64}) {
     for (size_t k = 0; k < cases.size(); ++k) {
-      text += Function(Cat("f", k, "_", Name(t)), Name(t), Name(t), with(cases[k].text, "v", Name(t), false), with(cases[k].text, "w", Name(t), true));
+      text += Function(Cat("f", k, "_", Name(t)), Name(t), Name(t), with(cases[k].text, "v", Name(t), false),
+                       with(cases[k].text, "w", Name(t), true));
     }
     text += Function(Cat("isnan_", Name(t)), Name(t), "bool", "isnan(av)", "isnan(aw)");
   }
@@ -220,16 +251,20 @@ TEST(CSource, FloatOperators) {
     for (size_t k = 0; k < cases.size(); ++k) {
       Array a(t), b(t), y(t);
       for (int i = 0; i < kCount; ++i) {
-        a.SetFloat(i, i % 16 == 7 ? NAN : i % 4 == 3 ? std::round(random.Float(cases[k].lo, cases[k].hi)) : random.Float(cases[k].lo, cases[k].hi));
+        a.SetFloat(i, i % 16 == 7  ? NAN
+                      : i % 4 == 3 ? std::round(random.Float(cases[k].lo, cases[k].hi))
+                                   : random.Float(cases[k].lo, cases[k].hi));
         b.SetFloat(i, i % 16 == 8 ? NAN : random.Float(cases[k].lo, cases[k].hi));
       }
       ASSERT_EQ(program.Call(Cat("f", k, "_", Name(t)), a.data(), b.data(), y.data()), 0);
       for (int i = 0; i < kCount; ++i) {
         const long double want = cases[k].reference(a.Float(i), b.Float(i));
-        const bool uses_b = cases[k].text.find('b') != std::string::npos && cases[k].text.find("abs") == std::string::npos;
+        const bool uses_b =
+            cases[k].text.find('b') != std::string::npos && cases[k].text.find("abs") == std::string::npos;
         if (!uses_b && std::isnan(b.Float(i))) continue;
         EXPECT_LE(Ulps(t, y.Float(i), static_cast<double>(want)), cases[k].ulps + (t == DType::kF64 ? 1 : 0.01))
-            << cases[k].text << " of " << Name(t) << " " << a.Float(i) << " " << b.Float(i) << ": " << y.Float(i) << " not " << want;
+            << cases[k].text << " of " << Name(t) << " " << a.Float(i) << " " << b.Float(i) << ": " << y.Float(i)
+            << " not " << want;
       }
     }
     Array a(t), y(DType::kBool);
@@ -266,10 +301,16 @@ TEST(CSource, Casts) {
     for (DType to : kAll) {
       Array a(from), y(to);
       for (int i = 0; i < kCount; ++i) {
-        if (!IsFloat(from)) a.SetInt(i, random.Int());
-        else if (IsFloat(to) && i % 2 == 0) a.SetFloat(i, std::bit_cast<double>(random.Bits()));  // any magnitude
-        else if (IsFloat(to)) a.SetFloat(i, std::bit_cast<float>(static_cast<uint32_t>(random.Bits())));
-        else a.SetFloat(i, i % 5 == 0 ? 0 : i % 5 < 3 ? random.Float(-300, 300) : std::ldexp(random.Float(-1, 1), static_cast<int>(random.Bits() % 70)));
+        if (!IsFloat(from))
+          a.SetInt(i, random.Int());
+        else if (IsFloat(to) && i % 2 == 0)
+          a.SetFloat(i, std::bit_cast<double>(random.Bits()));  // any magnitude
+        else if (IsFloat(to))
+          a.SetFloat(i, std::bit_cast<float>(static_cast<uint32_t>(random.Bits())));
+        else
+          a.SetFloat(i, i % 5 == 0  ? 0
+                        : i % 5 < 3 ? random.Float(-300, 300)
+                                    : std::ldexp(random.Float(-1, 1), static_cast<int>(random.Bits() % 70)));
         if (IsFloat(from) && i % 32 == 31) a.SetFloat(i, i == 31 ? NAN : i == 63 ? INFINITY : -INFINITY);
       }
       program.Call(Cat("f_", Name(from), "_", Name(to)), a.data(), a.data(), y.data());
@@ -283,11 +324,13 @@ TEST(CSource, Casts) {
         double v = IsFloat(from) ? a.Float(i) : 0;
         if (!IsFloat(from)) {
           const bool large = from == DType::kU64 && a.Int(i) < 0;
-          v = to == DType::kF64 ? (large ? static_cast<double>(static_cast<uint64_t>(a.Int(i))) : static_cast<double>(a.Int(i)))
-                                : (large ? static_cast<float>(static_cast<uint64_t>(a.Int(i))) : static_cast<float>(a.Int(i)));
+          v = to == DType::kF64
+                  ? (large ? static_cast<double>(static_cast<uint64_t>(a.Int(i))) : static_cast<double>(a.Int(i)))
+                  : (large ? static_cast<float>(static_cast<uint64_t>(a.Int(i))) : static_cast<float>(a.Int(i)));
         }
         const double want = ir::RoundTo(to, v);
-        EXPECT_TRUE(y.Float(i) == want || (std::isnan(want) && std::isnan(y.Float(i)))) << Name(from) << " to " << Name(to) << " of " << v;
+        EXPECT_TRUE(y.Float(i) == want || (std::isnan(want) && std::isnan(y.Float(i))))
+            << Name(from) << " to " << Name(to) << " of " << v;
       }
     }
   }
@@ -321,7 +364,8 @@ func @downb(a: f32[65536], y: bf16[65536]) { for i in 0..65536 { y[i] = bf16(a[i
     for (size_t i = 0; i < g.size(); ++i) {
       if (std::isnan(g[i])) continue;
       const double want = ir::RoundTo(is_bf16 ? DType::kBF16 : DType::kF16, g[i]);
-      const double got = is_bf16 ? std::bit_cast<float>(static_cast<uint32_t>(back[i]) << 16) : static_cast<double>(std::bit_cast<_Float16>(back[i]));
+      const double got = is_bf16 ? std::bit_cast<float>(static_cast<uint32_t>(back[i]) << 16)
+                                 : static_cast<double>(std::bit_cast<_Float16>(back[i]));
       ASSERT_EQ(got, want) << g[i];
     }
   }
@@ -374,7 +418,8 @@ func @quarter entry (x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   alloc w: f32[n] @global
   call @half(&x[0], &w[0], n)
   if n > 2 { call @half(&w[0], &y[0], n) } else { y[0] = -1.0 }
-})", "-O1 -fopenmp");
+})",
+                         "-O1 -fopenmp");
   std::vector<float> x(777), y(777);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   ASSERT_EQ(program.Call("quarter", x.data(), y.data(), int64_t{777}), 0) << program.source();
@@ -390,7 +435,8 @@ TEST(CSource, WhatHasNoTextIsAnErrorThatNamesIt) {
     auto f = EmitFunc(m->funcs[0], d, "f");
     return f.ok() ? std::string("fine") : Message(f.status());
   };
-  EXPECT_EQ(emit("func @g(x: i32[4]) { x[0] = x[1] / x[2] }", CDialect()), "function g: no c text for / of i32 in x[1] / x[2]");
+  EXPECT_EQ(emit("func @g(x: i32[4]) { x[0] = x[1] / x[2] }", CDialect()),
+            "function g: no c text for / of i32 in x[1] / x[2]");
   EXPECT_EQ(emit("func @g(x: f32[4]) { barrier }", CDialect()), "function g: no c text for a barrier");
   EXPECT_EQ(emit("func @g kernel (x: f32[4]) { x[0] = 1.0 }", CDialect()), "function g: c text is for host functions");
   EXPECT_EQ(emit("func @g(x: f32[4]) { x[0] = 1.0 }", CudaDialect()), "function g: cuda text is for kernels");

@@ -1,5 +1,5 @@
-// Kernels as CUDA text, compiled for the CPU with stand-ins for what CUDA provides and run thread by thread, against the C
-// text of the same loops: wide accesses, masks and packing give what element-by-element access gives.
+// Kernels as CUDA text, compiled for the CPU with stand-ins for what CUDA provides and run thread by thread, against
+// the C text of the same loops: wide accesses, masks and packing give what element-by-element access gives.
 #include <cstring>
 #include <random>
 
@@ -61,7 +61,8 @@ class Kernels {
     std::string folder = std::filesystem::temp_directory_path() / "kernels_XXXXXX";
     EXPECT_NE(mkdtemp(folder.data()), nullptr);
     std::ofstream(folder + "/k.cc") << kShim << helpers << kPack << text_ << runs;
-    const std::string cc = Cat("c++ -std=c++17 -O0 -fno-strict-aliasing -w -fPIC -shared -o ", folder, "/k.so ", folder, "/k.cc");
+    const std::string cc =
+        Cat("c++ -std=c++17 -O0 -fno-strict-aliasing -w -fPIC -shared -o ", folder, "/k.so ", folder, "/k.cc");
     EXPECT_EQ(system(cc.c_str()), 0) << text_;
     handle_ = dlopen((folder + "/k.so").c_str(), RTLD_NOW | RTLD_LOCAL);
     EXPECT_NE(handle_, nullptr) << dlerror();
@@ -97,26 +98,32 @@ TEST(CudaOnCpu, WideAccessesAgreeWithElements) {
     for (int k = 0; k < 12; ++k) {
       const DType t = static_cast<DType>(d);
       const int lanes = 2 << random() % 4;
-      const Case c{t, lanes, std::max<int>(BytesOf(t), 1 << (2 + random() % 3)), k % 3, static_cast<int>(random() % 3) * lanes / 2};
+      const Case c{t, lanes, std::max<int>(BytesOf(t), 1 << (2 + random() % 3)), k % 3,
+                   static_cast<int>(random() % 3) * lanes / 2};
       const std::string name = Cat("f", cases.size());
       const std::string size = Cat(kBlocks * kThreads * lanes + 64);
       const std::string index = Cat("ramp((b * ", kThreads, " + t) * ", lanes, " + ", c.shift, ", 1, ", lanes, ")");
-      const std::string mask = c.mask == 0   ? ""
-                               : c.mask == 1 ? "; b * 8 + t < m"
-                                             : Cat("; ", index, " < broadcast(m, ", lanes, ") || broadcast(t == 3, ", lanes, ")");
+      const std::string mask = c.mask == 0 ? ""
+                               : c.mask == 1
+                                   ? "; b * 8 + t < m"
+                                   : Cat("; ", index, " < broadcast(m, ", lanes, ") || broadcast(t == 3, ", lanes, ")");
       // Two loads of x, one of z; values that go through f32 for 16-bit floats.
       const std::string x = Cat("x[", index, mask, "]"), z = Cat("z[", index, mask, "]");
       std::string value;
-      if (t == DType::kBool) value = Cat(x, " && not(", z, ")");
-      else if (IsHalf(t)) value = Cat(Name(t), "(f32(", x, ") + f32(", z, "))");
-      else value = Cat(x, " + ", z);
+      if (t == DType::kBool)
+        value = Cat(x, " && not(", z, ")");
+      else if (IsHalf(t))
+        value = Cat(Name(t), "(f32(", x, ") + f32(", z, "))");
+      else
+        value = Cat(x, " + ", z);
       if (IsHalf(t) && k % 2 == 1) value = Cat("select(f32(", x, ") < f32(", z, "), ", x, ", ", z, ")");
-      const std::string params = Cat("x: ", Name(t), "[", size, "] align ", c.align, ", z: ", Name(t), "[", size, "] align ", c.align,
-                                     ", y: ", Name(t), "[", size, "] align ", c.align, ", m: i64");
+      const std::string params = Cat("x: ", Name(t), "[", size, "] align ", c.align, ", z: ", Name(t), "[", size,
+                                     "] align ", c.align, ", y: ", Name(t), "[", size, "] align ", c.align, ", m: i64");
       const std::string body = Cat("y[", index, mask, "] = ", value);
-      kernels += Cat("func @", name, " kernel (", params, ") { for b in 0..", kBlocks, " @blockIdx.x { for t in 0..", kThreads,
-                     " @threadIdx.x { ", body, " } } }\n");
-      functions += Cat("func @", name, "(", params, ") { for b in 0..", kBlocks, " { for t in 0..", kThreads, " { ", body, " } } }\n");
+      kernels += Cat("func @", name, " kernel (", params, ") { for b in 0..", kBlocks, " @blockIdx.x { for t in 0..",
+                     kThreads, " @threadIdx.x { ", body, " } } }\n");
+      functions += Cat("func @", name, "(", params, ") { for b in 0..", kBlocks, " { for t in 0..", kThreads, " { ",
+                       body, " } } }\n");
       cases.push_back(c);
     }
   }

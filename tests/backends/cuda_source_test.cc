@@ -82,8 +82,8 @@ TEST(CudaSource, EverythingCompiles) {
   std::string text;
   int count = 0;
   auto kernel = [&](std::string_view in, std::string_view out, std::string_view value) {
-    text += Cat("func @k", count++, " kernel (x: ", in, "[64], z: ", in, "[64], y: ", out, "[64]) {\nfor t in 0..64 @threadIdx.x {\n",
-                "let a = x[t]\nlet b = z[t]\ny[t] = ", value, "\n}\n}\n");
+    text += Cat("func @k", count++, " kernel (x: ", in, "[64], z: ", in, "[64], y: ", out,
+                "[64]) {\nfor t in 0..64 @threadIdx.x {\n", "let a = x[t]\nlet b = z[t]\ny[t] = ", value, "\n}\n}\n");
   };
   const std::vector<std::string> dtypes = absl::StrSplit(all, ' ');
   for (const std::string& t : dtypes) {
@@ -91,11 +91,14 @@ TEST(CudaSource, EverythingCompiles) {
     kernel(t, t, "shuffle_xor(a, i32(1))");
     kernel(t, t, "select(t < 5, a, b)");
     if (t == "f16" || t == "bf16" || t == "bool") continue;
-    for (const char* v : {"a + b", "a - b", "a * b", "tdiv(a, b)", "tmod(a, b)", "min(a, b)", "max(a, b)", "neg(a)", "abs(a)"}) kernel(t, t, v);
+    for (const char* v :
+         {"a + b", "a - b", "a * b", "tdiv(a, b)", "tmod(a, b)", "min(a, b)", "max(a, b)", "neg(a)", "abs(a)"})
+      kernel(t, t, v);
     for (const char* v : {"a == b", "a != b", "a < b", "a <= b"}) kernel(t, "bool", v);
     if (t[0] == 'f') {
-      for (const char* v : {"a / b", "a % b", "fma(a, b, a)", "exp(a)", "exp2(a)", "expm1(a)", "log(a)", "log1p(a)", "sqrt(a)", "rsqrt(a)", "tanh(a)",
-                            "erf(a)", "sin(a)", "cos(a)", "pow(a, b)", "floor(a)", "ceil(a)", "round(a)", "trunc(a)"}) {
+      for (const char* v : {"a / b", "a % b", "fma(a, b, a)", "exp(a)", "exp2(a)", "expm1(a)", "log(a)", "log1p(a)",
+                            "sqrt(a)", "rsqrt(a)", "tanh(a)", "erf(a)", "sin(a)", "cos(a)", "pow(a, b)", "floor(a)",
+                            "ceil(a)", "round(a)", "trunc(a)"}) {
         kernel(t, t, v);
       }
       kernel(t, t, Cat("max(a, ", t, "(-inf))"));
