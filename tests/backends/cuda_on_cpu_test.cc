@@ -97,9 +97,9 @@ TEST(CudaOnCpu, WideAccessesAgreeWithElements) {
   for (int d = 0; d < kNumDTypes; ++d) {
     for (int k = 0; k < 12; ++k) {
       const DType t = static_cast<DType>(d);
-      const int lanes = 2 << random() % 4;
+      const int lanes = k < 3 ? 2 : 2 << random() % 4;
       const Case c{t, lanes, std::max<int>(BytesOf(t), 1 << (2 + random() % 3)), k % 3,
-                   static_cast<int>(random() % 3) * lanes / 2};
+                   k < 3 ? 1 : static_cast<int>(random() % 3) * lanes / 2};
       const std::string name = Cat("f", cases.size());
       const std::string size = Cat(kBlocks * kThreads * lanes + 64);
       const std::string index = Cat("ramp((b * ", kThreads, " + t) * ", lanes, " + ", c.shift, ", 1, ", lanes, ")");
@@ -151,7 +151,7 @@ TEST(CudaOnCpu, WideAccessesAgreeWithElements) {
     free(got);
   }
   // All three widths, and accesses by elements where nothing wider is safe.
-  for (const char* s : {"uint4", "uint2", "unsigned int*)", "cinn_load16", "make_uint4", "= p0["}) {
+  for (const char* s : {"uint4", "uint2", "unsigned int*)", "cinn_load16", "make_uint4", "p2["}) {
     EXPECT_NE(cuda.text().find(s), std::string::npos) << s;
   }
 }
