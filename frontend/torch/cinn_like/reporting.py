@@ -43,19 +43,21 @@ class Report:
         return sum(s.cache_hit for s in self.subgraphs)
 
     @property
+    def graphs(self):
+        """How many graphs the framework traced and handed over (a forward and its backward are two)."""
+        return len(self._graphs)
+
+    @property
     def compiled_share(self):
         """The share of eager's time that is spent in ops which were compiled; measured on made-up inputs when asked."""
+        if all(node in nodes for gm, nodes in self._graphs for node in gm.graph.nodes if _is_tensor_op(node)):
+            return 1.0 if self.subgraphs else 0.0
         compiled = total = 0.0
         for gm, nodes in self._graphs:
-            if all(n in nodes for n in gm.graph.nodes if n.op == "call_function" and _is_tensor_op(n)):
-                times = dict.fromkeys(nodes, 0.0) if len(self._graphs) == 1 else _time_ops(gm)
-                if len(self._graphs) == 1:
-                    return 1.0 if nodes else 0.0
-            else:
-                times = _time_ops(gm)
+            times = _time_ops(gm)
             compiled += sum(t for n, t in times.items() if n in nodes)
             total += sum(times.values())
-        return compiled / total if total else 0.0
+        return compiled / total
 
     def __str__(self):
         ops = sum(self.compiled_ops.values())
@@ -133,7 +135,7 @@ def reset_after_fork():
 
 
 def _is_tensor_op(node):
-    return isinstance(node.meta.get("val"), torch.Tensor)
+    return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _make_input(value):
