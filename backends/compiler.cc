@@ -11,7 +11,7 @@ namespace cinn_like {
 // One Build. Members are freed from the last: host code goes before the kernels it launches.
 struct Compiler::Loaded {
   ir::Module module;
-  std::unique_ptr<DeviceCode> kernels;
+  std::unique_ptr<LoadedKernels> kernels;
   std::deque<void*> kernel_variables;
   std::unique_ptr<JitCode> code;
   CalleeNames symbols;
@@ -24,7 +24,7 @@ Compiler::~Compiler() = default;
 StatusOr<std::unique_ptr<Compiler>> Compiler::Create(const Target& target, const CompileOptions& options,
                                                      ObjectCache* cache) {
   std::unique_ptr<Compiler> compiler(new Compiler(target, options, cache));
-  ASSIGN_OR_RETURN(compiler->device_, MakeDeviceCompiler(target, options));
+  ASSIGN_OR_RETURN(compiler->device_, MakeDeviceCompiler(target, options, cache));
   return compiler;
 }
 

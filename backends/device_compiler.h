@@ -1,33 +1,31 @@
-// What a device target adds to a host compiler: kernels -> source text -> code on devices.
+// What a device target adds to a host compiler: kernels -> source text -> code for devices -> code on devices.
 #pragma once
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "backends/object_cache.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "ir/stmt.h"
+#include "runtime/kernel_images.h"
 
 namespace cinn_like {
-
-// Loaded kernels; freed with this.
-class DeviceCode {
- public:
-  virtual ~DeviceCode() = default;
-  // What <name>_kernel_ptr_ holds: the handle for the launch call. NotFound names the kernel.
-  virtual StatusOr<void*> Kernel(const std::string& name) = 0;
-};
 
 class DeviceCompiler {
  public:
   virtual ~DeviceCompiler() = default;
-  // Source text of the module's kernels.
+  // Source text of the module's kernels, for people: equal kernels once.
   virtual StatusOr<std::string> EmitSource(const ir::Module& module) = 0;
-  // Compiles the kernels, from `source` where it is not empty, and loads them.
-  virtual StatusOr<std::unique_ptr<DeviceCode>> Build(const ir::Module& module, std::string_view source) = 0;
+  // Compiles the kernels, from `source` where it is not empty: it must define each under its name. Needs no device.
+  virtual StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) = 0;
+
+  // Compiles and loads.
+  StatusOr<std::unique_ptr<LoadedKernels>> Build(const ir::Module& module, std::string_view source);
 };
 
-// Null for targets that run on the host. Unimplemented where this build knows the device's name only.
-StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options);
+// Null for targets that run on the host. Unimplemented where this build knows the device's name only. `cache` may be null.
+StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
+                                                             ObjectCache* cache);
 
 }  // namespace cinn_like

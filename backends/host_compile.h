@@ -5,24 +5,16 @@
 // An internal function is compiled under a symbol that is the hash of its canonical text, target and options: so its
 // object serves every module, and a cache may keep it under that name.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "backends/canonical_func.h"
+#include "backends/object_cache.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "ir/stmt.h"
 
 namespace cinn_like {
-
-// Keeps objects between compilations. Called from several threads.
-class ObjectCache {
- public:
-  virtual ~ObjectCache() = default;
-  virtual std::optional<std::string> Get(const std::string& key) = 0;
-  virtual void Put(const std::string& key, const std::string& object) = 0;
-};
 
 struct HostObjects {
   std::vector<std::string> objects;

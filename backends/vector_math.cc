@@ -80,13 +80,16 @@ class FloatMath {
     return CopySign(LogSpecialCases(y, u, x), x);
   }
 
-  // With t = expm1(-2|x|): -t / (2 + t).
+  // Below 0.55: x + x^3 * P(x^2). Above, with e = exp(-2|x|): 1 - 2e / (1 + e).
   Value* Tanh(Value* x) {
+    Value* z = Mul(x, x);
+    Value* p = Polynomial(z, {-0.333333164, 0.133325458, -0.0538478568, 0.0210525393, -0.00624614116});
+    Value* small = Fma(Mul(z, p), x, x);
     Value* a = ClampMax(Abs(x), 10.0);
     const Reduced r = ReduceForExp(Mul(a, F(-2.0)));
-    Value* scale = PowerOf2(r.power);
-    Value* t = Fma(scale, Expm1Polynomial(r.remainder), Sub(scale, F(1.0)));
-    return CopySign(Div(Neg(t), Add(t, F(2.0))), x);
+    Value* e = Mul(ExpPolynomial(r.remainder), PowerOf2(r.power));
+    Value* large = Sub(F(1.0), Div(Add(e, e), Add(e, F(1.0))));
+    return b_.CreateSelect(b_.CreateFCmpOLT(a, F(0.55)), CopySign(small, x), CopySign(large, x));
   }
 
   // Below 1: x + x * P(x^2). Above: 1 - exp(Q(|x|)), where Q approximates log(erfc).

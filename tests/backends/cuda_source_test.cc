@@ -28,8 +28,8 @@ std::string CudaSourceOf(const std::string& loops) {
   return s.ok() ? *s : "";
 }
 
-std::string Ptx(const Nvrtc& nvrtc, const std::string& source, const std::string& arch = "sm_90a") {
-  auto r = nvrtc.Compile({source}, {.arch = arch, .ptx = true});
+std::string Ptx(const std::string& source, const std::string& arch = "sm_90a") {
+  auto r = NvrtcForTests()->Compile({source}, {.arch = arch, .ptx = true});
   EXPECT_TRUE(r.ok()) << r.status();
   return r.ok() ? (*r)[0].code : "";
 }
@@ -52,7 +52,7 @@ TEST(CudaSource, GoldenSoftmax) { CheckGolden("softmax_bf16"); }
 
 TEST(CudaSource, PointwiseUsesWideAccesses) {
   SKIP_WITHOUT_NVRTC();
-  const std::string ptx = Ptx(nvrtc, ReadFile("tests/backends/golden/pointwise_bf16.cu"));
+  const std::string ptx = Ptx(ReadFile("tests/backends/golden/pointwise_bf16.cu"));
   EXPECT_EQ(CountOf(ptx, "ld.global.nc.L1::no_allocate.v4"), 2) << ptx;
   EXPECT_EQ(CountOf(ptx, "st.global.v4"), 2);
   EXPECT_EQ(CountOf(ptx, "ld.global.nc.v4"), 2);  // the bias is read by every row: it may stay in L1
@@ -61,7 +61,7 @@ TEST(CudaSource, PointwiseUsesWideAccesses) {
 
 TEST(CudaSource, SoftmaxKeepsItsRowInRegisters) {
   SKIP_WITHOUT_NVRTC();
-  const std::string ptx = Ptx(nvrtc, ReadFile("tests/backends/golden/softmax_bf16.cu"));
+  const std::string ptx = Ptx(ReadFile("tests/backends/golden/softmax_bf16.cu"));
   EXPECT_EQ(CountOf(ptx, "ld.global.nc.L1::no_allocate.v4"), 2) << ptx;
   EXPECT_EQ(CountOf(ptx, "st.global.v4"), 2);
   EXPECT_EQ(CountOf(ptx, ".local"), 0);

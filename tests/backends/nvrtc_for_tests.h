@@ -19,6 +19,5 @@ inline const Nvrtc* NvrtcForTests() {
 
 }  // namespace cinn_like::backends
 
-#define SKIP_WITHOUT_NVRTC()                                                      \
-  if (NvrtcForTests() == nullptr) GTEST_SKIP() << "NVRTC is not on this machine"; \
-  const Nvrtc& nvrtc = *NvrtcForTests()
+#define SKIP_WITHOUT_NVRTC() \
+  if (::cinn_like::backends::NvrtcForTests() == nullptr) GTEST_SKIP() << "NVRTC is not on this machine"

@@ -84,8 +84,7 @@ TEST(Flags, Environment) {
   EXPECT_NE(WithEnvironment("FLAGS_cinn_verify=perhaps")
                 .find("<environment: flag 'cinn_verify': expected true or false, got 'perhaps'>"),
             std::string::npos);
-  EXPECT_NE(WithEnvironment("FLAGS_cinn_numerics=fast").find("expected fused or exact, got 'fast'"),
-            std::string::npos);
+  EXPECT_NE(WithEnvironment("FLAGS_cinn_numerics=fast").find("expected fused or exact, got 'fast'"), std::string::npos);
 }
 
 TEST(Flags, ThreadsMaySetAndRead) {

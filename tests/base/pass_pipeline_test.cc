@@ -61,10 +61,10 @@ TEST(PassPipeline, DumpsWhatChanged) {
   PassContext context;
   context.name = "fn";
   context.options.dump_ir = true;
-  context.options.dump_dir = folder;
+  context.options.dump_dir = Cat(folder, "/made/by/us");
   ASSERT_TRUE(RunPasses({{"keep", Keep}, {"add", Add}}, context).ok());
   std::vector<std::string> names, texts;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path());
+  for (const auto& entry : std::filesystem::directory_iterator(context.options.dump_dir)) names.push_back(entry.path());
   std::sort(names.begin(), names.end());
   for (std::string& name : names) {
     std::stringstream text;

@@ -66,12 +66,12 @@ TEST(Target, ErrorsListWhatIsKnown) {
   EXPECT_EQ(Error("c -arch=sm_90"),
             "target: c has no option -arch; known: -num-threads, -cores, -vector-bytes, -l1-bytes, -l2-bytes, "
             "-bandwidth, -registers");
-  EXPECT_TRUE(Error("cuda -arch=sm_91").starts_with("target: option -arch: unknown arch 'sm_91'; known: native, sm_75"));
+  EXPECT_TRUE(
+      Error("cuda -arch=sm_91").starts_with("target: option -arch: unknown arch 'sm_91'; known: native, sm_75"));
   EXPECT_TRUE(Error("cpu -mcpu=m1").starts_with("target: option -mcpu: unknown CPU 'm1'; known: native, x86-64,"));
   EXPECT_EQ(Error("cuda -libs=cublas,mkl"), "target: option -libs: unknown library 'mkl'; known: cublas, cudnn");
   EXPECT_EQ(Error("cpu -features=avx2"), "target: option -features: expected +name or -name, got 'avx2'");
-  EXPECT_EQ(Error("cpu -num-threads=two"),
-            "target: option -num-threads: expected an integer of at least 0, got 'two'");
+  EXPECT_EQ(Error("cpu -num-threads=two"), "target: option -num-threads: expected an integer of at least 0, got 'two'");
   EXPECT_EQ(Error("cuda -sm-count=0"), "target: option -sm-count: expected an integer of at least 1, got '0'");
   EXPECT_EQ(Error("cuda -sm-count=99999999999999999999"),
             "target: option -sm-count: expected an integer of at least 1, got '99999999999999999999'");

@@ -35,10 +35,16 @@ TEST(ArgSpec, RandomSpecsRoundTrip) {
     spec.function = Cat("fn", round);
     spec.device_type = below(2) ? 1 : 2;
     spec.symbols = {{"n", below(10), 10 + below(100), 1 + below(8)}, {"batch", 0, INT64_MAX, 1}};
-    spec.args = {{"n", ArgRole::kSymbol, 0, DType::kI64, {}, {}, 1}, {"b", ArgRole::kSymbol, 1, DType::kI64, {}, {}, 1}};
+    spec.args = {{"n", ArgRole::kSymbol, 0, DType::kI64, {}, {}, 1},
+                 {"b", ArgRole::kSymbol, 1, DType::kI64, {}, {}, 1}};
     for (int64_t i = below(6); i > 0; --i) {
-      ArgInfo arg{Cat("arg", i), below(2) ? ArgRole::kInput : ArgRole::kResult, static_cast<int>(i),
-                  static_cast<DType>(below(13)), {}, {}, 1 << below(9)};
+      ArgInfo arg{Cat("arg", i),
+                  below(2) ? ArgRole::kInput : ArgRole::kResult,
+                  static_cast<int>(i),
+                  static_cast<DType>(below(13)),
+                  {},
+                  {},
+                  1 << below(9)};
       for (int64_t d = below(6); d > 0; --d) arg.shape.push_back(dim());
       if (below(2)) {
         for (size_t d = 0; d < arg.shape.size(); ++d) arg.strides.push_back(dim());

@@ -68,7 +68,8 @@ ArgInfo Input(std::string name, DType dtype, std::vector<Dim> shape, std::vector
   return {std::move(name), ArgRole::kInput, 0, dtype, std::move(shape), std::move(strides), alignment};
 }
 
-// mlp(x: f32[n,256], w: f32[256,8] static packed, b: f32[8], y: f16[n+1,2] strides [1,n+1]) where n in 1..4096 -> f32[n,8]
+// mlp(x: f32[n,256], w: f32[256,8] static packed, b: f32[8], y: f16[n+1,2] strides [1,n+1]) where n in 1..4096 ->
+// f32[n,8]
 ArgSpec Mlp() {
   const Dim n = SymbolDim(0);
   const Dim n1 = {{DimOp::kSymbol, 0}, {DimOp::kConst, 1}, {DimOp::kAdd, 0}};
@@ -125,7 +126,8 @@ struct Bad {
 
 TEST(BindArgs, EachErrorNamesTheCulprit) {
   const Bad cases[] = {
-      {"count", [](Args& a, CinnCallEnv&) { a.values.pop_back(); }, "mlp: expected 5 arguments (x, w, b, y, %2), got 4"},
+      {"count", [](Args& a, CinnCallEnv&) { a.values.pop_back(); },
+       "mlp: expected 5 arguments (x, w, b, y, %2), got 4"},
       {"tag of symbol source", [](Args& a, CinnCallEnv&) { a.values[0] = {kCinnInt, 0, {.i = 3}}; },
        "mlp: argument 'x': expected a tensor f32[n,256], got an integer"},
       {"tag", [](Args& a, CinnCallEnv&) { a.values[2] = {kCinnFloat, 0, {.f = 3}}; },
@@ -157,7 +159,8 @@ TEST(BindArgs, EachErrorNamesTheCulprit) {
       {"below the range", [](Args& a, CinnCallEnv&) { a.tensors[0].shape[0] = 0; },
        "mlp: argument 'x': dimension 0: n = 0 is outside 1..4096"},
       {"stride", [](Args& a, CinnCallEnv&) { a.tensors[3].strides = {1, 5}; },
-       "mlp: result '%2': expected f32[n,8], got f32[5,8] strides [1,5] on cpu: stride 1 is 5, expected 1 (contiguous)"},
+       "mlp: result '%2': expected f32[n,8], got f32[5,8] strides [1,5] on cpu: stride 1 is 5, expected 1 "
+       "(contiguous)"},
       {"strided expected", [](Args& a, CinnCallEnv&) { a.tensors[2].t.strides = nullptr; },
        "mlp: argument 'y': expected f16[n+1,2] strides [1,n+1], got f16[6,2] on cpu: stride 1 is 1, expected n+1 = 6"},
       {"alignment", [](Args& a, CinnCallEnv&) { a.tensors[0].t.byte_offset = 4; },
@@ -212,7 +215,8 @@ TEST(BindArgs, DivisorAndIntegerArguments) {
   ArgSpec spec;
   spec.function = "f";
   spec.symbols = {{"m", 0, 64, 8}, {"k", 0, 10, 1}};
-  spec.args = {Input("x", DType::kI8, {SymbolDim(0)}), {"k", ArgRole::kSymbol, 1, DType::kI64, {}, {}, 1},
+  spec.args = {Input("x", DType::kI8, {SymbolDim(0)}),
+               {"k", ArgRole::kSymbol, 1, DType::kI64, {}, {}, 1},
                Input("z", DType::kI8, {{{DimOp::kSymbol, 0}, {DimOp::kSymbol, 1}, {DimOp::kMul, 0}}})};
   const auto call = [&](int64_t m, int64_t k, int64_t z) {
     Args a;
@@ -355,11 +359,15 @@ TEST(BindArgs, RandomShapes) {
         const int a = below(num_symbols), b = below(num_symbols);
         const int64_t c = 1 + below(5);
         switch (below(6)) {
-          case 0: dims.push_back(ConstDim(c)), shape.push_back(c); break;
-          case 1: dims.push_back(SymbolDim(a)), shape.push_back(values[a]); break;
+          case 0:
+            dims.push_back(ConstDim(c)), shape.push_back(c);
+            break;
+          case 1:
+            dims.push_back(SymbolDim(a)), shape.push_back(values[a]);
+            break;
           case 2:
-            dims.push_back({{DimOp::kSymbol, a}, {DimOp::kSymbol, b}, {DimOp::kMul, 0}, {DimOp::kConst, c},
-                            {DimOp::kAdd, 0}});
+            dims.push_back(
+                {{DimOp::kSymbol, a}, {DimOp::kSymbol, b}, {DimOp::kMul, 0}, {DimOp::kConst, c}, {DimOp::kAdd, 0}});
             shape.push_back(values[a] * values[b] + c);
             break;
           case 3:
@@ -371,8 +379,8 @@ TEST(BindArgs, RandomShapes) {
             shape.push_back(values[a] % c);
             break;
           default:
-            dims.push_back({{DimOp::kSymbol, a}, {DimOp::kConst, -1}, {DimOp::kMul, 0}, {DimOp::kConst, 20},
-                            {DimOp::kAdd, 0}});
+            dims.push_back(
+                {{DimOp::kSymbol, a}, {DimOp::kConst, -1}, {DimOp::kMul, 0}, {DimOp::kConst, 20}, {DimOp::kAdd, 0}});
             shape.push_back(20 - values[a]);
         }
       }

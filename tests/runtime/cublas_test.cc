@@ -38,7 +38,8 @@ TEST(MatmulSpec, RoundTripsAndRejects) {
   }
   MatmulSpec s;
   s.dtype = DType::kI8;
-  EXPECT_EQ(Message(MatmulSpec::Decode(s.Encode()).status()), Cat("no matmul spec: ", s.Encode(), "; dtypes are f32, f16, bf16"));
+  EXPECT_EQ(Message(MatmulSpec::Decode(s.Encode()).status()),
+            Cat("no matmul spec: ", s.Encode(), "; dtypes are f32, f16, bf16"));
   EXPECT_FALSE(MatmulSpec::Decode(-1).ok());
 }
 
@@ -125,8 +126,8 @@ void CheckProducts(int device, unsigned seed) {
       memory[i] = *api.Alloc(device, host[i].size());
       ASSERT_TRUE(api.Copy(device, memory[i], host[i].data(), host[i].size(), nullptr).ok());
     }
-    ASSERT_EQ(cinn_cublaslt_matmul(spec.Encode(), memory[0], memory[1], spec.bias ? memory[2] : nullptr, memory[3], m, n,
-                                   k, batch, lda, ldb, ldd, stride_a, stride_b, stride_d, &env),
+    ASSERT_EQ(cinn_cublaslt_matmul(spec.Encode(), memory[0], memory[1], spec.bias ? memory[2] : nullptr, memory[3], m,
+                                   n, k, batch, lda, ldb, ldd, stride_a, stride_b, stride_d, &env),
               0)
         << LastError();
     ASSERT_TRUE(api.Copy(device, d.data(), memory[3], d.size(), nullptr).ok());

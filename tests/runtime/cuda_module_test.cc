@@ -13,8 +13,8 @@ namespace {
 
 // scale(float* x, int n): x[i] *= 3 for i < n. fill(float* x): x[i] = dynamic shared memory written and read back.
 constexpr char kPtx[] = R"(
-.version 7.0
-.target sm_70
+.version 7.8
+.target sm_75
 .address_size 64
 .visible .entry scale(.param .u64 x, .param .u32 n) {
   .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>; .reg .f32 %f<2>;
@@ -116,7 +116,8 @@ TEST_F(CudaModuleTest, LargeSharedMemory) {
   int offset = 0;
   void* params[] = {&memory, &offset};
   EXPECT_LT(cinn_cuda_launch(fill, 1, 1, 1, 1, 1, 1, most + 1024, params, &env), 0);
-  EXPECT_TRUE(std::string(LastError()).starts_with(Cat("kernel 'fill': allowing ", most + 1024, " bytes"))) << LastError();
+  EXPECT_TRUE(std::string(LastError()).starts_with(Cat("kernel 'fill': allowing ", most + 1024, " bytes")))
+      << LastError();
   api->Free(0, memory);
 }
 
@@ -136,8 +137,9 @@ TEST_F(CudaModuleTest, ErrorsNameTheKernel) {
   EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 32, 0, 1, 0, params, &env), 0);
   EXPECT_STREQ(LastError(), "kernel 'scale': block dimension 1 is 0, expected 1..1024");
   EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 1024, 2, 1, 0, params, &env), 0);
-  EXPECT_TRUE(std::string(LastError()).starts_with("kernel 'scale': launch on cuda:0 with grid 1x1x1, block 1024x2x1, 0 "
-                                                   "bytes of shared memory failed: CUDA_ERROR_INVALID_VALUE"))
+  EXPECT_TRUE(std::string(LastError())
+                  .starts_with("kernel 'scale': launch on cuda:0 with grid 1x1x1, block 1024x2x1, 0 "
+                               "bytes of shared memory failed: CUDA_ERROR_INVALID_VALUE"))
       << LastError();
   const CinnCallEnv far = Env(*api->Count());
   EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 32, 1, 1, 0, params, &far), 0);
@@ -145,7 +147,7 @@ TEST_F(CudaModuleTest, ErrorsNameTheKernel) {
 }
 
 TEST_F(CudaModuleTest, BadImages) {
-  const Status bad = CudaModule::Load(".version 7.0\n.target sm_70\n.address_size 64\nnonsense").status();
+  const Status bad = CudaModule::Load(".version 7.8\n.target sm_75\n.address_size 64\nnonsense").status();
   EXPECT_TRUE(Message(bad).starts_with("loading a CUDA image of ")) << bad;
   EXPECT_NE(Message(bad).find("ptxas"), std::string::npos) << bad;
 }

@@ -27,8 +27,7 @@ int32_t ScalePrepare(void* self, const CinnValue* args, int32_t num_args, const 
     return new std::string(*EncodeArgSpec(s));
   }();
   void* pointers[2];
-  const int32_t code =
-      cinn_bind_args(spec->data(), spec->size(), self, args, num_args, env, pointers, nullptr);
+  const int32_t code = cinn_bind_args(spec->data(), spec->size(), self, args, num_args, env, pointers, nullptr);
   if (code != 0) return code;
   auto* scratch = static_cast<float*>(cinn_alloc_workspace(env, 16));
   if (scratch == nullptr) return -1;
@@ -81,7 +80,8 @@ TEST(PreparedState, AFailureLeavesNothingPrepared) {
   w.shape[0] = 3;
   const Status s = state.Prepare(ScalePrepare, &value, 1, CpuEnv());
   EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Message(s), "scale_prepare: argument 'w': expected f32[4], got f32[3] on cpu: dimension 0 is 3, expected 4");
+  EXPECT_EQ(Message(s),
+            "scale_prepare: argument 'w': expected f32[4], got f32[3] on cpu: dimension 0 is 3, expected 4");
   EXPECT_FALSE(state.prepared());
   EXPECT_EQ(state.TotalBytes(), 0);
 }

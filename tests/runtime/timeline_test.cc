@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/parallel_for.h"
+
 namespace cinn_like {
 namespace {
 
@@ -15,7 +17,9 @@ int Count(const std::string& text, const std::string& part) {
 }
 
 TEST(Timeline, RecordsOnlyWhenOn) {
-  { const TimelineSpan span("before"); }
+  {
+    const TimelineSpan span("before");
+  }
   Timeline::Start();
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
@@ -26,7 +30,9 @@ TEST(Timeline, RecordsOnlyWhenOn) {
   for (std::thread& t : threads) t.join();
   Timeline::Record("exact", 1000001, 3000500);
   Timeline::Stop();
-  { const TimelineSpan span("after"); }
+  {
+    const TimelineSpan span("after");
+  }
   const std::string json = Timeline::ToJson();
   EXPECT_EQ(Count(json, "inside \\\"it\\\"\\u000a"), 15);
   EXPECT_EQ(Count(json, "before") + Count(json, "after"), 0);
@@ -34,6 +40,14 @@ TEST(Timeline, RecordsOnlyWhenOn) {
   Timeline::Start();
   Timeline::Stop();
   EXPECT_EQ(Timeline::ToJson(), "{\"traceEvents\":[\n]}\n");
+}
+
+TEST(Timeline, ShowsThePiecesOfParallelLoops) {
+  SetNumThreads(2);
+  Timeline::Start();
+  cinn_parallel_for(0, 100, 10, [](int64_t, int64_t, void*) {}, nullptr);
+  Timeline::Stop();
+  EXPECT_GE(Count(Timeline::ToJson(), "parallel piece"), 2);
 }
 
 TEST(Timeline, AFolderThatIsNotThereIsAnError) {
