@@ -20,6 +20,13 @@ def is_sym(node):
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float))
 
 
+def is_constant(node):
+    """A 0-d tensor made from numbers alone; it may lie on the CPU beside tensors of any device."""
+    fake = node.meta.get("val")
+    made = node.op == "call_function" and isinstance(fake, torch.Tensor) and fake.ndim == 0
+    return made and all(is_sym(n) for n in node.all_input_nodes)
+
+
 def op_name(node):
     return str(node.target) if not isinstance(node.target, str) else f"{node.op} {node.target}"
 
@@ -125,7 +132,7 @@ def check_device(node):
         raise Unsupported("a result that is no tensor")
     for source in node.all_input_nodes:
         fake = source.meta.get("val")
-        if isinstance(fake, torch.Tensor) and fake.device != first.device:
+        if isinstance(fake, torch.Tensor) and fake.device != first.device and not is_constant(source):
             raise Unsupported(f"an operand on {fake.device} beside {first.device}")
 
 
