@@ -104,7 +104,12 @@ def _compile_region(region, static, shape_env, device, target):
     emit_seconds = time.perf_counter() - start
     target = target or function.default_target(device)
     compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+    call = compiled.call
+    if verify.enabled():
+        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     info = compiled.info
+    stages = {"emit": emit_seconds, **info.get("seconds", {})}
+    total = stages.pop("total", 0.0)
     reporting.add_subgraph(
         reporting.Subgraph(
             name=name,
@@ -113,14 +118,12 @@ def _compile_region(region, static, shape_env, device, target):
             kernels=info.get("kernels", 0),
             unique_kernels=info.get("unique_kernels", 0),
             cache_hit=bool(info.get("cache_hit")),
-            seconds={"emit": emit_seconds, **info.get("seconds", {})},
+            seconds=stages,
+            total_seconds=emit_seconds + total,
             peak_rss_bytes=info.get("peak_rss_bytes", 0),
             text=text,
         )
     )
-    call = compiled.call
-    if verify.enabled():
-        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     return call, emitter.writer.extra_symbols(), permutations
 
 
