@@ -21,7 +21,13 @@ class Generator:
         self.writer = GraphWriter("random")
         self.dtype = self.random.choice([torch.float32, torch.float32, torch.float64, torch.float16, torch.bfloat16])
         a, b, c = (self.random.choice(SIZES) for _ in range(3))
-        self.values = [self.param((a, b)), self.param((b, c)), self.param((a, 1)), self.param((c,)), self.param((2, a, b))]
+        self.values = [
+            self.param((a, b)),
+            self.param((b, c)),
+            self.param((a, 1)),
+            self.param((c,)),
+            self.param((2, a, b)),
+        ]
         for _ in range(self.random.randint(3, 14)):
             self.values.append(self.tame(self.step()))
         self.results = self.random.sample(self.values[5:], min(3, len(self.values) - 5))
@@ -61,7 +67,9 @@ class Generator:
         if kind == "reduce":
             axes = sorted(self.random.sample(range(x.rank), self.random.randint(1, x.rank)))
             keep = True if len(axes) == x.rank else self.random.random() < 0.5
-            return w.reduce(pick(["reduce_sum", "reduce_max", "reduce_min", "reduce_mean"]), w.unary("tanh", x), axes, keep)
+            return w.reduce(
+                pick(["reduce_sum", "reduce_max", "reduce_min", "reduce_mean"]), w.unary("tanh", x), axes, keep
+            )
         if kind == "matmul":
             pairs = [(p, q) for p in self.values for q in self.values if p.rank >= 2 and q.rank == 2
                      and p.shape[-1] == q.shape[0]]  # fmt: skip
@@ -92,7 +100,9 @@ class Generator:
         if kind == "concat":
             return w.concat([x, w.unary("neg", x)], axis)
         if kind == "pad":
-            return w.pad(x, [self.random.randint(0, 2) for _ in x.shape], [self.random.randint(0, 2) for _ in x.shape], 0.5)
+            return w.pad(
+                x, [self.random.randint(0, 2) for _ in x.shape], [self.random.randint(0, 2) for _ in x.shape], 0.5
+            )
         if kind == "gather":
             n = self.random.randint(1, 6)
             index = w.binary("mod", w.binary("mul", w.iota(torch.int64, [n]), w.full(3, torch.int64)),

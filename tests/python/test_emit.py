@@ -21,7 +21,9 @@ def rand(*shape, dtype=torch.float32):
 def check(fn, *inputs, grad=False, fallback=()):
     torch._dynamo.reset()
     cinn_like.reset_report()
-    inputs = [i.requires_grad_() if grad and isinstance(i, torch.Tensor) and i.is_floating_point() else i for i in inputs]
+    inputs = [
+        i.requires_grad_() if grad and isinstance(i, torch.Tensor) and i.is_floating_point() else i for i in inputs
+    ]
     clones = [i.detach().clone().requires_grad_(i.requires_grad) if isinstance(i, torch.Tensor) else i for i in inputs]
     expected = fn(*inputs)
     got = torch.compile(fn, backend=backend, fullgraph=True)(*clones)
@@ -65,7 +67,18 @@ def test_unary(engine, name, dtype):
     x = rand(3, 5, dtype=dtype)
     if name in ("sqrt", "rsqrt", "log", "log1p", "log2", "log10", "reciprocal") and dtype != torch.bool:
         x = x.abs() + 1
-    if dtype == torch.bool and name in ("neg", "floor", "ceil", "round", "trunc", "sign", "square", "abs", "relu", "sgn"):
+    if dtype == torch.bool and name in (
+        "neg",
+        "floor",
+        "ceil",
+        "round",
+        "trunc",
+        "sign",
+        "square",
+        "abs",
+        "relu",
+        "sgn",
+    ):
         pytest.skip("not defined for bool")
     check(lambda x: getattr(torch, name)(x), x)
 
@@ -212,4 +225,6 @@ def test_empty_and_scalar_tensors(engine):
 
 
 def test_large_constants(engine):
-    check(lambda x: (x + torch.finfo(torch.float32).min, x.clamp(-1e-30, 1e30), torch.where(x > 0, x, math.nan)), rand(5))
+    check(
+        lambda x: (x + torch.finfo(torch.float32).min, x.clamp(-1e-30, 1e30), torch.where(x > 0, x, math.nan)), rand(5)
+    )

@@ -2,15 +2,14 @@
 
     torch.compile(model, backend="cinn_like")
 
-Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled regions,
-stitched with the framework's own ops where graph text can't say one.
+Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled
+regions, stitched with the framework's own ops where graph text can't say one.
 """
 
 import os
 import threading
 import time
 
-import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
@@ -62,7 +61,7 @@ def compile_graph(gm, example_inputs, inference, target=None):
                 compiled[region] = _compile_region(region, static, shape_env, device, target)
             except Exception as why:
                 reason = f"{type(why).__name__}: {why}"
-                reporting.add_failure(f"a region of {partition.count_ops(region.nodes)} ops: {reason}")
+                reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
                 reasons.update(dict.fromkeys(region.nodes, reason))
         for node, reason in reasons.items():
             if reason is not None and not partition.is_getitem(node):

@@ -6,11 +6,11 @@ never lead from a level to a lower one, so the regions can't form a cycle.
 """
 
 import dataclasses
+import operator
 
 import torch
-from torch.fx import Node
 
-from . import emit, ops
+from . import emit
 from .errors import Unsupported
 
 aten = torch.ops.aten
@@ -32,7 +32,7 @@ class Region:
 
 
 def is_getitem(node):
-    return node.target is ops.operator.getitem
+    return node.target is operator.getitem
 
 
 def find_device(graph):
@@ -102,9 +102,9 @@ def partition(graph, device, min_ops=1):
 
 
 def _copy_views(graph, group):
-    """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with the
-    region's input or with another result, or strides that are no permutation of contiguous ones. So is a constant, which
-    may lie on the CPU in a graph for another device."""
+    """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with
+    the region's input or with another result, or strides that are no permutation of contiguous ones. So is a constant,
+    which may lie on the CPU in a graph for another device."""
     framework = (False, None)
 
     def is_read_outside(node):
@@ -159,7 +159,3 @@ def placeholder_symbols(graph):
                 if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                     found.setdefault(size.node.expr, (node, d))
     return found
-
-
-def count_ops(nodes):
-    return sum(isinstance(n, Node) and not is_getitem(n) for n in nodes)
