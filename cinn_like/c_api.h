@@ -22,7 +22,7 @@ CINN_API const char* CinnLastError(void);
 CINN_API int32_t CinnSetFlag(const char* name, const char* value);
 CINN_API const char* CinnGetFlag(const char* name);  // null: no such flag
 
-// JSON: [{"name": "add", "arity": 2, "attributes": [{"name":..., "type":..., "default":...}], "doc": ...}, ...]
+// JSON: [{"name": "add", "operands": ["a", "b"], "attributes": ["axis"], "doc": ...}, ...]
 CINN_API const char* CinnListOps(void);
 
 // Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda",
@@ -44,7 +44,8 @@ CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, in
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":..., "lower":...,
 //  "codegen":..., "load":...}, "peak_rss_bytes": n}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
-// The generated source: kind "llvm", "asm", "cuda", "c", "ptx", "graph", "loops". Null where there is none.
+// What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda". Null where there is none; the text lives
+// until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
 
 #ifdef __cplusplus

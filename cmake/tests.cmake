@@ -1,6 +1,6 @@
 # tests/<area>/<name>_test.cc is the program and the test <area>_<name>_test; it runs in the source folder, so golden files
-# are opened by their path in the repository. Tests whose name says `thread` carry the label `threads` and are built by the
-# target of that name: ThreadSanitizer runs these. Examples are run too.
+# are opened by their path in the repository. Tests whose name says `thread` or `parallel` carry the label `threads` and are
+# built by the target of that name: ThreadSanitizer runs these. Examples are run too.
 cinn_find_libraries(gtest .a gtest_main gtest)
 add_library(cinn_test_deps INTERFACE)
 target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest})
@@ -16,7 +16,7 @@ foreach(source ${test_sources})
   target_link_libraries(${name} PRIVATE cinn_test_deps)
   add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 300)
-  if(name MATCHES thread)
+  if(name MATCHES "thread|parallel")
     set_tests_properties(${name} PROPERTIES LABELS threads)
     add_dependencies(threads ${name})
   endif()

@@ -202,7 +202,8 @@ Bounds Analyzer::BoundsOf(const Linear& l) {
 Bounds Analyzer::AtomBounds(Expr atom) {
   if (atom->op == ExprOp::kVar) {
     auto it = vars_.find(atom);
-    if (it == vars_.end()) return RangeOf(atom->type.dtype);
+    // An empty range is a scope that never runs: any answer holds.
+    if (it == vars_.end() || it->second.lo > it->second.hi) return RangeOf(atom->type.dtype);
     return {it->second.lo, it->second.hi};
   }
   if (atom->op == ExprOp::kInt) return {atom->int_value, atom->int_value};
@@ -216,7 +217,7 @@ Bounds Analyzer::AtomBounds(Expr atom) {
   } else {
     b = Intersect(ComputeBounds(atom), range);
   }
-  if (b.lo > b.hi) b = range;  // unreachable code: any answer holds
+  if (b.lo > b.hi) b = range;
   bounds_.emplace(atom, b);
   return b;
 }
@@ -235,7 +236,10 @@ Analyzer::Bounds Analyzer::ConstBounds(Expr e) {
 Bounds Analyzer::ComputeBounds(Expr e) {
   const Bounds range = RangeOf(e->type.dtype);
   auto arg = [&](int i) { return ConstBounds(e->args[i]); };
-  auto fit = [&](Bounds b) { return IsKnown(b) && Within(b, range) ? b : e->type.dtype == DType::kI64 && !IsData(e) ? b : range; };
+  auto fit = [&](Bounds b) {
+    const bool is_index = e->type.dtype == DType::kI64 && !IsData(e);
+    return is_index || (IsKnown(b) && Within(b, range)) ? b : range;
+  };
   switch (e->op) {
     case ExprOp::kCast: {
       if (IsFloat(e->args[0]->type.dtype)) return range;
@@ -431,7 +435,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
   for (const LinearTerm& t : l.terms) {
     for (Expr f : FactorsOf(t.atom)) {
       const bool upper = t.coef < 0;
-      if (f->type.dtype != DType::kI64 || f->type.lanes != 1 || IsData(f) || !others_nonnegative(FactorsOf(t.atom), f)) continue;
+      if (f->type != kIndexType || IsData(f) || !others_nonnegative(FactorsOf(t.atom), f)) continue;
       std::vector<Linear> bounds;
       if ((f->op == ExprOp::kMin && upper) || (f->op == ExprOp::kMax && !upper)) {
         bounds = {LinearOf(f->args[0]), LinearOf(f->args[1])};

@@ -235,8 +235,10 @@ std::string NameSupply::Fresh(std::string_view base) {
   return name;
 }
 
-Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
+Func CloneInto(const Func& f, std::shared_ptr<Context> context,
+               const std::function<std::string(const std::string&)>& rename) {
   Context& c = *context;
+  auto name = [&](const std::string& n) { return rename == nullptr ? n : rename(n); };
   absl::flat_hash_map<Expr, Expr> memo;
   absl::flat_hash_map<Buffer, Buffer> buffers;
   std::function<Expr(Expr)> expr;
@@ -244,6 +246,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
     auto it = buffers.find(b);
     if (it != buffers.end()) return it->second;
     BufferNode n = *b;
+    n.name = name(b->name);
     for (Expr& e : n.shape) e = expr(e);
     for (Expr& e : n.strides) e = expr(e);
     return buffers[b] = c.MakeBuffer(std::move(n));
@@ -257,7 +260,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
     switch (e->op) {
       case ExprOp::kInt: r = c.Int(e->int_value, e->type.dtype); break;
       case ExprOp::kFloat: r = c.Float(e->float_value, e->type.dtype); break;
-      case ExprOp::kVar: r = c.Var(e->name, e->type); break;
+      case ExprOp::kVar: r = c.Var(name(e->name), e->type); break;
       case ExprOp::kLoad: {
         Expr mask = nullptr;
         if (e->has_mask) {
@@ -286,6 +289,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context) {
         },
         [&](const Block& n) {
           Block r = n;
+          r.name = name(n.name);
           for (BlockIter& i : r.iters) i.var = expr(i.var);
           return MakeStmt(std::move(r));
         },

@@ -43,41 +43,41 @@ inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForK
 // for var in 0..extent @kind. Loops bound to one thread axis in a kernel are the same threads; the smaller extent is
 // guarded.
 struct For {
-  Expr var;
-  Expr extent;
+  Expr var = nullptr;
+  Expr extent = nullptr;
   ForKind kind = ForKind::kSerial;
   Stmt body;
 };
 struct If {
-  Expr cond;
+  Expr cond = nullptr;
   Stmt then;
   Stmt otherwise;  // may be null
 };
 // let var = value, visible to the end of the enclosing sequence.
 struct Let {
-  Expr var;
-  Expr value;
+  Expr var = nullptr;
+  Expr value = nullptr;
 };
 // alloc buffer, visible to the end of the enclosing sequence. `local` memory is private to a thread and `shared` to a
 // block; `global` in a host function comes from the workspace.
 struct Alloc {
-  Buffer buffer;
+  Buffer buffer = nullptr;
 };
 // buffer[indices; mask] = value: where mask is false nothing is written.
 struct Store {
-  Buffer buffer;
+  Buffer buffer = nullptr;
   std::vector<Expr> indices;
-  Expr value;
+  Expr value = nullptr;
   Expr mask = nullptr;  // may be null
 };
 
 enum class IterKind : uint8_t { kData, kReduce };
 // A block iterator: `var` runs over 0..extent and is bound to an expression of the loops around.
 struct BlockIter {
-  Expr var;
-  Expr extent;
+  Expr var = nullptr;
+  Expr extent = nullptr;
   IterKind kind = IterKind::kData;
-  Expr binding;
+  Expr binding = nullptr;
 };
 // The scheduling unit. The body speaks of iterators only (and of symbols), so loops change around it by changing the
 // bindings. `init` runs where all reduce iterators are 0 (null: no reduction, or it was split off). Every instance with a
@@ -85,7 +85,7 @@ struct BlockIter {
 struct Block {
   std::string name;
   std::vector<BlockIter> iters;
-  Expr predicate;  // may be null: always
+  Expr predicate = nullptr;  // may be null: always
   Stmt init;       // may be null
   Stmt body;
 };
@@ -98,7 +98,7 @@ struct Launch {
   std::string kernel;
   std::vector<Expr> grid;    // 3
   std::vector<Expr> block;   // 3
-  Expr shared_bytes;
+  Expr shared_bytes = nullptr;
   std::vector<Expr> args;    // addresses and scalars
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)).
@@ -137,7 +137,7 @@ const T* As(const Stmt& s) {
 // ---- functions ----
 // What is known of a symbol: lo <= var <= hi, and divisor divides var.
 struct SymbolFact {
-  Expr var;
+  Expr var = nullptr;
   int64_t lo = 1;
   int64_t hi = int64_t{1} << 40;
   int64_t divisor = 1;
@@ -195,8 +195,9 @@ Stmt Substitute(Context& c, const Stmt& s, const VarMap& map);
 using BufferMap = absl::flat_hash_map<Buffer, Buffer>;
 // Loads, addresses, stores and allocs of a key now name its value, at the same indices.
 Stmt ReplaceBuffers(Context& c, const Stmt& s, const BufferMap& map);
-// A copy in another context (for parallel compilation).
-Func CloneInto(const Func& f, std::shared_ptr<Context> context);
+// A copy in another context (for parallel compilation), its variables, buffers and blocks renamed by `rename` if given.
+Func CloneInto(const Func& f, std::shared_ptr<Context> context,
+               const std::function<std::string(const std::string&)>& rename = nullptr);
 
 // The buffers that `s` loads from / stores to, in order of first appearance.
 std::vector<Buffer> BuffersRead(const Stmt& s);

@@ -114,8 +114,9 @@ StatusOr<std::string> EncodeArgSpec(const ArgSpec& spec) {
     if (arg.role == ArgRole::kPrepared) num_slots = std::max<int64_t>(num_slots, arg.index + 1);
   }
   Encoder e;
-  e.words = {kMagic, num_args, static_cast<int64_t>(spec.args.size()), static_cast<int64_t>(spec.symbols.size()),
-             num_slots, spec.device_type};
+  e.words = {
+      kMagic,    num_args,        static_cast<int64_t>(spec.args.size()), static_cast<int64_t>(spec.symbols.size()),
+      num_slots, spec.device_type};
   e.Name(spec.function);
   for (size_t s = 0; s < spec.symbols.size(); ++s) {
     const SymbolSpec& symbol = spec.symbols[s];

@@ -32,8 +32,8 @@ struct SymbolSpec {
 };
 
 enum class ArgRole : uint8_t {
-  kInput,     // a tensor to read
-  kPacked,    // a static parameter whose packed form lies in `self`: takes a place among the arguments, is not looked at
+  kInput,   // a tensor to read
+  kPacked,  // a static parameter whose packed form lies in `self`: takes a place among the arguments, is not looked at
   kPrepared,  // slot `index` of `self`; takes no place among the arguments
   kSymbol,    // an integer: the value of symbol `index`
   kResult,    // a tensor to write, or None: then env->alloc is asked for it

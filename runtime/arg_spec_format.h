@@ -29,8 +29,12 @@ class Words {
     std::memcpy(&value, at_ + i * 8, 8);
     return value;
   }
-  Words At(int64_t word) const { return Words(base_, word); }             // from the beginning
-  Words Skip(int64_t words) const { Words w = *this; w.at_ += words * 8; return w; }
+  Words At(int64_t word) const { return Words(base_, word); }  // from the beginning
+  Words Skip(int64_t words) const {
+    Words w = *this;
+    w.at_ += words * 8;
+    return w;
+  }
   std::string_view Text(int64_t name) const { return {base_ + (name >> 32), static_cast<size_t>(name & 0xffffffff)}; }
 
  private:

@@ -14,14 +14,33 @@ namespace {
 using namespace arg_spec_format;
 
 enum class Wrong : uint8_t {
-  kNone, kEnv, kDevice, kCount, kTag, kNullTensor, kDType, kRank, kDim, kRange, kDivisor, kStride, kAlignment,
-  kTensorDevice, kNullData, kNegative, kUnprepared, kPreparedDevice, kNoAllocator, kAllocFailed, kTooLarge,
+  kNone,
+  kEnv,
+  kDevice,
+  kCount,
+  kTag,
+  kNullTensor,
+  kDType,
+  kRank,
+  kDim,
+  kRange,
+  kDivisor,
+  kStride,
+  kAlignment,
+  kTensorDevice,
+  kNullData,
+  kNegative,
+  kUnprepared,
+  kPreparedDevice,
+  kNoAllocator,
+  kAllocFailed,
+  kTooLarge,
 };
 
 // What the fast path found; the text is made elsewhere.
 struct Failure {
   Wrong wrong = Wrong::kNone;
-  int64_t entry = -1;  // of the spec; where only `position` is known: -1
+  int64_t entry = -1;     // of the spec; where only `position` is known: -1
   int64_t position = -1;  // among the call's arguments
   int64_t dim = -1;
   int64_t expected = 0, got = 0;
@@ -68,11 +87,21 @@ int64_t EvalProgram(Words program, const int64_t* symbols) {
     const uint64_t b = stack[top--];
     uint64_t& a = stack[top];
     switch (op) {
-      case DimOp::kAdd: a += b; break;
-      case DimOp::kSub: a -= b; break;
-      case DimOp::kMul: a *= b; break;
-      case DimOp::kFloorDiv: a = FloorDiv(static_cast<int64_t>(a), static_cast<int64_t>(b)); break;
-      default: a = FloorMod(static_cast<int64_t>(a), static_cast<int64_t>(b)); break;
+      case DimOp::kAdd:
+        a += b;
+        break;
+      case DimOp::kSub:
+        a -= b;
+        break;
+      case DimOp::kMul:
+        a *= b;
+        break;
+      case DimOp::kFloorDiv:
+        a = FloorDiv(static_cast<int64_t>(a), static_cast<int64_t>(b));
+        break;
+      default:
+        a = FloorMod(static_cast<int64_t>(a), static_cast<int64_t>(b));
+        break;
     }
   }
   return static_cast<int64_t>(stack[0]);
@@ -88,8 +117,8 @@ inline int64_t EvalDim(const Call& call, int64_t word) {
 // Pinned host memory is CPU memory; managed memory belongs to its CUDA device.
 bool OnDevice(DLDevice tensor, DLDevice call) {
   if (call.device_type == kDLCPU) return tensor.device_type == kDLCPU || tensor.device_type == kDLCUDAHost;
-  const bool type = tensor.device_type == call.device_type ||
-                    (call.device_type == kDLCUDA && tensor.device_type == kDLCUDAManaged);
+  const bool type =
+      tensor.device_type == call.device_type || (call.device_type == kDLCUDA && tensor.device_type == kDLCUDAManaged);
   return type && tensor.device_id == call.device_id;
 }
 
@@ -229,13 +258,20 @@ bool Bind(Call& call) {
 
 std::string TagName(int32_t tag) {
   switch (tag) {
-    case kCinnNone: return "None";
-    case kCinnInt: return "an integer";
-    case kCinnBool: return "a bool";
-    case kCinnFloat: return "a float";
-    case kCinnPointer: return "a pointer";
-    case kCinnTensor: return "a tensor";
-    default: return Cat("a value of tag ", tag);
+    case kCinnNone:
+      return "None";
+    case kCinnInt:
+      return "an integer";
+    case kCinnBool:
+      return "a bool";
+    case kCinnFloat:
+      return "a float";
+    case kCinnPointer:
+      return "a pointer";
+    case kCinnTensor:
+      return "a tensor";
+    default:
+      return Cat("a value of tag ", tag);
   }
 }
 
@@ -264,7 +300,8 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
       return InvalidArgument(fn, ": expected ", f.expected, " arguments (", names, "), got ",
                              call.args == nullptr ? "none" : Cat(f.got));
     }
-    default: break;
+    default:
+      break;
   }
   const ArgInfo* arg = nullptr;
   int64_t position = -1;
@@ -275,8 +312,7 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
     if (found) arg = &spec.args[i];
   }
   RET_CHECK(arg != nullptr, fn, ": no argument ", f.position);
-  const std::string what =
-      Cat(fn, ": ", arg->role == ArgRole::kResult ? "result" : "argument", " '", arg->name, "': ");
+  const std::string what = Cat(fn, ": ", arg->role == ArgRole::kResult ? "result" : "argument", " '", arg->name, "': ");
   const std::string type = DescribeType(*arg, spec.symbols);
   if (arg->role == ArgRole::kPrepared) {
     if (f.wrong == Wrong::kUnprepared) {
@@ -286,10 +322,12 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
                            Describe(call.env->device));
   }
   switch (f.wrong) {
-    case Wrong::kNoAllocator: return InvalidArgument(what, "is None, and the call has no allocator");
+    case Wrong::kNoAllocator:
+      return InvalidArgument(what, "is None, and the call has no allocator");
     case Wrong::kAllocFailed:
       return absl::ResourceExhaustedError(Cat(what, "the caller's allocator failed with ", f.got, " for ", type));
-    case Wrong::kTooLarge: return InvalidArgument(what, "the size of ", type, " does not fit in 64 bits");
+    case Wrong::kTooLarge:
+      return InvalidArgument(what, "the size of ", type, " does not fit in 64 bits");
     case Wrong::kNegative:
       return InvalidArgument(what, "dimension ", f.dim, " of ", type, " is ", f.got);
     case Wrong::kRange:
@@ -301,7 +339,8 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
       }
       return InvalidArgument(what, where, s.name, " = ", f.got, " is outside ", s.min, "..", s.max);
     }
-    default: break;
+    default:
+      break;
   }
   const CinnValue& value = call.args[f.position];
   if (value.tag != kCinnTensor && f.wrong == Wrong::kTag) {
@@ -319,21 +358,32 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
   if (t.ndim != 0 && t.shape == nullptr) return InvalidArgument(what, "expected ", type, ", got a null shape");
   std::string detail;
   switch (f.wrong) {
-    case Wrong::kDType: detail = Cat("dtype ", Describe(t.dtype), " is not ", Name(arg->dtype)); break;
-    case Wrong::kRank: detail = Cat("rank ", t.ndim, " is not ", arg->shape.size()); break;
+    case Wrong::kDType:
+      detail = Cat("dtype ", Describe(t.dtype), " is not ", Name(arg->dtype));
+      break;
+    case Wrong::kRank:
+      detail = Cat("rank ", t.ndim, " is not ", arg->shape.size());
+      break;
     case Wrong::kDim:
-      detail = Cat("dimension ", f.dim, " is ", f.got, ", expected ",
-                   Expected(arg->shape[f.dim], spec.symbols, f.expected));
+      detail =
+          Cat("dimension ", f.dim, " is ", f.got, ", expected ", Expected(arg->shape[f.dim], spec.symbols, f.expected));
       break;
     case Wrong::kStride:
       detail = Cat("stride ", f.dim, " is ", f.got, ", expected ",
                    arg->strides.empty() ? Cat(f.expected, " (contiguous)")
                                         : Expected(arg->strides[f.dim], spec.symbols, f.expected));
       break;
-    case Wrong::kAlignment: detail = Cat("data is aligned to ", f.got, " bytes, expected ", f.expected); break;
-    case Wrong::kTensorDevice: detail = Cat("the call is on ", Describe(call.env->device)); break;
-    case Wrong::kNullData: detail = "data is null"; break;
-    default: return Internal(what, "failure ", static_cast<int>(f.wrong));
+    case Wrong::kAlignment:
+      detail = Cat("data is aligned to ", f.got, " bytes, expected ", f.expected);
+      break;
+    case Wrong::kTensorDevice:
+      detail = Cat("the call is on ", Describe(call.env->device));
+      break;
+    case Wrong::kNullData:
+      detail = "data is null";
+      break;
+    default:
+      return Internal(what, "failure ", static_cast<int>(f.wrong));
   }
   return InvalidArgument(what, "expected ", type, ", got ", Describe(t), ": ", detail);
 }
@@ -345,7 +395,8 @@ extern "C" int32_t cinn_bind_args(const char* spec, int64_t spec_size, void* sel
                                   int32_t num_args, const CinnCallEnv* env, void** pointers, int64_t* symbols) {
   using namespace cinn_like;
   Call call{Words(spec), args, num_args, env, static_cast<const PreparedState*>(self), pointers, symbols, {}};
-  if (Bind(call)) [[likely]] return 0;
+  if (Bind(call)) [[likely]]
+    return 0;
   return SetLastError(Explain(call, {spec, static_cast<size_t>(spec_size)}));
 }
 

@@ -10,6 +10,7 @@
 
 #include "runtime/cuda_driver.h"
 #include "runtime/last_error.h"
+#include "runtime/timeline.h"
 #include "runtime/workspace.h"
 
 namespace cinn_like {
@@ -30,8 +31,8 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-enum { kR32F = 0, kR16F = 2, kR16BF = 14 };                        // cudaDataType_t
-enum { kCompute32F = 68, kCompute32FTf32 = 77 };                   // cublasComputeType_t
+enum { kR32F = 0, kR16F = 2, kR16BF = 14 };       // cudaDataType_t
+enum { kCompute32F = 68, kCompute32FTf32 = 77 };  // cublasComputeType_t
 enum { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
 enum { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 enum { kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignB = 6, kPrefAlignC = 7, kPrefAlignD = 8 };
@@ -40,22 +41,22 @@ enum { kEpilogueDefault = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu
 constexpr uint64_t kMaxWorkspace = uint64_t{32} << 20;
 constexpr size_t kMaxPlans = 4096;
 
-#define CINN_CUBLASLT_FUNCTIONS(X)                                                                                \
-  X(cublasLtCreate, (Handle*))                                                                                    \
-  X(cublasLtMatmulDescCreate, (Desc*, int compute, int scale))                                                    \
-  X(cublasLtMatmulDescDestroy, (Desc))                                                                            \
-  X(cublasLtMatmulDescSetAttribute, (Desc, int, const void*, size_t))                                             \
-  X(cublasLtMatrixLayoutCreate, (Layout*, int type, uint64_t rows, uint64_t columns, int64_t leading))            \
-  X(cublasLtMatrixLayoutDestroy, (Layout))                                                                        \
-  X(cublasLtMatrixLayoutSetAttribute, (Layout, int, const void*, size_t))                                         \
-  X(cublasLtMatmulPreferenceCreate, (Preference*))                                                                \
-  X(cublasLtMatmulPreferenceDestroy, (Preference))                                                                \
-  X(cublasLtMatmulPreferenceSetAttribute, (Preference, int, const void*, size_t))                                 \
-  X(cublasLtMatmulAlgoGetHeuristic,                                                                               \
-    (Handle, Desc, Layout, Layout, Layout, Layout, Preference, int wanted, Heuristic*, int* found))               \
-  X(cublasLtMatmul, (Handle, Desc, const void* alpha, const void* a, Layout, const void* b, Layout,               \
-                     const void* beta, const void* c, Layout, void* d, Layout, const Algo*, void* workspace,      \
-                     size_t workspace_bytes, cuda::Stream))
+#define CINN_CUBLASLT_FUNCTIONS(X)                                                                                   \
+  X(cublasLtCreate, (Handle*))                                                                                       \
+  X(cublasLtMatmulDescCreate, (Desc*, int compute, int scale))                                                       \
+  X(cublasLtMatmulDescDestroy, (Desc))                                                                               \
+  X(cublasLtMatmulDescSetAttribute, (Desc, int, const void*, size_t))                                                \
+  X(cublasLtMatrixLayoutCreate, (Layout*, int type, uint64_t rows, uint64_t columns, int64_t leading))               \
+  X(cublasLtMatrixLayoutDestroy, (Layout))                                                                           \
+  X(cublasLtMatrixLayoutSetAttribute, (Layout, int, const void*, size_t))                                            \
+  X(cublasLtMatmulPreferenceCreate, (Preference*))                                                                   \
+  X(cublasLtMatmulPreferenceDestroy, (Preference))                                                                   \
+  X(cublasLtMatmulPreferenceSetAttribute, (Preference, int, const void*, size_t))                                    \
+  X(cublasLtMatmulAlgoGetHeuristic,                                                                                  \
+    (Handle, Desc, Layout, Layout, Layout, Layout, Preference, int wanted, Heuristic*, int* found))                  \
+  X(cublasLtMatmul,                                                                                                  \
+    (Handle, Desc, const void* alpha, const void* a, Layout, const void* b, Layout, const void* beta, const void* c, \
+     Layout, void* d, Layout, const Algo*, void* workspace, size_t workspace_bytes, cuda::Stream))
 
 struct Lt {
 #define X(name, params) int(*name) params = nullptr;
@@ -171,8 +172,8 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
   RETURN_IF_ERROR(set(kDescEpilogue, epilogue == 0 ? uint32_t{kEpilogueDefault} : epilogue));
   if (spec.bias) RETURN_IF_ERROR(set(kDescBiasPointer, bias));
   const auto layout = [&](Layout* out, int64_t rows, int64_t columns, int64_t leading, int64_t stride) -> Status {
-    RETURN_IF_ERROR(lt.Check(lt.cublasLtMatrixLayoutCreate(out, type, rows, columns, leading),
-                             "cublasLtMatrixLayoutCreate"));
+    RETURN_IF_ERROR(
+        lt.Check(lt.cublasLtMatrixLayoutCreate(out, type, rows, columns, leading), "cublasLtMatrixLayoutCreate"));
     const auto batch = static_cast<int32_t>(s.batch);
     RETURN_IF_ERROR(lt.Check(lt.cublasLtMatrixLayoutSetAttribute(*out, kLayoutBatchCount, &batch, sizeof(batch)),
                              "cublasLtMatrixLayoutSetAttribute"));
@@ -240,8 +241,8 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
     const std::lock_guard lock(plan->mutex);
     if (spec.bias) status = lt->cublasLtMatmulDescSetAttribute(plan->desc, kDescBiasPointer, &bias, sizeof(bias));
     if (status == 0) {
-      status = lt->cublasLtMatmul(plan->handle, plan->desc, &one, b, plan->b, a, plan->a, &zero, d, plan->d, d,
-                                  plan->d, &plan->chosen.algo, workspace, plan->chosen.workspace_bytes,
+      status = lt->cublasLtMatmul(plan->handle, plan->desc, &one, b, plan->b, a, plan->a, &zero, d, plan->d, d, plan->d,
+                                  &plan->chosen.algo, workspace, plan->chosen.workspace_bytes,
                                   static_cast<cuda::Stream>(env.stream));
     }
   }
@@ -278,9 +279,11 @@ extern "C" int32_t cinn_cublaslt_matmul(int64_t spec, const void* a, const void*
                                         int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d,
                                         const CinnCallEnv* env) {
   using namespace cinn_like;
+  const TimelineSpan span("cublaslt matmul");
   const Sizes sizes{m, n, k, batch, lda, ldb, ldd, stride_a, stride_b, stride_d};
   const Status status = Matmul(spec, a, b, bias, d, sizes, *env);
-  if (status.ok()) [[likely]] return 0;
-  return SetLastError(Annotate(status, Cat("cublaslt matmul [", batch, ",", m, ",", k, "]x[", batch, ",", k, ",", n,
-                                           "]")));
+  if (status.ok()) [[likely]]
+    return 0;
+  return SetLastError(
+      Annotate(status, Cat("cublaslt matmul [", batch, ",", m, ",", k, "]x[", batch, ",", k, ",", n, "]")));
 }

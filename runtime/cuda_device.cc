@@ -58,8 +58,8 @@ class CudaDevice final : public DeviceApi {
     RETURN_IF_ERROR(scope.status());
     ASSIGN_OR_RETURN(const MemPool pool, Pool(device));
     DevicePtr data = 0;
-    RETURN_IF_ERROR(Check(driver_.cuMemAllocFromPoolAsync(&data, Size(bytes), pool, static_cast<Stream>(stream)), device,
-                          Cat("cuMemAllocFromPoolAsync of ", bytes, " bytes")));
+    RETURN_IF_ERROR(Check(driver_.cuMemAllocFromPoolAsync(&data, Size(bytes), pool, static_cast<Stream>(stream)),
+                          device, Cat("cuMemAllocFromPoolAsync of ", bytes, " bytes")));
     return reinterpret_cast<void*>(data);
   }
 
@@ -126,8 +126,8 @@ class CudaDevice final : public DeviceApi {
       properties.location_id = device;
       RETURN_IF_ERROR(Check(driver_.cuMemPoolCreate(&pool, &properties), device, "cuMemPoolCreate"));
       uint64_t keeps = kPoolKeepsBytes;
-      RETURN_IF_ERROR(Check(driver_.cuMemPoolSetAttribute(pool, kReleaseThreshold, &keeps), device,
-                            "cuMemPoolSetAttribute"));
+      RETURN_IF_ERROR(
+          Check(driver_.cuMemPoolSetAttribute(pool, kReleaseThreshold, &keeps), device, "cuMemPoolSetAttribute"));
     }
     return pool;
   }

@@ -20,11 +20,11 @@ StatusOr<Driver> Open() {
   const auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (get == nullptr) return NoDriver("libcuda.so.1 is older than CUDA 12.0");
   Driver driver;
-#define X(name, version, params)                                                                                  \
-  if (void* address = nullptr; get(#name, &address, version, 0, nullptr) == kSuccess && address != nullptr) {     \
-    driver.name = reinterpret_cast<Result(*) params>(address);                                                    \
-  } else {                                                                                                        \
-    return NoDriver(Cat("libcuda.so.1 has no " #name " of version ", version));                                   \
+#define X(name, version, params)                                                                              \
+  if (void* address = nullptr; get(#name, &address, version, 0, nullptr) == kSuccess && address != nullptr) { \
+    driver.name = reinterpret_cast<Result(*) params>(address);                                                \
+  } else {                                                                                                    \
+    return NoDriver(Cat("libcuda.so.1 has no " #name " of version ", version));                               \
   }
   CINN_CUDA_FUNCTIONS(X)
 #undef X

@@ -51,6 +51,7 @@ static_assert(sizeof(MemPoolProps) == 88);
 // X(function, interface version, parameters)
 #define CINN_CUDA_FUNCTIONS(X)                                                                                       \
   X(cuInit, 2000, (unsigned flags))                                                                                  \
+  X(cuDriverGetVersion, 2020, (int* version))                                                                        \
   X(cuGetErrorName, 6000, (Result error, const char** text))                                                         \
   X(cuGetErrorString, 6000, (Result error, const char** text))                                                       \
   X(cuDeviceGetCount, 2000, (int* count))                                                                            \

@@ -6,6 +6,7 @@
 
 #include "runtime/cuda_driver.h"
 #include "runtime/last_error.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
@@ -72,10 +73,11 @@ Status Launch(void* kernel, const int64_t (&grid)[3], const int64_t (&block)[3],
       kernel, static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]), static_cast<unsigned>(grid[2]),
       static_cast<unsigned>(block[0]), static_cast<unsigned>(block[1]), static_cast<unsigned>(block[2]),
       static_cast<unsigned>(shared_bytes), static_cast<Stream>(env.stream), params, nullptr);
-  if (result == kSuccess) [[likely]] return absl::OkStatus();
-  return driver->Check(result, Cat("launch on cuda:", env.device.device_id, " with grid ", grid[0], "x", grid[1], "x",
-                                   grid[2], ", block ", block[0], "x", block[1], "x", block[2], ", ", shared_bytes,
-                                   " bytes of shared memory"));
+  if (result == kSuccess) [[likely]]
+    return absl::OkStatus();
+  return driver->Check(
+      result, Cat("launch on cuda:", env.device.device_id, " with grid ", grid[0], "x", grid[1], "x", grid[2],
+                  ", block ", block[0], "x", block[1], "x", block[2], ", ", shared_bytes, " bytes of shared memory"));
 }
 
 }  // namespace
@@ -122,7 +124,9 @@ StatusOr<void*> CudaModule::Kernel(const std::string& name) {
 extern "C" int32_t cinn_cuda_launch(void* kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by,
                                     int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
   using namespace cinn_like;
+  const TimelineSpan span("cuda launch");
   const Status status = Launch(kernel, {gx, gy, gz}, {bx, by, bz}, shared_bytes, params, *env);
-  if (status.ok()) [[likely]] return 0;
+  if (status.ok()) [[likely]]
+    return 0;
   return SetLastError(Annotate(status, Cat("kernel '", NameOf(kernel), "'")));
 }

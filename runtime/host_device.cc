@@ -48,8 +48,7 @@ class HostDevice final : public DeviceApi {
   void FreeWorkspace(int, void* data, void*) override {
     if (data == nullptr) return;
     char* block = static_cast<char*>(data) - kAlignment;
-    const bool keep = SizeOf(block) <= kMaxCached &&
-                      (cached.block == nullptr || SizeOf(cached.block) < SizeOf(block));
+    const bool keep = SizeOf(block) <= kMaxCached && (cached.block == nullptr || SizeOf(cached.block) < SizeOf(block));
     if (keep) std::swap(block, cached.block);
     std::free(block);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cinn_like/base/flags.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
@@ -94,6 +95,7 @@ class Pool {
           end = part.end - begin > loop.piece ? begin + loop.piece : part.end;
         } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
         if (begin >= part.end) break;
+        const TimelineSpan span("parallel piece");
         loop.body(begin, end, loop.ctx);
       }
     }
@@ -128,7 +130,9 @@ class Pool {
   }
 
   void Wake() {
-    { const std::lock_guard lock(mutex_); }  // a worker between its check and its sleep has the lock
+    {
+      const std::lock_guard lock(mutex_);
+    }  // a worker between its check and its sleep has the lock
     wake_.notify_all();
   }
 

@@ -3,6 +3,7 @@
 #include "cinn_like/base/tensor.h"
 #include "runtime/device_api.h"
 #include "runtime/last_error.h"
+#include "runtime/timeline.h"
 #include "runtime/workspace.h"
 
 namespace cinn_like {
@@ -52,6 +53,7 @@ int32_t PreparedState::AllocSlot(void* context, int32_t index, DLTensor* spec) {
 
 Status PreparedState::Prepare(CinnFunctionPtr prepare, const CinnValue* args, int32_t num_args,
                               const CinnCallEnv& env) {
+  const TimelineSpan span("prepare");
   if (env.device.device_type != device_.device_type || env.device.device_id != device_.device_id) Clear();
   device_ = env.device;
   prepared_ = false;

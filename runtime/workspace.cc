@@ -21,8 +21,8 @@ StatusOr<void*> AllocWorkspace(const CinnCallEnv& env, int64_t bytes) {
   t.shape = &bytes;
   t.strides = &stride;
   if (const int32_t code = env.alloc(env.context, -1, &t); code != 0 || (t.data == nullptr && bytes != 0)) {
-    return absl::ResourceExhaustedError(Cat("workspace of ", bytes, " bytes on ", Describe(env.device),
-                                            ": the caller's allocator failed with ", code));
+    return absl::ResourceExhaustedError(
+        Cat("workspace of ", bytes, " bytes on ", Describe(env.device), ": the caller's allocator failed with ", code));
   }
   return DataOf(t);
 }

@@ -7,7 +7,7 @@ import sys
 EVERYWHERE = {"absl", "glog", "gflags", "dlpack"}
 SYSTEM = {"sys", "linux", "asm", "bits", "arpa", "netinet"}
 # Headers without a folder whose owners are third parties.
-FLAT = re.compile(r"^(Python\.h|cuda.*\.h|cu[A-Z].*\.h|cublas.*\.h|cudnn.*\.h|nvrtc\.h|nvJitLink\.h)$")
+FLAT = re.compile(r"^(Python\.h|xxhash\.h|cuda.*\.h|cu[A-Z].*\.h|cublas.*\.h|cudnn.*\.h|nvrtc\.h|nvJitLink\.h)$")
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(<[^>]+>|"[^"]+")', re.MULTILINE)
 SOURCES = {".h", ".c", ".cc", ".def"}
 
@@ -54,14 +54,14 @@ def check_file(root, path, rules):
                 messages.append(f"{where}: {rule.folder} may include {allowed}")
             continue
         owner = name.split("/")[0]
-        third_party = FLAT.match(name) or ("/" in name and owner not in SYSTEM)
-        if third_party and owner not in EVERYWHERE:
+        ours = any(folder.split("/")[0] == owner for folder in rules)
+        if ours or (match.group(1)[0] == '"' and "/" not in name):
+            messages.append(f"{where}: no such file; paths start at the repository root")
+        elif (FLAT.match(name) or ("/" in name and owner not in SYSTEM)) and owner not in EVERYWHERE:
             if owner not in rule.third_party:
                 messages.append(f"{where}: {rule.folder} may not include {owner}")
             elif path.suffix == ".h" and owner not in ("gtest", "gmock"):
                 messages.append(f"{where}: no header includes {owner}")
-        elif match.group(1).startswith('"') and not third_party:
-            messages.append(f"{where}: no such file; paths start at the repository root")
     return messages
 
 

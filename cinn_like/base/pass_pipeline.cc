@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <filesystem>
 
 namespace cinn_like {
 
@@ -31,6 +32,8 @@ void Dump(const CompileOptions& options, std::string_view name, std::string_view
     std::fwrite(all.data(), 1, all.size(), stderr);
     return;
   }
+  std::error_code ignored;  // the open below reports
+  std::filesystem::create_directories(options.dump_dir, ignored);
   const std::string path = Cat(options.dump_dir, "/", name, ".", absl::Dec(number, absl::kZeroPad4), ".", what);
   std::FILE* file = std::fopen(path.c_str(), "w");
   const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();

@@ -67,13 +67,13 @@ struct Pass {
 // How the runner looks at a T. Null hooks are skipped.
 template <class T>
 struct PipelineHooks {
-  std::string_view stage;              // "graph": prefix of dumps and times
+  std::string_view stage;  // "graph": prefix of dumps and times
   Status (*verify)(const T&);
   std::string (*print)(const T&);
   Status (*check_text)(std::string_view);  // debug builds: the printed form parses and prints as itself
 };
 
-// Writes `text` to options.dump_dir as <name>.<NN>.<what>, or to stderr under a headline.
+// Writes `text` to options.dump_dir (made if need be) as <name>.<number>.<what>, or to stderr under a headline.
 void Dump(const CompileOptions& options, std::string_view name, std::string_view what, std::string_view text);
 
 template <class T>

@@ -286,7 +286,11 @@ Target Target::ResolvedBy(const Target& device) const {
   const Target defaults = RowOf(*this);
   for (const Option& option : kOptions) {
     if (option.name == "mcpu" || option.name == "arch") continue;
-    std::visit([&](auto field) { if (this->*field != defaults.*field) resolved.*field = this->*field; }, option.field);
+    std::visit(
+        [&](auto field) {
+          if (this->*field != defaults.*field) resolved.*field = this->*field;
+        },
+        option.field);
   }
   return resolved;
 }

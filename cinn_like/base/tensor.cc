@@ -45,12 +45,21 @@ bool IsContiguous(const DLTensor& t) {
 std::string Describe(DLDevice device) {
   std::string name;
   switch (device.device_type) {
-    case kDLCPU: return "cpu";
-    case kDLCUDA: name = "cuda"; break;
-    case kDLCUDAHost: return "cuda_host";
-    case kDLCUDAManaged: name = "cuda_managed"; break;
-    case kDLOpenCL: name = "opencl"; break;
-    default: name = Cat("dlpack_device_", static_cast<int>(device.device_type));
+    case kDLCPU:
+      return "cpu";
+    case kDLCUDA:
+      name = "cuda";
+      break;
+    case kDLCUDAHost:
+      return "cuda_host";
+    case kDLCUDAManaged:
+      name = "cuda_managed";
+      break;
+    case kDLOpenCL:
+      name = "opencl";
+      break;
+    default:
+      name = Cat("dlpack_device_", static_cast<int>(device.device_type));
   }
   return Cat(name, ":", device.device_id);
 }

@@ -17,8 +17,8 @@ int64_t NumBytes(const DLTensor& t);
 // Row-major and compact; dimensions of size 1 and tensors without elements may have any strides.
 bool IsContiguous(const DLTensor& t);
 
-std::string Describe(DLDevice device);     // "cpu", "cuda:1"
-std::string Describe(DLDataType dtype);    // "f32", or "dlpack(code 5, 64 bits, 1 lanes)" where we have none
-std::string Describe(const DLTensor& t);   // "f32[2,3] strides [1,2] on cuda:1"
+std::string Describe(DLDevice device);    // "cpu", "cuda:1"
+std::string Describe(DLDataType dtype);   // "f32", or "dlpack(code 5, 64 bits, 1 lanes)" where we have none
+std::string Describe(const DLTensor& t);  // "f32[2,3] strides [1,2] on cuda:1"
 
 }  // namespace cinn_like

@@ -9,6 +9,7 @@
 namespace cinn_like::hlir {
 namespace {
 
+constexpr int64_t kManyRows = 64;
 constexpr int64_t kMaxRowBytes = 64 * 1024;  // of one intermediate on a thread's stack
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
@@ -54,12 +55,15 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   r.ReorderAll(vector_is_reduced ? std::vector<std::vector<int>>{outer, inner_reduced, along}
                                  : std::vector<std::vector<int>>{outer, along, inner_reduced});
   const int64_t lanes = LanesFor(r, target, vector);
-  std::vector<std::string> rows;
+  // Few rows: the chunks of a row are shared out too.
+  int64_t num_rows = 1;
+  for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
+  std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
-    const std::string line = has_vector ? r.FuseDims(nest, along, "v") : "";
-    std::string lane, chunk;
+    std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
     if (has_vector && lanes > 1) {
+      const std::string line = chunk;
       chunk = s.Fresh("vo");
       lane = s.Fresh("vi");
       s.Step("split ", line, " ", lanes, " -> ", chunk, " ", lane);
@@ -70,27 +74,35 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
         }
         s.Run(order + " " + lane);
       }
-    } else if (has_vector) {
-      chunk = line;
     }
     std::string row = r.FuseDims(nest, outer, "p");
     if (has_vector && !vector_is_reduced) {
-      const std::string p = s.Fresh("p");
-      s.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", p);
-      row = p;
+      if (row.empty()) {
+        row = chunk;
+      } else if (num_rows < kManyRows) {
+        const std::string p = s.Fresh("p");
+        s.Step("fuse ", row, " ", chunk, " -> ", p);
+        row = p;
+      } else {
+        chunks.push_back(chunk);
+      }
     }
     if (!row.empty()) rows.push_back(row);
     if (!lane.empty()) s.Step("vectorize ", lane);
   }
-  std::string merge = "merge";
-  for (const std::string& row : rows) merge += " " + row;
-  if (rows.size() > 1) s.Run(merge);
+  auto merge = [&](const std::vector<std::string>& loops) {
+    std::string step = "merge";
+    for (const std::string& l : loops) step += " " + l;
+    if (loops.size() > 1) s.Run(step);
+  };
+  merge(rows);
+  merge(chunks);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
+  const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
   for (const RowNest& nest : r.nests) {
     if (!nest.reduction) continue;
     const std::vector<std::string> loops = s.LoopsAround(nest.block);
-    const size_t first = rows.empty() ? 0 : 1;
-    if (loops.size() > first) s.Step("split_init ", nest.block, " ", loops[first], " -> ", s.Fresh(nest.block + "_init"));
+    if (loops.size() > shared_loops) s.Step("split_init ", nest.block, " ", loops[shared_loops], " -> ", s.Fresh(nest.block + "_init"));
   }
   for (ir::Buffer b : r.Temporaries()) {
     int64_t bytes = BytesOf(b->dtype);

@@ -89,7 +89,10 @@ class Lowering {
     std::vector<Expr> at;
     for (Expr e : update->indices) at.push_back(Substitute(c_, e, bindings));
     Stmt result = MakeStmt(Store{update->buffer, at, part});
-    if (update->buffer->scope != Scope::kLocal) result = MakeStmt(If{c_.Eq(loop.var, c_.Int(0)), result, nullptr});
+    if (update->buffer->scope != Scope::kLocal) {
+      // One thread writes, and only where the block's result exists.
+      result = MakeStmt(If{c_.And(DataCondition(b, path, loop_index), c_.Eq(loop.var, c_.Int(0))), result, nullptr});
+    }
     out.push_back(result);
     return MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
   }
@@ -101,6 +104,23 @@ class Lowering {
     for (int64_t s = width / 2; s > 0; s /= 2) {
       out.push_back(StorePart(c_.Make(op, {part, c_.Make(ExprOp::kShuffleXor, {part, c_.Int(s, DType::kI32)})})));
     }
+  }
+  // The part of the block's predicate that does not speak of the reduction's loops.
+  Expr DataCondition(const Block& b, const StmtPath& path, size_t loop_index) {
+    Expr r = c_.Bool(true);
+    std::function<void(Expr)> add = [&](Expr e) {
+      if (e->op == ExprOp::kAnd) {
+        for (Expr x : e->args) add(x);
+        return;
+      }
+      for (size_t i = loop_index; i < path.size(); ++i) {
+        const For* n = As<For>(path[i]);
+        if (n != nullptr && Uses(e, n->var)) return;
+      }
+      r = c_.And(r, e);
+    };
+    if (b.predicate != nullptr) add(b.predicate);
+    return r;
   }
   // The index and number of the groups of threads that reduce apart: the other thread axes around.
   std::pair<Expr, Expr> OtherThreads(const StmtPath& path, size_t loop_index) {

@@ -43,4 +43,9 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope);
 // outside or equal to every loop that carries the reduction inside it.
 StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& loop, const std::string& name);
 
+// pad b: block b, whose results are allocations, also computes beyond the bounds that its predicate keeps to, so that tiles
+// need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved to the
+// last element. The extra results must never be read (their readers keep their own predicates).
+StatusOr<Func> Pad(Func f, const std::string& block);
+
 }  // namespace cinn_like::ir

@@ -87,6 +87,47 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope) {
   return f;
 }
 
+StatusOr<Func> Pad(Func f, const std::string& block) {
+  Context& c = *f.context;
+  ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
+  Block b = *As<Block>(path.back());
+  for (Buffer w : BuffersWritten(b.body)) {
+    if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
+  }
+  if (b.predicate == nullptr) return f;
+  Analyzer a(c);
+  BindFacts(a, f, LoopsOf(path));
+  // The iterators that may run over: their reads are kept inside.
+  absl::flat_hash_map<Expr, Expr> extents;
+  for (const BlockIter& i : b.iters) {
+    if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
+    if (i.kind == IterKind::kReduce) return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
+    extents[i.var] = i.extent;
+  }
+  auto keep_inside = [&](Expr load) -> Expr {
+    std::vector<Expr> indices = IndicesOf(load);
+    Expr mask = MaskOf(load);
+    for (const auto& [var, extent] : extents) {
+      const bool along_last = !indices.empty() && Uses(indices.back(), var);
+      if (along_last) {
+        const Expr inside = c.Lt(var, extent);
+        mask = mask == nullptr ? inside : c.And(mask, inside);
+      } else {
+        for (Expr& i : indices) i = Substitute(c, i, {{var, c.Min(var, c.Sub(extent, c.Int(1)))}});
+      }
+    }
+    return c.Load(load->buffer, std::move(indices), mask);
+  };
+  auto reads = [&](Expr e) -> Expr {
+    if (e->op != ExprOp::kLoad || !IsParam(f, e->buffer)) return nullptr;
+    return keep_inside(e);
+  };
+  b.body = RewriteExprs(c, b.body, reads);
+  b.predicate = nullptr;
+  f.body = Replace(f.body, path.back(), MakeStmt(std::move(b)));
+  return f;
+}
+
 StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& loop, const std::string& name) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));

@@ -1,0 +1,59 @@
+// Modules of functions -> functions that can be called.
+//
+//   ASSIGN_OR_RETURN(auto compiler, Compiler::Create(target));
+//   RETURN_IF_ERROR(compiler->Build(module));
+//   auto* f = reinterpret_cast<CinnFunctionPtr>(compiler->Lookup("f"));
+//
+// Host functions become machine code of this process. For a device target the module's kernels are compiled for the
+// device and the host functions launch them through the symbols <kernel>_kernel_ptr_. Everything is freed with the
+// Compiler. Build may be called again, for other functions. One thread at a time; code may run in any number.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backends/device_compiler.h"
+#include "backends/host_compile.h"
+#include "cinn_like/base/flags.h"
+#include "cinn_like/base/target.h"
+#include "ir/stmt.h"
+
+namespace cinn_like {
+
+class Compiler {
+ public:
+  static StatusOr<std::unique_ptr<Compiler>> Create(const Target& target, const CompileOptions& options = {},
+                                                    ObjectCache* cache = nullptr);
+  ~Compiler();
+  Compiler(const Compiler&) = delete;
+  Compiler& operator=(const Compiler&) = delete;
+
+  // `device_source` replaces the generated device source if it is not empty. A name that was built before is an error.
+  Status Build(const ir::Module& module, std::string_view device_source = "");
+
+  // The generated source: of the kernels for a device target, else LLVM IR.
+  StatusOr<std::string> GetSourceCode(const ir::Module& module) const;
+
+  // The address of an entry or internal function; null if no Build had it.
+  void* Lookup(std::string_view function) const;
+
+  // All host functions so far as one relocatable object.
+  Status ExportObject(const std::string& path) const;
+
+  // Of all Builds.
+  int num_functions() const { return num_functions_; }
+  int num_unique_functions() const { return num_unique_; }
+
+ private:
+  struct Loaded;
+  Compiler(Target target, CompileOptions options, ObjectCache* cache);
+
+  Target target_;
+  CompileOptions options_;
+  ObjectCache* cache_;
+  std::unique_ptr<DeviceCompiler> device_;
+  std::vector<std::unique_ptr<Loaded>> loaded_;
+  int num_functions_ = 0, num_unique_ = 0;
+};
+
+}  // namespace cinn_like

@@ -1,0 +1,19 @@
+#include "backends/device_compiler.h"
+
+#include "backends/cuda_compiler.h"
+
+namespace cinn_like {
+
+StatusOr<std::unique_ptr<LoadedKernels>> DeviceCompiler::Build(const ir::Module& module, std::string_view source) {
+  ASSIGN_OR_RETURN(const KernelImages images, Compile(module, source));
+  return LoadedKernels::Load(images);
+}
+
+StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
+                                                             ObjectCache* cache) {
+  if (!target.IsGpu()) return std::unique_ptr<DeviceCompiler>();
+  if (target.kind == TargetKind::kCuda) return MakeCudaCompiler(target, options, cache);
+  return Unimplemented("no compiler for device target '", target.Print(), "'");
+}
+
+}  // namespace cinn_like

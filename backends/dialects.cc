@@ -1,0 +1,415 @@
+#include "backends/dialects.h"
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_replace.h"
+
+namespace cinn_like::backends {
+namespace {
+using ir::ExprOp;
+
+constexpr DTypeSet kBool = SetOf(DType::kBool);
+constexpr DTypeSet kF32 = SetOf(DType::kF32);
+constexpr DTypeSet kF64 = SetOf(DType::kF64);
+constexpr DTypeSet kFloats = kF32 | kF64;
+constexpr DTypeSet kHalves = SetOf(DType::kF16) | SetOf(DType::kBF16);
+constexpr DTypeSet kSigned = SetOf(DType::kI8) | SetOf(DType::kI16) | SetOf(DType::kI32) | SetOf(DType::kI64);
+constexpr DTypeSet kUnsigned = SetOf(DType::kU8) | SetOf(DType::kU16) | SetOf(DType::kU32) | SetOf(DType::kU64);
+constexpr DTypeSet kInts = kSigned | kUnsigned;
+constexpr DTypeSet kNumbers = kInts | kFloats;
+constexpr DTypeSet kAll = kBool | kNumbers | kHalves;
+// Those whose arithmetic overflows in C: narrow ones after promotion to int.
+constexpr DTypeSet kOverflowing = kInts & ~(SetOf(DType::kU32) | SetOf(DType::kU64));
+
+constexpr Spelling kCommon[] = {
+    {ExprOp::kOr, kBool, "$0 || $1", kLogicalOr},
+    {ExprOp::kAnd, kBool, "$0 && $1", kLogicalAnd},
+    {ExprOp::kEq, kBool | kNumbers, "$0 == $1", kEquality},
+    {ExprOp::kNe, kBool | kNumbers, "$0 != $1", kEquality},
+    {ExprOp::kLt, kBool | kNumbers, "$0 < $1", kRelation},
+    {ExprOp::kLe, kBool | kNumbers, "$0 <= $1", kRelation},
+    {ExprOp::kBitOr, kBool | kInts, "$0 | $1", kBitOr},
+    {ExprOp::kBitXor, kBool | kInts, "$0 ^ $1", kBitXor},
+    {ExprOp::kBitAnd, kBool | kInts, "$0 & $1", kBitAnd},
+    {ExprOp::kShl, kInts, "$0 << $1", kShift},
+    {ExprOp::kShr, kInts, "$0 >> $1", kShift},
+    {ExprOp::kAdd, kNumbers, "$0 + $1", kSum},
+    {ExprOp::kSub, kNumbers, "$0 - $1", kSum},
+    {ExprOp::kMul, kNumbers, "$0 * $1", kProduct},
+    {ExprOp::kDiv, kFloats, "$0 / $1", kProduct},
+    {ExprOp::kNot, kBool, "!$0", kUnary},
+    {ExprOp::kNot, kInts, "($T)~$0", kUnary},
+    {ExprOp::kNeg, kNumbers, "-$0", kUnary},
+    {ExprOp::kMin, kBool | kNumbers, "cinn_min_$t($0, $1)", kAtom},
+    {ExprOp::kMax, kBool | kNumbers, "cinn_max_$t($0, $1)", kAtom},
+    {ExprOp::kSelect, kAll, "$0 ? $1 : $2", kTernary},
+    {ExprOp::kTruncDiv, kInts, "$0 / $1", kProduct},
+    {ExprOp::kTruncMod, kInts, "$0 % $1", kProduct},
+    {ExprOp::kTruncDiv, kF32, "truncf($0 / $1)", kAtom},
+    {ExprOp::kTruncDiv, kF64, "trunc($0 / $1)", kAtom},
+    {ExprOp::kTruncMod, kF32, "fmodf($0, $1)", kAtom},
+    {ExprOp::kTruncMod, kF64, "fmod($0, $1)", kAtom},
+    {ExprOp::kMod, kFloats, "cinn_mod_$t($0, $1)", kAtom},
+    {ExprOp::kFma, kInts, "$0 * $1 + $2", kSum},
+    {ExprOp::kFma, kF32, "fmaf($0, $1, $2)", kAtom},
+    {ExprOp::kFma, kF64, "fma($0, $1, $2)", kAtom},
+    {ExprOp::kAbs, kInts, "cinn_abs_$t($0)", kAtom},
+    {ExprOp::kAbs, kF32, "fabsf($0)", kAtom},
+    {ExprOp::kAbs, kF64, "fabs($0)", kAtom},
+    {ExprOp::kExp, kF32, "expf($0)", kAtom},
+    {ExprOp::kExp, kF64, "exp($0)", kAtom},
+    {ExprOp::kExp2, kF32, "exp2f($0)", kAtom},
+    {ExprOp::kExp2, kF64, "exp2($0)", kAtom},
+    {ExprOp::kExpm1, kF32, "expm1f($0)", kAtom},
+    {ExprOp::kExpm1, kF64, "expm1($0)", kAtom},
+    {ExprOp::kLog, kF32, "logf($0)", kAtom},
+    {ExprOp::kLog, kF64, "log($0)", kAtom},
+    {ExprOp::kLog1p, kF32, "log1pf($0)", kAtom},
+    {ExprOp::kLog1p, kF64, "log1p($0)", kAtom},
+    {ExprOp::kSqrt, kF32, "sqrtf($0)", kAtom},
+    {ExprOp::kSqrt, kF64, "sqrt($0)", kAtom},
+    {ExprOp::kRsqrt, kF32, "1.0f / sqrtf($0)", kProduct},
+    {ExprOp::kRsqrt, kF64, "1.0 / sqrt($0)", kProduct},
+    {ExprOp::kTanh, kF32, "tanhf($0)", kAtom},
+    {ExprOp::kTanh, kF64, "tanh($0)", kAtom},
+    {ExprOp::kErf, kF32, "erff($0)", kAtom},
+    {ExprOp::kErf, kF64, "erf($0)", kAtom},
+    {ExprOp::kSin, kF32, "sinf($0)", kAtom},
+    {ExprOp::kSin, kF64, "sin($0)", kAtom},
+    {ExprOp::kCos, kF32, "cosf($0)", kAtom},
+    {ExprOp::kCos, kF64, "cos($0)", kAtom},
+    {ExprOp::kPow, kF32, "powf($0, $1)", kAtom},
+    {ExprOp::kPow, kF64, "pow($0, $1)", kAtom},
+    {ExprOp::kFloor, kF32, "floorf($0)", kAtom},
+    {ExprOp::kFloor, kF64, "floor($0)", kAtom},
+    {ExprOp::kCeil, kF32, "ceilf($0)", kAtom},
+    {ExprOp::kCeil, kF64, "ceil($0)", kAtom},
+    {ExprOp::kRound, kF32, "rintf($0)", kAtom},
+    {ExprOp::kRound, kF64, "rint($0)", kAtom},
+    {ExprOp::kTrunc, kF32, "truncf($0)", kAtom},
+    {ExprOp::kTrunc, kF64, "trunc($0)", kAtom},
+    {ExprOp::kIsNan, kFloats, "cinn_isnan_$t($0)", kAtom},
+};
+
+constexpr Spelling kWrapping[] = {
+    {ExprOp::kAdd, kOverflowing, "($T)(($U)$0 + ($U)$1)", kUnary},
+    {ExprOp::kSub, kOverflowing, "($T)(($U)$0 - ($U)$1)", kUnary},
+    {ExprOp::kMul, kOverflowing, "($T)(($U)$0 * ($U)$1)", kUnary},
+    {ExprOp::kNeg, kOverflowing, "($T)(0u - ($U)$0)", kUnary},
+    {ExprOp::kShl, kOverflowing, "($T)(($U)$0 << $1)", kUnary},
+    {ExprOp::kFma, kOverflowing, "($T)(($U)$0 * ($U)$1 + ($U)$2)", kUnary},
+    {ExprOp::kTruncDiv, kInts, "cinn_tdiv_$t($0, $1)", kAtom},
+    {ExprOp::kTruncMod, kInts, "cinn_tmod_$t($0, $1)", kAtom},
+};
+
+constexpr std::array<std::string_view, kNumDTypes> kValueTypes = {
+    "bool", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
+    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
+constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {
+    "unsigned char", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
+    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
+
+// Shared by every dialect; $F starts a helper. Division by zero gives 0 where the operands come from tensors, as a
+// trap would end the process; so does the one quotient that overflows.
+constexpr Helper kCommonHelpers[] = {
+    {"cinn_min_$t", kInts | kBool, "$F $T cinn_min_$t($T a, $T b) { return b < a ? b : a; }\n"},
+    {"cinn_max_$t", kInts | kBool, "$F $T cinn_max_$t($T a, $T b) { return a < b ? b : a; }\n"},
+    {"cinn_abs_$t", kSigned, "$F $T cinn_abs_$t($T a) { return a < 0 ? ($T)(0u - ($U)a) : a; }\n"},
+    {"cinn_abs_$t", kUnsigned, "$F $T cinn_abs_$t($T a) { return a; }\n"},
+    {"cinn_tdiv_$t", kUnsigned, "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : a / b; }\n"},
+    {"cinn_tmod_$t", kUnsigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 ? 0 : a % b; }\n"},
+    {"cinn_tdiv_$t", kSigned,
+     "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : b == -1 ? ($T)(0u - ($U)a) : a / b; }\n"},
+    {"cinn_tmod_$t", kSigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 || b == -1 ? 0 : a % b; }\n"},
+    {"cinn_isnan_$t", kFloats, "$F bool cinn_isnan_$t($T a) { return a != a; }\n"},
+    {"cinn_mod_$t", kF32,
+     "$F float cinn_mod_$t(float a, float b) {\n"
+     "  const float r = fmodf(a, b);\n"
+     "  return r != 0.0f && (r < 0.0f) != (b < 0.0f) ? r + b : r;\n"
+     "}\n"},
+    {"cinn_mod_$t", kF64,
+     "$F double cinn_mod_$t(double a, double b) {\n"
+     "  const double r = fmod(a, b);\n"
+     "  return r != 0.0 && (r < 0.0) != (b < 0.0) ? r + b : r;\n"
+     "}\n"},
+    {"cinn_min_$t", kF64, "$F double cinn_min_$t(double a, double b) { return a < b || a != a ? a : b; }\n"},
+    {"cinn_max_$t", kF64, "$F double cinn_max_$t(double a, double b) { return a > b || a != a ? a : b; }\n"},
+};
+
+// Conversions of 16-bit floats by integer arithmetic. From f64 the value is first rounded to odd in f32, so that the
+// second rounding is the only one.
+constexpr Helper kCHelpers[] = {
+    {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
+    {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
+    {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { double r; memcpy(&r, &a, 8); return r; }\n"},
+    {"cinn_min_f32", 0, "$F float cinn_min_f32(float a, float b) { return a < b || a != a ? a : b; }\n"},
+    {"cinn_max_f32", 0, "$F float cinn_max_f32(float a, float b) { return a > b || a != a ? a : b; }\n"},
+    {"cinn_f32_bf16", 0, "$F float cinn_f32_bf16(unsigned short a) { return cinn_f32_bits((unsigned int)a << 16); }\n"},
+    {"cinn_bf16_f32", 0,
+     "$F unsigned short cinn_bf16_f32(float a) {\n"
+     "  const unsigned int b = cinn_bits_f32(a);\n"
+     "  return a != a ? 0x7fc0 : (unsigned short)((b + 0x7fff + ((b >> 16) & 1)) >> 16);\n"
+     "}\n"},
+    {"cinn_f32_f16", 0,
+     "$F float cinn_f32_f16(unsigned short a) {\n"
+     "  const unsigned int m = a & 0x7fff, s = (unsigned int)(a & 0x8000) << 16;\n"
+     "  if (m >= 0x7c00) return cinn_f32_bits(s | 0x7f800000 | (m & 0x3ff) << 13);\n"
+     "  return cinn_f32_bits(s | cinn_bits_f32(cinn_f32_bits(m << 13) * 0x1p112f));\n"
+     "}\n"},
+    {"cinn_f16_f32", 0,
+     "$F unsigned short cinn_f16_f32(float a) {\n"
+     "  const unsigned int b = cinn_bits_f32(a), s = b >> 16 & 0x8000, m = b & 0x7fffffff;\n"
+     "  if (m > 0x7f800000) return 0x7fff;\n"
+     "  if (m >= 0x477ff000) return (unsigned short)(s | 0x7c00);\n"
+     "  if (m < 0x38800000) return (unsigned short)(s | (cinn_bits_f32(cinn_f32_bits(m) + 0.5f) - 0x3f000000));\n"
+     "  return (unsigned short)(s | (m - 0x38000000 + 0xfff + (m >> 13 & 1)) >> 13);\n"
+     "}\n"},
+    {"cinn_f32_odd", 0,
+     "$F float cinn_f32_odd(double a) {\n"
+     "  const float f = (float)a;\n"
+     "  if (a != a || (double)f == a) return f;\n"
+     "  unsigned int b = cinn_bits_f32(f);\n"
+     "  if (fabs((double)f) > fabs(a)) --b;\n"
+     "  return cinn_f32_bits(b | 1);\n"
+     "}\n"},
+    {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
+    {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
+};
+
+constexpr Helper kCudaHelpers[] = {
+    {"cinn_min_f32", 0,
+     "$F float cinn_min_f32(float a, float b) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "  float r;\n"
+     "  asm(\"min.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));\n"
+     "  return r;\n"
+     "#else\n"
+     "  return a < b || a != a ? a : b;\n"
+     "#endif\n"
+     "}\n"},
+    {"cinn_max_f32", 0,
+     "$F float cinn_max_f32(float a, float b) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "  float r;\n"
+     "  asm(\"max.NaN.f32 %0, %1, %2;\" : \"=f\"(r) : \"f\"(a), \"f\"(b));\n"
+     "  return r;\n"
+     "#else\n"
+     "  return a > b || a != a ? a : b;\n"
+     "#endif\n"
+     "}\n"},
+    {"cinn_exp2_f32", 0,
+     "$F float cinn_exp2_f32(float a) {\n"
+     "  float r;\n"
+     "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_f32_bf16", 0,
+     "$F float cinn_f32_bf16(unsigned short a) { return __uint_as_float((unsigned int)a << 16); }\n"},
+    {"cinn_bf16_f32", 0,
+     "$F unsigned short cinn_bf16_f32(float a) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "  unsigned short r;\n"
+     "  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a));\n"
+     "  return r;\n"
+     "#else\n"
+     "  const unsigned int b = __float_as_uint(a);\n"
+     "  return a != a ? 0x7fff : (unsigned short)((b + 0x7fff + ((b >> 16) & 1)) >> 16);\n"
+     "#endif\n"
+     "}\n"},
+    {"cinn_pack_bf16", 0,
+     "$F unsigned int cinn_pack_bf16(float a, float b) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "  unsigned int r;\n"
+     "  asm(\"cvt.rn.bf16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(b), \"f\"(a));\n"
+     "  return r;\n"
+     "#else\n"
+     "  return (unsigned int)cinn_bf16_f32(a) | (unsigned int)cinn_bf16_f32(b) << 16;\n"
+     "#endif\n"
+     "}\n"},
+    {"cinn_f32_f16", 0,
+     "$F float cinn_f32_f16(unsigned short a) {\n"
+     "  float r;\n"
+     "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(r) : \"h\"(a));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_f16_f32", 0,
+     "$F unsigned short cinn_f16_f32(float a) {\n"
+     "  unsigned short r;\n"
+     "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(r) : \"f\"(a));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_pack_f16", 0,
+     "$F unsigned int cinn_pack_f16(float a, float b) {\n"
+     "#if __CUDA_ARCH__ >= 800\n"
+     "  unsigned int r;\n"
+     "  asm(\"cvt.rn.f16x2.f32 %0, %1, %2;\" : \"=r\"(r) : \"f\"(b), \"f\"(a));\n"
+     "  return r;\n"
+     "#else\n"
+     "  return (unsigned int)cinn_f16_f32(a) | (unsigned int)cinn_f16_f32(b) << 16;\n"
+     "#endif\n"
+     "}\n"},
+    {"cinn_f32_odd", 0,
+     "$F float cinn_f32_odd(double a) {\n"
+     "  const float f = __double2float_rz(a);\n"
+     "  return a != a || (double)f == a ? f : __uint_as_float(__float_as_uint(f) | 1u);\n"
+     "}\n"},
+    {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
+    {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
+    {"cinn_load4", 0,
+     "$F unsigned int cinn_load4(const void* p) {\n"
+     "  unsigned int r;\n"
+     "  asm(\"ld.global.nc.L1::no_allocate.u32 %0, [%1];\" : \"=r\"(r) : \"l\"(p));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_load8", 0,
+     "$F uint2 cinn_load8(const void* p) {\n"
+     "  uint2 r;\n"
+     "  asm(\"ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];\" : \"=r\"(r.x), \"=r\"(r.y) : \"l\"(p));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_load16", 0,
+     "$F uint4 cinn_load16(const void* p) {\n"
+     "  uint4 r;\n"
+     "  asm(\"ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\"\n"
+     "      : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { return __float_as_uint(a); }\n"},
+    {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { return __uint_as_float(a); }\n"},
+    {"cinn_bits_f64", 0, "$F unsigned long long cinn_bits_f64(double a) { return __double_as_longlong(a); }\n"},
+    {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { return __longlong_as_double(a); }\n"},
+};
+
+constexpr DTypeSet kShuffled = SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64) | kFloats;
+
+template <class T, size_t N>
+const T* FindIn(const T (&rows)[N], ExprOp op, DType on) {
+  for (const T& row : rows) {
+    if (row.op == op && (row.on & SetOf(on)) != 0) return &row;
+  }
+  return nullptr;
+}
+
+// "unsigned int" if t is narrower than int, else the unsigned type of t's width.
+std::string_view WrappingType(DType t) {
+  return kValueTypes[static_cast<int>(InfoOf(t).bits == 64 ? DType::kU64 : DType::kU32)];
+}
+
+struct HelperText {
+  std::string name, text;
+};
+
+std::vector<HelperText> Instantiate(const Dialect& d) {
+  std::vector<HelperText> r;
+  const std::string_view prefix = d.HasKernels() ? "static __device__ __forceinline__" : "static inline";
+  auto add = [&](const Helper& h) {
+    for (int i = 0; i < kNumDTypes; ++i) {
+      if (h.on == 0 ? i > 0 : (h.on & 1u << i) == 0) continue;
+      const DType t = static_cast<DType>(i);
+      auto fill = [&](std::string_view s) {
+        std::string out(s);
+        absl::StrReplaceAll({{"$F", std::string(prefix)}, {"$T", std::string(d.value_types[i])},
+                             {"$t", std::string(Name(t))}, {"$U", std::string(WrappingType(t))}},
+                            &out);
+        return out;
+      };
+      r.push_back({fill(h.name), fill(h.text)});
+    }
+  };
+  for (const Helper& h : d.helpers) add(h);
+  for (const Helper& h : kCommonHelpers) add(h);
+  return r;
+}
+
+bool IsIdentifierChar(char c) { return isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+}  // namespace
+
+const Spelling* Dialect::Find(ExprOp op, DType on) const {
+  for (const Spelling& s : spellings) {
+    if (s.op == op && (s.on & SetOf(on)) != 0) return &s;
+  }
+  return FindIn(kCommon, op, on);
+}
+
+const Spelling* Dialect::FindWrapping(ExprOp op, DType on) const { return FindIn(kWrapping, op, on); }
+
+const Dialect& CDialect() {
+  static const Dialect* d = new Dialect{
+      .name = "c",
+      .value_types = kValueTypes,
+      .memory_types = kMemoryTypes,
+      .header = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
+      .spellings = {},
+      .helpers = {std::begin(kCHelpers), std::end(kCHelpers)},
+      .function = "int32_t",
+      .kernel = "",
+      .restricted = "restrict",
+      .shared = "",
+      .dynamic_shared = "",
+      .axes = {},
+      .barrier = "",
+      .parallel = "#pragma omp parallel for",
+      .unroll = "",
+      .word_types = {},
+      .word_makers = {},
+      .stream_loads = {},
+  };
+  return *d;
+}
+
+const Dialect& CudaDialect() {
+  static const Dialect* d = new Dialect{
+      .name = "cuda",
+      .value_types = kValueTypes,
+      .memory_types = kMemoryTypes,
+      .header = "",
+      .spellings = {{ExprOp::kExp2, kF32, "cinn_exp2_f32($0)", kAtom},
+                    {ExprOp::kRsqrt, kF32, "rsqrtf($0)", kAtom},
+                    {ExprOp::kRsqrt, kF64, "rsqrt($0)", kAtom},
+                    {ExprOp::kShuffleXor, kShuffled, "__shfl_xor_sync(0xffffffffu, $0, $1)", kAtom},
+                    {ExprOp::kShuffleXor, kAll & ~kShuffled, "($T)__shfl_xor_sync(0xffffffffu, (int)$0, $1)", kUnary}},
+      .helpers = {std::begin(kCudaHelpers), std::end(kCudaHelpers)},
+      .function = "",
+      .kernel = "extern \"C\" __global__ void __launch_bounds__($N)",
+      .restricted = "__restrict__",
+      .shared = "__shared__ __align__(16)",
+      .dynamic_shared = "extern __shared__ __align__(16) unsigned char cinn_shared[];",
+      .axes = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"},
+      .barrier = "__syncthreads();",
+      .parallel = "",
+      .unroll = "#pragma unroll",
+      .word_types = {"unsigned int", "uint2", "uint4"},
+      .word_makers = {"$0", "make_uint2($0, $1)", "make_uint4($0, $1, $2, $3)"},
+      .stream_loads = {"cinn_load4($0)", "cinn_load8($0)", "cinn_load16($0)"},
+  };
+  return *d;
+}
+
+std::string HelpersFor(const Dialect& d, std::string_view source) {
+  static const auto* c = new std::vector<HelperText>(Instantiate(CDialect()));
+  static const auto* cuda = new std::vector<HelperText>(Instantiate(CudaDialect()));
+  const std::vector<HelperText>& all = &d == &CudaDialect() ? *cuda : *c;
+  absl::flat_hash_set<std::string> used;
+  auto scan = [&](std::string_view text) {
+    constexpr std::string_view kPrefix = "cinn_";
+    for (size_t i = text.find(kPrefix); i != text.npos; i = text.find(kPrefix, i + 1)) {
+      if (i > 0 && IsIdentifierChar(text[i - 1])) continue;
+      size_t end = i;
+      while (end < text.size() && IsIdentifierChar(text[end])) ++end;
+      used.insert(std::string(text.substr(i, end - i)));
+    }
+  };
+  scan(source);
+  // A helper uses earlier ones only, so one walk backwards finds all.
+  std::vector<const HelperText*> picked;
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
+    if (!used.contains(it->name)) continue;
+    scan(it->text);
+    picked.push_back(&*it);
+  }
+  std::string r;
+  for (auto it = picked.rbegin(); it != picked.rend(); ++it) r += (*it)->text;
+  return r;
+}
+
+}  // namespace cinn_like::backends

@@ -1,0 +1,154 @@
+#include "backends/host_compile.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "backends/llvm_emitter.h"
+#include "backends/parallel_tasks.h"
+#include "cinn_like/base/hash.h"
+#include "cinn_like/base/pass_pipeline.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+namespace cinn_like {
+namespace {
+
+// Part of every key: raise it when the emitter changes what it makes of a text.
+constexpr std::string_view kEmitterVersion = "llvm19-1";
+
+StatusOr<EmitOptions> MakeEmitOptions(const Target& target, const CompileOptions& options) {
+  EmitOptions r;
+  ASSIGN_OR_RETURN(r.cpu, ResolveHostCpu(target));
+  r.contract = options.numerics != "exact";
+  return r;
+}
+
+StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const EmitOptions& emit,
+                              const CompileOptions& options, HostText kind) {
+  llvm::LLVMContext context;
+  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, name, funcs, emit));
+  RETURN_IF_ERROR(VerifyLlvm(*module));
+  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(emit.cpu));
+  OptimizeModule(*module, *machine);
+  if (kind == HostText::kLlvm || options.dump_llvm) {
+    const std::string text = PrintLlvm(*module);
+    if (options.dump_llvm) Dump(options, name, "ll", text);
+    if (kind == HostText::kLlvm) return text;
+  }
+  if (kind == HostText::kAssembly || options.dump_asm) {
+    // Generating code uses a module up.
+    const std::unique_ptr<llvm::Module> twin = llvm::CloneModule(*module);
+    ASSIGN_OR_RETURN(std::string text, GenerateHostCode(*twin, *machine, HostCode::kAssembly));
+    if (options.dump_asm) Dump(options, name, "s", text);
+    if (kind == HostText::kAssembly) return text;
+  }
+  return GenerateHostCode(*module, *machine, HostCode::kObject);
+}
+
+// The symbols of a module's internal functions, and one function for each symbol.
+class Canonicalizer {
+ public:
+  Canonicalizer(const ir::Module& module, std::string key) : module_(module), key_(std::move(key)) {}
+
+  Status Add(const ir::Func& func) {
+    if (names_.contains(func.name)) return absl::OkStatus();
+    if (!open_.insert(func.name).second) return Internal("host function @", func.name, " calls itself");
+    RETURN_IF_ERROR(AddCallees(func));
+    ir::Func canonical = RenameCallees(CanonicalFunc(func), names_);
+    const std::string text = ir::Print(canonical);
+    canonical.name = Cat("f", HashParts({text, key_}).Hex());
+    names_[func.name] = canonical.name;
+    if (symbols_.insert(canonical.name).second) funcs_.push_back({text.size(), std::move(canonical)});
+    return absl::OkStatus();
+  }
+
+  Status AddCallees(const ir::Func& func) {
+    Status status;
+    ir::VisitStmts(func.body, [&](const ir::Stmt& s) {
+      const auto* call = ir::As<ir::Call>(s);
+      if (call == nullptr || call->is_runtime || !status.ok()) return true;
+      const ir::Func* callee = module_.Find(call->callee);
+      status = callee == nullptr ? Internal("@", func.name, " calls the unknown function @", call->callee) : Add(*callee);
+      return true;
+    });
+    return status;
+  }
+
+  struct Sized {
+    size_t size;
+    ir::Func func;
+  };
+  std::vector<Sized> TakeFuncs() { return std::move(funcs_); }
+  const CalleeNames& names() const { return names_; }
+
+ private:
+  const ir::Module& module_;
+  const std::string key_;
+  CalleeNames names_;
+  absl::flat_hash_set<std::string> open_, symbols_;
+  std::vector<Sized> funcs_;
+};
+
+}  // namespace
+
+StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
+                                        ObjectCache* cache) {
+  ASSIGN_OR_RETURN(const EmitOptions emit, MakeEmitOptions(target, options));
+  Canonicalizer canonicalizer(module, Cat(kEmitterVersion, "|", emit.cpu.name, "|", emit.cpu.features, "|", emit.contract));
+  HostObjects r;
+  for (const ir::Func& f : module.funcs) {
+    if (f.kind != ir::FuncKind::kInternal) continue;
+    RETURN_IF_ERROR(canonicalizer.Add(f));
+    ++r.functions;
+  }
+  auto funcs = canonicalizer.TakeFuncs();
+  r.symbols = canonicalizer.names();
+  r.unique = static_cast<int>(funcs.size());
+  // The longest first, so that no thread is left with it at the end.
+  std::stable_sort(funcs.begin(), funcs.end(), [](const auto& a, const auto& b) { return a.size > b.size; });
+  for (const ir::Func& f : module.funcs) {
+    if (f.kind != ir::FuncKind::kEntry) continue;
+    r.symbols[f.name] = f.name;
+    funcs.push_back({0, ir::CloneInto(RenameCallees(f, canonicalizer.names()), std::make_shared<ir::Context>())});
+  }
+
+  std::vector<StatusOr<std::string>> results(funcs.size());
+  std::atomic<int> cached = 0;
+  std::vector<std::function<void()>> tasks;
+  for (size_t i = 0; i < funcs.size(); ++i) {
+    tasks.push_back([&, i] {
+      const ir::Func& f = funcs[i].func;
+      const bool cacheable = cache != nullptr && f.kind == ir::FuncKind::kInternal;
+      if (cacheable) {
+        if (std::optional<std::string> object = cache->Get(f.name)) {
+          results[i] = *std::move(object);
+          ++cached;
+          return;
+        }
+      }
+      results[i] = Compile(f.name, {&f, 1}, emit, options, HostText::kObject);
+      if (cacheable && results[i].ok()) cache->Put(f.name, *results[i]);
+    });
+  }
+  RunTasks(tasks, options.compile_threads);
+  for (auto& result : results) {
+    if (!result.ok()) return result.status();
+    r.objects.push_back(*std::move(result));
+  }
+  r.cached = cached;
+  return r;
+}
+
+StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
+                                     HostText kind) {
+  ASSIGN_OR_RETURN(const EmitOptions emit, MakeEmitOptions(target, options));
+  std::vector<ir::Func> funcs;
+  for (const ir::Func& f : module.funcs) {
+    if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
+  }
+  return Compile("module", funcs, emit, options, kind);
+}
+
+}  // namespace cinn_like

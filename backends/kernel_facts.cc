@@ -1,0 +1,112 @@
+#include "backends/kernel_facts.h"
+
+namespace cinn_like::backends {
+namespace {
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+using VarSet = absl::flat_hash_set<Expr>;
+
+class Finder {
+ public:
+  explicit Finder(KernelFacts& facts) : facts_(facts) {}
+
+  void Walk(const Stmt& s) {
+    if (const auto* n = ir::As<ir::Let>(s)) lets_[n->var] = VarsOf(n->value);
+    if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kGlobal) {
+      facts_.heap.push_back(n->buffer);
+      facts_.can_fail = true;
+    }
+    if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
+    if (const auto* n = ir::As<ir::Store>(s)) {
+      facts_.written.insert(n->buffer);
+      if (n->buffer->scope == ir::Scope::kLocal) Unroll(n->indices[0]);
+    }
+    auto expr = [&](Expr e) {
+      ir::Visit(e, [&](Expr x) {
+        if (x->op == ir::ExprOp::kAddress) facts_.written.insert(x->buffer);
+        if (x->op == ir::ExprOp::kLoad) Load(x);
+        return true;
+      });
+    };
+    const auto* loop = ir::As<ir::For>(s);
+    if (loop != nullptr) {
+      expr(loop->extent);
+      const int axis = static_cast<int>(loop->kind) - static_cast<int>(ir::ForKind::kBlockX);
+      if (ir::IsBlockAxis(loop->kind) || ir::IsThreadAxis(loop->kind)) facts_.extents[static_cast<size_t>(axis)] = loop->extent;
+      loops_.push_back(loop);
+      Walk(loop->body);
+      loops_.pop_back();
+      return;
+    }
+    ir::ForEachChild(s, expr, [&](const Stmt& x) { Walk(x); });
+  }
+
+  void Finish() {
+    for (const auto& [b, load] : loads_) {
+      if (load.streams && !facts_.written.contains(b)) facts_.streamed.insert(b);
+    }
+  }
+
+ private:
+  struct LoadOf {
+    Expr load;
+    bool streams;
+  };
+
+  // The variables that `e` depends on, through lets.
+  VarSet VarsOf(Expr e) const {
+    VarSet r;
+    for (Expr v : ir::VarsOf(e)) {
+      r.insert(v);
+      if (auto it = lets_.find(v); it != lets_.end()) r.insert(it->second.begin(), it->second.end());
+    }
+    return r;
+  }
+
+  void Unroll(Expr index) {
+    const VarSet vars = VarsOf(index);
+    for (const ir::For* loop : loops_) {
+      if (vars.contains(loop->var) && ir::IsInt(loop->extent)) facts_.unrolled.insert(loop->var);
+    }
+  }
+
+  void Load(Expr e) {
+    if (e->buffer->scope == ir::Scope::kLocal) Unroll(e->args[0]);
+    if (e->buffer->scope != ir::Scope::kGlobal) return;
+    const VarSet vars = VarsOf(e->args[0]);
+    bool streams = true;
+    for (const ir::For* loop : loops_) streams &= vars.contains(loop->var) || ir::IsInt(loop->extent, 1);
+    auto [it, inserted] = loads_.try_emplace(e->buffer, LoadOf{e, streams});
+    if (!inserted) it->second.streams = false;
+  }
+
+  KernelFacts& facts_;
+  std::vector<const ir::For*> loops_;
+  absl::flat_hash_map<Expr, VarSet> lets_;
+  absl::flat_hash_map<Buffer, LoadOf> loads_;
+};
+
+}  // namespace
+
+StatusOr<int64_t> KernelFacts::Threads() const {
+  int64_t threads = 1;
+  for (size_t i = 3; i < extents.size(); ++i) {
+    if (extents[i] == nullptr) continue;
+    if (!ir::IsInt(extents[i])) {
+      return InvalidArgument("the extent of a thread axis must be constant, got ", ir::Print(extents[i]));
+    }
+    threads *= extents[i]->int_value;
+  }
+  return threads;
+}
+
+KernelFacts FindKernelFacts(const ir::Func& f) {
+  KernelFacts facts;
+  Finder finder(facts);
+  if (f.body != nullptr) finder.Walk(f.body);
+  finder.Finish();
+  return facts;
+}
+
+}  // namespace cinn_like::backends

@@ -1,0 +1,27 @@
+// What the emitter must know of a lowered function before it prints the first line.
+#pragma once
+#include <array>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "ir/stmt.h"
+
+namespace cinn_like::backends {
+
+struct KernelFacts {
+  absl::flat_hash_set<ir::Buffer> written;  // stored to, or their address is handed on
+  // Read-only parameters with one load, whose index uses every loop around it: no element is read twice.
+  absl::flat_hash_set<ir::Buffer> streamed;
+  // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.
+  absl::flat_hash_set<ir::Expr> unrolled;
+  std::vector<ir::Buffer> heap;  // global memory that the function allocates
+  bool can_fail = false;
+  std::array<ir::Expr, 6> extents = {};  // of blockIdx.x .. threadIdx.z; null: unbound
+
+  // The number of threads of a block; InvalidArgument if it is no constant.
+  StatusOr<int64_t> Threads() const;
+};
+
+KernelFacts FindKernelFacts(const ir::Func& f);
+
+}  // namespace cinn_like::backends

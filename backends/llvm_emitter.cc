@@ -1,0 +1,410 @@
+#include "backends/llvm_emitter.h"
+
+#include "backends/entry_spec.h"
+#include "backends/llvm_cast.h"
+#include "backends/llvm_expr.h"
+#include "backends/parallel_grain.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Alignment.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace cinn_like {
+namespace {
+
+using ir::Buffer;
+using ir::Expr;
+using ir::Stmt;
+
+constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
+constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
+
+struct ModuleState {
+  llvm::Module& module;
+  const EmitOptions& options;
+  VectorMath math;
+
+  llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
+    auto* f = llvm::Function::Create(
+        type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage, std::string(name), module);
+    f->setDoesNotThrow();
+    f->addFnAttr("target-cpu", options.cpu.name);
+    f->addFnAttr("target-features", options.cpu.features);
+    // LLVM would stay at 256 bits, where a full-width tile is half as fast.
+    f->addFnAttr("prefer-vector-width", "512");
+    f->addFnAttr("min-legal-vector-width", "512");
+    return f;
+  }
+};
+
+// Buffers and variables that a statement mentions, in order of first appearance.
+struct Mentions {
+  std::vector<Expr> vars;
+  std::vector<Buffer> buffers;
+  bool calls = false;
+};
+Mentions MentionsOf(const Stmt& body) {
+  Mentions m;
+  absl::flat_hash_set<const void*> seen;
+  auto add = [&](Buffer b) {
+    if (seen.insert(b).second) m.buffers.push_back(b);
+  };
+  ir::ForEachExpr(body, [&](Expr e) {
+    ir::Visit(e, [&](Expr x) {
+      if (!seen.insert(x).second) return false;
+      if (x->op == ir::ExprOp::kVar) m.vars.push_back(x);
+      if (x->buffer != nullptr) add(x->buffer);
+      return true;
+    });
+  });
+  ir::VisitStmts(body, [&](const Stmt& s) {
+    if (const auto* store = ir::As<ir::Store>(s)) add(store->buffer);
+    m.calls |= ir::As<ir::Call>(s) != nullptr || ir::As<ir::Launch>(s) != nullptr;
+    return true;
+  });
+  return m;
+}
+
+// Emits statements into one LLVM function. Errors stay in ExprEmitter::status or in status_; emission goes on.
+class FunctionEmitter {
+ public:
+  FunctionEmitter(ModuleState& m, const ir::Func& func, const AliasScopes& alias, llvm::Function* f)
+      : m_(m), func_(func), alias_(alias), f_(f), b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
+        exprs_(b_, m.math, alias) {
+    llvm::FastMathFlags flags;
+    if (m.options.contract) flags.setAllowContract();
+    b_.setFastMathFlags(flags);
+  }
+
+  Status EmitInternal() {
+    unsigned i = 0;
+    for (const ir::Param& p : func_.params) {
+      llvm::Argument* arg = f_->getArg(i++);
+      if (p.buffer != nullptr) {
+        arg->addAttr(llvm::Attribute::NoAlias);
+        exprs_.Bind(p.buffer, arg);
+      } else {
+        exprs_.Bind(p.var, arg);
+      }
+    }
+    env_ = f_->getArg(i);
+    return Finish();
+  }
+
+  Status EmitEntry() {
+    env_ = f_->getArg(3);
+    ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_));
+    ASSIGN_OR_RETURN(const std::string bytes, EncodeArgSpec(spec));
+    llvm::Constant* data = b_.CreateGlobalString(bytes, "spec", 0, &m_.module);
+    llvm::Value* pointers = Local(llvm::ArrayType::get(b_.getPtrTy(), spec.args.size()), llvm::Align(8));
+    llvm::Value* symbols = Local(llvm::ArrayType::get(b_.getInt64Ty(), spec.symbols.size()), llvm::Align(8));
+    CheckedCall("cinn_bind_args", {data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1), f_->getArg(2), env_,
+                                   pointers, symbols});
+    for (size_t i = 0; i < func_.symbols.size(); ++i) {
+      const Expr var = func_.symbols[i].var;
+      llvm::Value* value = b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), symbols, i));
+      exprs_.Bind(var, b_.CreateIntCast(value, ValueType(b_.getContext(), var->type), true));
+    }
+    for (size_t i = 0; i < func_.params.size(); ++i) {
+      if (func_.params[i].buffer == nullptr) continue;
+      llvm::Value* slot = b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), pointers, i);
+      exprs_.Bind(func_.params[i].buffer, b_.CreateLoad(b_.getPtrTy(), slot));
+    }
+    return Finish();
+  }
+
+ private:
+  // ---- functions ----
+  Status Finish() {
+    EmitStmt(func_.body);
+    b_.CreateRet(b_.getInt32(0));
+    return status_.ok() ? exprs_.status() : status_;
+  }
+
+  void Fail(Status s) {
+    if (status_.ok()) status_ = std::move(s);
+  }
+
+  // Leaves the function with a failed call's code. Any of several failing threads' codes will do.
+  void EmitFailure(llvm::Value* code) {
+    for (auto it = workspaces_.rbegin(); it != workspaces_.rend(); ++it) FreeWorkspace(*it);
+    if (failure_ == nullptr) {
+      b_.CreateRet(code);
+      return;
+    }
+    b_.CreateAlignedStore(code, failure_, llvm::Align(4))->setAtomic(llvm::AtomicOrdering::Monotonic);
+    b_.CreateRetVoid();
+  }
+
+  void CheckCode(llvm::Value* code) { FailIf(b_.CreateICmpNE(code, b_.getInt32(0)), code); }
+  void FailIf(llvm::Value* condition, llvm::Value* code) {
+    llvm::BasicBlock* failed = NewBlock("failed");
+    llvm::BasicBlock* next = NewBlock("");
+    b_.CreateCondBr(condition, failed, next);
+    b_.SetInsertPoint(failed);
+    EmitFailure(code);
+    b_.SetInsertPoint(next);
+  }
+
+  llvm::Value* Call(std::string_view name, llvm::Type* result, const std::vector<llvm::Value*>& args) {
+    std::vector<llvm::Type*> types;
+    for (llvm::Value* a : args) types.push_back(a->getType());
+    const llvm::FunctionCallee callee =
+        m_.module.getOrInsertFunction(std::string(name), llvm::FunctionType::get(result, types, false));
+    llvm::CallInst* call = b_.CreateCall(callee, args);
+    call->setDoesNotThrow();
+    return call;
+  }
+  void CheckedCall(std::string_view name, const std::vector<llvm::Value*>& args) {
+    CheckCode(Call(name, b_.getInt32Ty(), args));
+  }
+
+  llvm::BasicBlock* NewBlock(const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, f_); }
+
+  // Stack memory for the whole call, wherever the builder stands.
+  llvm::Value* Local(llvm::Type* type, llvm::Align align) {
+    llvm::BasicBlock& entry = f_->getEntryBlock();
+    llvm::IRBuilder<> at_entry(&entry, entry.begin());
+    llvm::AllocaInst* memory = at_entry.CreateAlloca(type);
+    memory->setAlignment(align);
+    return memory;
+  }
+
+  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", b_.getVoidTy(), {env_, memory}); }
+
+  // ---- statements ----
+  void EmitStmt(const Stmt& s) {
+    exprs_.BeginStatement();
+    ir::Match(
+        s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); }, [&](const ir::If& n) { EmitIf(n); },
+        [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); }, [&](const ir::Alloc& n) { EmitAlloc(n.buffer); },
+        [&](const ir::Store& n) { exprs_.EmitStore(n); },
+        [&](const ir::Block& n) { Fail(Internal("LLVM emitter: block '", n.name, "' in lowered code")); },
+        [&](const ir::Barrier&) { Fail(Internal("LLVM emitter: barrier in host function @", func_.name)); },
+        [&](const ir::Launch& n) { EmitLaunch(n); }, [&](const ir::Call& n) { EmitCall(n); });
+  }
+
+  void EmitSeq(const ir::Seq& n) {
+    const size_t outer = workspaces_.size();
+    for (const Stmt& s : n.stmts) EmitStmt(s);
+    while (workspaces_.size() > outer) {
+      FreeWorkspace(workspaces_.back());
+      workspaces_.pop_back();
+    }
+  }
+
+  void EmitAlloc(Buffer buffer) {
+    llvm::Type* element = MemoryType(b_.getContext(), {buffer->dtype, 1});
+    const int64_t element_bytes = BytesOf(buffer->dtype);
+    if (buffer->scope == ir::Scope::kGlobal) {
+      llvm::Value* bytes = b_.getInt64(element_bytes);
+      for (Expr e : buffer->shape) bytes = b_.CreateMul(bytes, exprs_.Emit(e));
+      llvm::Value* memory = Call("cinn_alloc_workspace", b_.getPtrTy(), {env_, bytes});
+      FailIf(b_.CreateAnd(b_.CreateIsNull(memory), b_.CreateICmpNE(bytes, b_.getInt64(0))), b_.getInt32(kOutOfMemory));
+      workspaces_.push_back(memory);
+      exprs_.Bind(buffer, memory);
+      return;
+    }
+    int64_t count = 1;
+    for (Expr e : buffer->shape) {
+      count = ir::IsInt(e) && count > 0 && e->int_value <= kMaxStackBytes ? count * e->int_value : -1;
+    }
+    if (buffer->scope == ir::Scope::kShared || count < 0 || count * element_bytes > kMaxStackBytes) {
+      Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ", ir::Name(buffer->scope),
+                         " has to be local and of constant size, at most ", kMaxStackBytes, " bytes"));
+      count = 1;
+    }
+    const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
+    exprs_.Bind(buffer, Local(llvm::ArrayType::get(element, static_cast<uint64_t>(count)), align));
+  }
+
+  void EmitIf(const ir::If& n) {
+    llvm::Value* condition = exprs_.Emit(n.cond);
+    llvm::BasicBlock* then = NewBlock("then");
+    llvm::BasicBlock* otherwise = n.otherwise == nullptr ? nullptr : NewBlock("else");
+    llvm::BasicBlock* after = NewBlock("");
+    b_.CreateCondBr(condition, then, otherwise == nullptr ? after : otherwise);
+    EmitBranch(then, n.then, after);
+    if (otherwise != nullptr) EmitBranch(otherwise, n.otherwise, after);
+    b_.SetInsertPoint(after);
+  }
+  void EmitBranch(llvm::BasicBlock* block, const Stmt& body, llvm::BasicBlock* after) {
+    b_.SetInsertPoint(block);
+    EmitScope(body);
+    b_.CreateBr(after);
+  }
+  // A body of one statement is a scope as well.
+  void EmitScope(const Stmt& body) {
+    const auto* seq = ir::As<ir::Seq>(body);
+    EmitSeq(seq != nullptr ? *seq : ir::Seq{{body}});
+  }
+
+  void EmitFor(const ir::For& n) {
+    switch (n.kind) {
+      case ir::ForKind::kParallel: return EmitParallel(n);
+      case ir::ForKind::kUnrolled:
+        if (ir::IsInt(n.extent)) {
+          for (int64_t i = 0; i < n.extent->int_value; ++i) {
+            exprs_.Bind(n.var, llvm::ConstantInt::get(ValueType(b_.getContext(), n.var->type), i));
+            EmitScope(n.body);
+          }
+          return;
+        }
+        [[fallthrough]];
+      case ir::ForKind::kSerial: {
+        llvm::Value* extent = exprs_.Emit(n.extent);
+        return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);
+      }
+      default: Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
+    }
+  }
+
+  // Tested at the bottom, behind one test at the top: what does not vary can move before the loop.
+  void EmitLoop(const ir::For& n, llvm::Value* begin, llvm::Value* end) {
+    llvm::BasicBlock* loop = NewBlock("loop");
+    llvm::BasicBlock* after = NewBlock("");
+    auto* before_first = NewBlock("ph");
+    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), before_first, after);
+    b_.SetInsertPoint(before_first);
+    b_.CreateBr(loop);
+    b_.SetInsertPoint(loop);
+    llvm::PHINode* i = b_.CreatePHI(begin->getType(), 2, n.var->name);
+    i->addIncoming(begin, before_first);
+    exprs_.Bind(n.var, i);
+    EmitScope(n.body);
+    llvm::Value* next = b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", /*HasNUW=*/true, /*HasNSW=*/true);
+    i->addIncoming(next, b_.GetInsertBlock());
+    b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, after);
+    b_.SetInsertPoint(after);
+  }
+
+  void EmitParallel(const ir::For& n) {
+    const Mentions mentions = MentionsOf(n.body);
+    std::vector<llvm::Value*> values = {env_};
+    llvm::Value* failure = nullptr;
+    if (mentions.calls) {
+      failure = Local(b_.getInt32Ty(), llvm::Align(4));
+      b_.CreateStore(b_.getInt32(0), failure);
+      values.push_back(failure);
+    }
+    std::vector<Expr> vars;
+    std::vector<Buffer> buffers;
+    for (Expr v : mentions.vars) {
+      if (exprs_.Find(v) != nullptr) vars.push_back(v);
+    }
+    for (Buffer b : mentions.buffers) {
+      if (exprs_.Find(b) != nullptr) buffers.push_back(b);
+    }
+    for (Expr v : vars) values.push_back(exprs_.Find(v));
+    for (Buffer b : buffers) values.push_back(exprs_.Find(b));
+    std::vector<llvm::Type*> types;
+    for (llvm::Value* v : values) types.push_back(v->getType());
+    auto* capture_type = llvm::StructType::get(b_.getContext(), types);
+    llvm::Value* captures = Local(capture_type, m_.module.getDataLayout().getABITypeAlign(capture_type));
+    for (unsigned i = 0; i < values.size(); ++i) b_.CreateStore(values[i], b_.CreateStructGEP(capture_type, captures, i));
+
+    auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
+    llvm::Function* body = m_.NewFunction(type, Cat(std::string(f_->getName()), ".", n.var->name), false);
+    FunctionEmitter inner(m_, func_, alias_, body);
+    unsigned field = 0;
+    auto next_field = [&] {
+      const unsigned i = field++;
+      return inner.b_.CreateLoad(types[i], inner.b_.CreateStructGEP(capture_type, body->getArg(2), i));
+    };
+    inner.env_ = next_field();
+    inner.failure_ = failure == nullptr ? nullptr : next_field();
+    for (Expr v : vars) inner.exprs_.Bind(v, next_field());
+    for (Buffer b : buffers) inner.exprs_.Bind(b, next_field());
+    llvm::Type* index = ValueType(b_.getContext(), n.var->type);
+    inner.EmitLoop(n, inner.b_.CreateIntCast(body->getArg(0), index, true),
+                   inner.b_.CreateIntCast(body->getArg(1), index, true));
+    inner.b_.CreateRetVoid();
+    if (!inner.status_.ok()) Fail(inner.status_);
+    if (!inner.exprs_.status().ok()) Fail(inner.exprs_.status());
+
+    llvm::Value* extent = b_.CreateIntCast(exprs_.Emit(n.extent), b_.getInt64Ty(), true);
+    llvm::Value* grain = exprs_.Emit(ParallelGrain(*func_.context, n));
+    Call("cinn_parallel_for", b_.getVoidTy(), {b_.getInt64(0), extent, grain, body, captures});
+    if (failure != nullptr) CheckCode(b_.CreateLoad(b_.getInt32Ty(), failure));
+  }
+
+  // ---- calls ----
+  llvm::Value* EmitArg(Expr e) {
+    if (e->op == ir::ExprOp::kAddress) return exprs_.EmitPointer(e->buffer, e->args[0]);
+    return exprs_.Emit(e);
+  }
+
+  void EmitCall(const ir::Call& n) {
+    std::vector<llvm::Value*> args;
+    if (n.is_runtime) {
+      llvm::Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
+      args.push_back(n.attributes.empty() ? none : b_.CreateGlobalString(n.attributes, "attributes", 0, &m_.module));
+    }
+    for (Expr e : n.args) args.push_back(EmitArg(e));
+    args.push_back(env_);
+    CheckedCall(n.callee, args);
+  }
+
+  void EmitLaunch(const ir::Launch& n) {
+    llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
+    std::vector<llvm::Value*> args = {b_.CreateLoad(b_.getPtrTy(), kernel)};
+    for (const auto* dims : {&n.grid, &n.block}) {
+      for (Expr e : *dims) args.push_back(b_.CreateIntCast(exprs_.Emit(e), b_.getInt64Ty(), true));
+    }
+    args.push_back(b_.CreateIntCast(exprs_.Emit(n.shared_bytes), b_.getInt64Ty(), true));
+    llvm::Value* params = Local(llvm::ArrayType::get(b_.getPtrTy(), n.args.size()), llvm::Align(8));
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      llvm::Value* value = EmitArg(n.args[i]);
+      llvm::Value* slot = Local(value->getType(), llvm::Align(8));
+      b_.CreateStore(value, slot);
+      b_.CreateStore(slot, b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), params, i));
+    }
+    args.push_back(params);
+    args.push_back(env_);
+    CheckedCall("cinn_cuda_launch", args);
+  }
+
+  ModuleState& m_;
+  const ir::Func& func_;
+  const AliasScopes& alias_;
+  llvm::Function* f_;
+  llvm::IRBuilder<> b_;
+  ExprEmitter exprs_;
+  llvm::Value* env_ = nullptr;
+  llvm::Value* failure_ = nullptr;  // where a parallel body leaves a failed call's code; null: it is the result
+  std::vector<llvm::Value*> workspaces_;
+  Status status_;
+};
+
+Status EmitFunc(ModuleState& m, const ir::Func& func) {
+  llvm::LLVMContext& c = m.module.getContext();
+  llvm::Type* ptr = llvm::PointerType::get(c, 0);
+  llvm::Type* i32 = llvm::Type::getInt32Ty(c);
+  std::vector<llvm::Type*> types = {ptr, ptr, i32, ptr};
+  if (func.kind == ir::FuncKind::kInternal) {
+    types.clear();
+    for (const ir::Param& p : func.params) types.push_back(p.buffer != nullptr ? ptr : ValueType(c, p.var->type));
+    types.push_back(ptr);
+  } else if (func.kind == ir::FuncKind::kKernel) {
+    return Internal("LLVM emitter: @", func.name, " is a device kernel");
+  }
+  llvm::Function* f = m.NewFunction(llvm::FunctionType::get(i32, types, false), func.name, true);
+  const AliasScopes alias(c, func);
+  FunctionEmitter emitter(m, func, alias, f);
+  return func.kind == ir::FuncKind::kEntry ? emitter.EmitEntry() : emitter.EmitInternal();
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, std::string_view name,
+                                                 std::span<const ir::Func> funcs, const EmitOptions& options) {
+  auto module = std::make_unique<llvm::Module>(std::string(name), context);
+  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(options.cpu));
+  module->setDataLayout(machine->createDataLayout());
+  module->setTargetTriple(machine->getTargetTriple().str());
+  ModuleState state{*module, options, VectorMath(*module)};
+  for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
+  return module;
+}
+
+}  // namespace cinn_like

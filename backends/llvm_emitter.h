@@ -1,0 +1,30 @@
+// Host functions of the lowered form -> an LLVM module.
+//
+//   func @row(x: f32[8], y: f32[8]) {...}   ->  i32 @row(ptr x, ptr y, ptr env)              0, or a failed call's code
+//   func @f(x: f32[n,8], y: f32[n,8] out) @entry {...}  ->  i32 @f(ptr self, ptr args, i32 num_args, ptr env)
+//
+// A parallel loop becomes a function of a range and of captured values, run by cinn_parallel_for. Local memory becomes
+// registers where its indices are constant. Called functions and <kernel>_kernel_ptr_ variables are external symbols.
+#pragma once
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "backends/llvm_machine.h"
+#include "ir/stmt.h"
+
+namespace llvm {
+class LLVMContext;
+class Module;
+}  // namespace llvm
+
+namespace cinn_like {
+
+struct EmitOptions {
+  HostCpu cpu;
+  bool contract = true;  // a * b + c may round once
+};
+StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, std::string_view name,
+                                                 std::span<const ir::Func> funcs, const EmitOptions& options);
+
+}  // namespace cinn_like

@@ -1,0 +1,108 @@
+#include "backends/llvm_machine.h"
+
+#include <mutex>
+
+#include "llvm/Analysis/BasicAliasAnalysis.h"
+#include "llvm/Analysis/ScopedNoAliasAA.h"
+#include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/TargetParser/Host.h"
+#include "llvm/Transforms/Scalar.h"
+
+namespace cinn_like {
+namespace {
+
+constexpr char kTriple[] = "x86_64-unknown-linux-gnu";
+
+const llvm::Target* FindTarget() {
+  static const llvm::Target* target = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    std::string error;
+    return llvm::TargetRegistry::lookupTarget(kTriple, error);
+  }();
+  return target;
+}
+
+HostCpu DetectHostCpu() {
+  const llvm::StringMap<bool> bits = llvm::sys::getHostCPUFeatures();
+  HostCpu cpu{llvm::sys::getHostCPUName().str(), {}};
+  // The name only tunes; what may be used comes from the bits.
+  if (bits.lookup("amx-tile") && !llvm::StringRef(cpu.name).contains("rapids")) cpu.name = "sapphirerapids";
+  std::vector<std::string> features;
+  for (const auto& bit : bits) features.push_back(Cat(bit.second ? "+" : "-", bit.first().str()));
+  std::sort(features.begin(), features.end());
+  for (const std::string& f : features) cpu.features += (cpu.features.empty() ? "" : ",") + f;
+  return cpu;
+}
+
+}  // namespace
+
+StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
+  if (FindTarget() == nullptr) return Internal("this LLVM generates no code for x86_64");
+  static const HostCpu native = DetectHostCpu();
+  HostCpu cpu = native;
+  if (!target.mcpu.empty() && target.mcpu != "native") cpu = {target.mcpu, ""};
+  for (const std::string& f : target.features) cpu.features += (cpu.features.empty() ? "" : ",") + f;
+  const std::unique_ptr<llvm::MCSubtargetInfo> info(FindTarget()->createMCSubtargetInfo(kTriple, "", ""));
+  if (!info->isCPUStringValid(cpu.name)) {
+    return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 CPU '", cpu.name, "'");
+  }
+  return cpu;
+}
+
+StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostCpu& cpu) {
+  llvm::TargetOptions options;
+  // Small code with the position-independent model: the JIT places sections and runtime functions anywhere.
+  std::unique_ptr<llvm::TargetMachine> machine(
+      FindTarget()->createTargetMachine(kTriple, cpu.name, cpu.features, options, llvm::Reloc::PIC_,
+                                        llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  if (machine == nullptr) return Internal("no LLVM target machine for CPU '", cpu.name, "'");
+  return machine;
+}
+
+void OptimizeModule(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::legacy::PassManager passes;
+  passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+  passes.add(llvm::createScopedNoAliasAAWrapperPass());
+  passes.add(llvm::createBasicAAWrapperPass());
+  passes.add(llvm::createSROAPass());
+  passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.add(llvm::createLICMPass());
+  passes.run(module);
+}
+
+StatusOr<std::string> GenerateHostCode(llvm::Module& module, llvm::TargetMachine& machine, HostCode kind) {
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out(bytes);
+  llvm::legacy::PassManager passes;
+  const auto type = kind == HostCode::kObject ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
+  if (machine.addPassesToEmitFile(passes, out, nullptr, type, /*DisableVerify=*/true)) {
+    return Internal("LLVM emits no such file for ", machine.getTargetTriple().str());
+  }
+  passes.run(module);
+  return std::string(bytes.data(), bytes.size());
+}
+
+std::string PrintLlvm(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  module.print(out, nullptr);
+  return text;
+}
+
+Status VerifyLlvm(const llvm::Module& module) {
+  std::string text;
+  llvm::raw_string_ostream out(text);
+  if (!llvm::verifyModule(module, &out)) return absl::OkStatus();
+  return Internal("malformed LLVM IR: ", text, "\n", PrintLlvm(module));
+}
+
+}  // namespace cinn_like

@@ -1,0 +1,33 @@
+// Elementary functions as inlined code. f32: polynomials and rationals on whole vectors, the error bounds of
+// docs/numerics.md, infinities, NaN, signed zeros and denormals as C's libm has them. f64: libm, lane by lane.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "ir/expr.h"
+
+namespace llvm {
+class Function;
+class FunctionType;
+class IRBuilderBase;
+class Module;
+class Value;
+}  // namespace llvm
+
+namespace cinn_like {
+
+class VectorMath {
+ public:
+  explicit VectorMath(llvm::Module& module) : module_(module) {}
+
+  // op: kExp ... kPow of expr_ops.def, on f32 or f64, scalar or vector; y for kPow only.
+  llvm::Value* Emit(llvm::IRBuilderBase& b, ir::ExprOp op, llvm::Value* x, llvm::Value* y = nullptr);
+
+ private:
+  // A call of libm's `name` for each lane.
+  llvm::Value* CallLibm(llvm::IRBuilderBase& b, std::string_view name, llvm::Value* x, llvm::Value* y);
+
+  llvm::Module& module_;
+};
+
+}  // namespace cinn_like

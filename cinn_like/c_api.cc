@@ -1,0 +1,134 @@
+#include "cinn_like/c_api.h"
+
+#include "cinn_like/base/json.h"
+#include "cinn_like/driver.h"
+#include "hlir/op_registry.h"
+#include "runtime/last_error.h"
+
+using cinn_like::Cat;
+using cinn_like::CompileReport;
+using cinn_like::JsonString;
+using cinn_like::SetLastError;
+
+struct CinnFunction {
+  std::unique_ptr<cinn_like::CompiledGraph> graph;
+  std::string info;
+};
+
+namespace {
+
+std::string TypeJson(const cinn_like::hlir::TensorType& type) {
+  std::string shape;
+  for (const auto& d : type.dims) {
+    const std::string text = d.ToString();
+    shape += (shape.empty() ? "" : ",") + (d.IsConst() ? text : JsonString(text));
+  }
+  return Cat("\"dtype\":", JsonString(cinn_like::Name(type.dtype)), ",\"shape\":[", shape, "]");
+}
+
+std::string InfoJson(const cinn_like::CompiledGraph& f) {
+  const cinn_like::hlir::Graph& g = f.graph();
+  const CompileReport& r = f.report();
+  std::string params, results, symbols, seconds, tactics;
+  auto add = [](std::string& to, const std::string& item) { to += (to.empty() ? "" : ",") + item; };
+  for (const auto& p : g.params()) {
+    if (p.is_symbol()) {
+      add(params, Cat("{\"name\":", JsonString(p.name), ",\"symbol\":true}"));
+    } else {
+      add(params, Cat("{\"name\":", JsonString(p.name), ",", TypeJson(g.TypeOf(p.value)), ",\"static\":", p.role == cinn_like::hlir::ParamRole::kStatic ? "true" : "false", "}"));
+    }
+  }
+  for (auto v : g.results()) add(results, Cat("{", TypeJson(g.TypeOf(v)), "}"));
+  for (const cinn_like::hlir::SymbolInfo& s : g.symbols()) add(symbols, JsonString(s.name));
+  for (const auto& [stage, t] : r.seconds) add(seconds, Cat(JsonString(stage), ":", t));
+  add(seconds, Cat("\"total\":", r.total_seconds));
+  for (const std::string& t : r.tactics) add(tactics, JsonString(t));
+  return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[", symbols,
+             "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
+             ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds, "},\"peak_rss_bytes\":", r.peak_rss_bytes,
+             ",\"tactics\":[", tactics, "]}");
+}
+
+std::string OpsJson() {
+  std::string ops;
+  for (const cinn_like::hlir::OpDef* def : cinn_like::hlir::OpRegistry::BuiltIn().All()) {
+    std::string operands, attributes;
+    for (const std::string& o : def->operands) operands += (operands.empty() ? "" : ",") + JsonString(o);
+    for (const cinn_like::hlir::AttrSpec& a : def->attrs) attributes += (attributes.empty() ? "" : ",") + JsonString(a.name);
+    ops += Cat(ops.empty() ? "" : ",", "{\"name\":", JsonString(def->name), ",\"operands\":[", operands, "],\"attributes\":[", attributes,
+               "],\"doc\":", JsonString(def->doc), "}");
+  }
+  return "[" + ops + "]";
+}
+
+cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Compile(const char* graph_text, const char* target_text) {
+  ASSIGN_OR_RETURN(cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
+  ASSIGN_OR_RETURN(cinn_like::Target target, cinn_like::Target::Parse(target_text));
+  ASSIGN_OR_RETURN(cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());
+  return cinn_like::CompileGraph(graph, target, options);
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* CinnVersion(void) { return CINN_LIKE_VERSION; }
+
+const char* CinnLastError(void) { return cinn_like::LastError(); }
+
+int32_t CinnSetFlag(const char* name, const char* value) { return SetLastError(cinn_like::SetFlag(name, value)); }
+
+const char* CinnGetFlag(const char* name) {
+  thread_local std::string value;
+  auto v = cinn_like::GetFlag(name);
+  if (!v.ok()) {
+    SetLastError(v.status());
+    return nullptr;
+  }
+  value = *v;
+  return value.c_str();
+}
+
+const char* CinnListOps(void) {
+  static const std::string* json = new std::string(OpsJson());
+  return json->c_str();
+}
+
+int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out) {
+  if (graph_text == nullptr || target == nullptr || out == nullptr) {
+    return SetLastError(cinn_like::InvalidArgument("CinnCompile: graph_text, target and out must not be null"));
+  }
+  *out = nullptr;
+  auto compiled = Compile(graph_text, target);
+  if (!compiled.ok()) return SetLastError(compiled.status());
+  auto fn = std::make_unique<CinnFunction>();
+  fn->graph = *std::move(compiled);
+  fn->info = InfoJson(*fn->graph);
+  *out = fn.release();
+  return 0;
+}
+
+void CinnReleaseFunction(CinnFunction* fn) { delete fn; }
+
+CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn) { return fn->graph->entry(); }
+void* CinnFunctionSelf(const CinnFunction* fn) { return fn->graph->self(); }
+
+int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
+  if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("CinnFunctionPrepare: env must not be null"));
+  return SetLastError(fn->graph->Prepare({args, static_cast<size_t>(num_args)}, *env));
+}
+
+const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }
+
+const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
+  thread_local std::string text;
+  auto source = fn->graph->Source(kind);
+  if (!source.ok()) {
+    SetLastError(source.status());
+    return nullptr;
+  }
+  text = *std::move(source);
+  return text.c_str();
+}
+
+}  // extern "C"

@@ -1,0 +1,47 @@
+// A graph in, a function out: the one place that names every stage.
+//
+//   ASSIGN_OR_RETURN(auto f, CompileGraph(graph, target, CompileOptions::FromFlags()));
+//   RETURN_IF_ERROR(f->Prepare(static_args, env));       // if the graph has static parameters
+//   f->entry()(f->self(), args, num_args, &env);
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cinn_like/base/flags.h"
+#include "cinn_like/base/target.h"
+#include "hlir/graph.h"
+#include "runtime/call.h"
+
+namespace cinn_like {
+
+// What a compilation did.
+struct CompileReport {
+  int ops = 0;             // of the graph as given
+  int kernels = 0;         // calls of kernels in the entry
+  int unique_kernels = 0;  // kernels compiled
+  bool cache_hit = false;  // taken from the disk cache as a whole
+  std::vector<std::pair<std::string, double>> seconds;  // by stage; parallel stages add up their threads
+  double total_seconds = 0;
+  int64_t peak_rss_bytes = 0;       // of the process so far
+  std::vector<std::string> tactics;  // "k0: rows_cpu", one a kernel
+};
+
+class CompiledGraph {
+ public:
+  virtual ~CompiledGraph() = default;
+  virtual CinnFunctionPtr entry() const = 0;
+  virtual void* self() const = 0;
+  virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
+  virtual const hlir::Graph& graph() const = 0;  // as given
+  virtual const CompileReport& report() const = 0;
+  // "graph" (optimised), "loops" (lowered), "schedule", "llvm", "asm", "cuda", "ptx". NotFound lists the kinds there are.
+  virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
+  virtual Status ExportObject(const std::string& path) const = 0;
+};
+
+StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options);
+
+}  // namespace cinn_like

@@ -1,0 +1,134 @@
+"""The torch.compile backend "cinn_like".
+
+    torch.compile(model, backend="cinn_like")
+
+Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled regions,
+stitched with the framework's own ops where graph text can't say one.
+"""
+
+import os
+import threading
+import time
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext, detect_fake_mode
+
+from . import decompositions, dynamic, emit, function, library, partition, reporting, verify
+from .stitch import stitch
+
+# Tracing and compiling are serialised: several threads may hit a new graph at once.
+_lock = threading.RLock()
+
+
+def cinn_like(gm, example_inputs, options=None):
+    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": False}."""
+    options = options or {}
+    unknown = set(options) - {"target", "dynamic_batch"}
+    if unknown:
+        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'target'")
+    if options.get("dynamic_batch", True):
+        dynamic.request_dynamic_batch(gm)
+
+    def compiler(inference):
+        return lambda graph, inputs: compile_graph(graph, inputs, inference, options.get("target"))
+
+    from functorch.compile import min_cut_rematerialization_partition
+
+    compile_fn = aot_autograd(
+        fw_compiler=compiler(False),
+        bw_compiler=compiler(False),
+        inference_compiler=compiler(True),
+        decompositions=decompositions.table(),
+        partition_fn=min_cut_rematerialization_partition,
+    )
+    return compile_fn(decompositions.rewrite_attention(gm), example_inputs)
+
+
+def compile_graph(gm, example_inputs, inference, target=None):
+    """An AOTAutograd graph as a function of one list of arguments. In inference, parameters and buffers are static."""
+    with _lock:
+        start = time.perf_counter()
+        graph = gm.graph
+        device = partition.find_device(graph)
+        static = _static_inputs(graph) if inference else set()
+        regions, reasons = partition.partition(graph, device)
+        fake_mode = detect_fake_mode(example_inputs)
+        shape_env = fake_mode.shape_env if fake_mode is not None else None
+        reporting.add_seconds("partition", time.perf_counter() - start)
+        compiled = {}
+        for region in regions:
+            try:
+                compiled[region] = _compile_region(region, static, shape_env, device, target)
+            except Exception as why:
+                reason = f"{type(why).__name__}: {why}"
+                reporting.add_failure(f"a region of {partition.count_ops(region.nodes)} ops: {reason}")
+                reasons.update(dict.fromkeys(region.nodes, reason))
+        for node, reason in reasons.items():
+            if reason is not None and not partition.is_getitem(node):
+                reporting.add_fallback(emit.op_name(node), reason)
+        reporting.add_graph(gm, {n for region in compiled for n in region.nodes})
+        start = time.perf_counter()
+        run = stitch(graph, gm, regions, compiled)
+        reporting.add_seconds("stitch", time.perf_counter() - start)
+        return run
+
+
+def _static_inputs(graph):
+    """Placeholders that hold parameters and buffers which the graph does not change."""
+    context = TracingContext.try_get()
+    meta = context.fw_metadata if context is not None else None
+    if meta is None:
+        return set()
+    placeholders = [n for n in graph.nodes if n.op == "placeholder"]
+    mutated = set(getattr(meta, "mutated_inp_indices", ()) or getattr(meta, "mutated_inp_runtime_indices", ()))
+    return {placeholders[i] for i in meta.static_input_indices if i < len(placeholders) and i not in mutated}
+
+
+_counter = [0]
+
+
+def _compile_region(region, static, shape_env, device, target):
+    start = time.perf_counter()
+    _counter[0] += 1
+    name = f"subgraph{_counter[0]}"
+    emitter = emit.Emitter()
+    for node in region.inputs:
+        emitter.add_param(node, static=node in static)
+    for node in region.nodes:
+        emitter.add(node)
+    permutations = [emit.dense_permutation(n.meta["val"]) for n in region.outputs]
+    if False in permutations:
+        raise emit.Unsupported("a result whose strides are no permutation of contiguous ones")
+    text = emitter.text(list(zip(region.outputs, permutations)), shape_env)
+    emit_seconds = time.perf_counter() - start
+    target = target or function.default_target(device)
+    compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+    info = compiled.info
+    reporting.add_subgraph(
+        reporting.Subgraph(
+            name=name,
+            ops=[emit.op_name(n) for n in region.nodes if not partition.is_getitem(n)],
+            target=target,
+            kernels=info.get("kernels", 0),
+            unique_kernels=info.get("unique_kernels", 0),
+            cache_hit=bool(info.get("cache_hit")),
+            seconds={"emit": emit_seconds, **info.get("seconds", {})},
+            peak_rss_bytes=info.get("peak_rss_bytes", 0),
+            text=text,
+        )
+    )
+    call = compiled.call
+    if verify.enabled():
+        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
+    return call, emitter.writer.extra_symbols(), permutations
+
+
+def _after_fork():
+    global _lock
+    _lock = threading.RLock()
+    reporting.reset_after_fork()
+    library.reset_after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,99 @@
+"""How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, and attention.
+
+Attention is rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that its gradient follows
+from the rewritten form and no kernel of the framework's choice gets in between.
+"""
+
+import functools
+import math
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+
+aten = torch.ops.aten
+
+
+@functools.cache
+def table():
+    result = dict(core_aten_decompositions())
+    extra = """gelu_backward threshold_backward native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data
+        nll_loss_forward native_batch_norm_backward _native_batch_norm_legit_functional _native_batch_norm_legit
+        native_batch_norm silu_backward tanh_backward sigmoid_backward hardtanh_backward leaky_relu_backward elu_backward
+        addcmul addcdiv mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu
+        native_group_norm native_group_norm_backward linalg_vector_norm std std_mean leaky_relu elu hardtanh softplus
+        softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward dot mv""".split()
+    result.update(get_decompositions([getattr(aten, name) for name in extra]))
+    for kept in (aten.mv.default, aten.dot.default):
+        result.pop(kept, None)
+    result[aten.nll_loss_backward.default] = nll_loss_backward
+    result[aten.split_with_sizes.default] = split_with_sizes
+    result[aten.split.Tensor] = split
+    return result
+
+
+def nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index, total_weight):
+    """The gradient as a comparison with the class index, where the framework's decomposition scatters."""
+    axis = 1 if x.dim() > 1 else 0
+    target = target.unsqueeze(axis)
+    classes = torch.arange(x.size(axis), device=x.device)
+    hit = classes.reshape([-1 if i == axis else 1 for i in range(x.dim())]) == target
+    valid = target != ignore_index
+    grad = grad_output
+    if reduction == 1:
+        grad = grad / total_weight
+    elif grad.dim():
+        grad = grad.unsqueeze(axis)
+    grad = torch.where(valid, grad, 0)
+    if weight is not None:
+        grad = grad * weight.reshape([-1 if i == axis else 1 for i in range(x.dim())])
+    return torch.where(hit, -grad, 0).to(x.dtype)
+
+
+def split_with_sizes(x, sizes, dim=0):
+    parts, begin = [], 0
+    for size in sizes:
+        parts.append(x.narrow(dim, begin, size))
+        begin = begin + size
+    return parts
+
+
+def split(x, size, dim=0):
+    total = x.size(dim)
+    return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
+
+
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros."""
+    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
+    if enable_gqa:
+        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
+        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    scores = torch.matmul(query * scale, key.transpose(-2, -1))
+    if is_causal:
+        rows = torch.arange(query.size(-2), device=query.device).unsqueeze(-1)
+        causal = rows >= torch.arange(key.size(-2), device=query.device)
+        scores = torch.where(causal, scores, -math.inf)
+    alive = None
+    if attn_mask is not None:
+        if attn_mask.dtype == torch.bool:
+            alive = attn_mask.any(-1, keepdim=True)
+            attn_mask = torch.where(attn_mask, 0.0, torch.where(alive, -math.inf, 0.0)).to(scores.dtype)
+        else:
+            alive = (attn_mask != -math.inf).any(-1, keepdim=True)
+            attn_mask = torch.where(alive, attn_mask, 0.0)
+        scores = scores + attn_mask
+    weights = torch.softmax(scores, -1)
+    if alive is not None:
+        weights = torch.where(alive, weights, 0.0)
+    if dropout_p > 0.0:
+        weights = torch.dropout(weights, dropout_p, True)
+    return torch.matmul(weights, value)
+
+
+def rewrite_attention(gm):
+    functions = {torch._C._nn.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention}
+    for node in gm.graph.nodes:
+        if node.op == "call_function" and node.target in functions:
+            node.target = attention
+    gm.recompile()
+    return gm

@@ -1,0 +1,109 @@
+"""Symbolic sizes: from the framework's SymInt to graph text's integer expressions (`+ - * / %`, `/` floors).
+
+    SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
+"""
+
+import sympy
+import torch
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, ModularIndexing, PythonMod
+
+from .errors import Unsupported
+
+# Graph text gives every symbol an inclusive range; this stands for "unbounded".
+UNBOUNDED = 2**31 - 1
+
+
+def to_expr(size):
+    """An int or SymInt as an int or sympy expression; a SymInt whose value is known is an int."""
+    if isinstance(size, torch.SymInt):
+        expr = size.node.expr
+        return int(expr) if expr.is_number else expr
+    if isinstance(size, sympy.Expr):
+        return int(size) if size.is_number else size
+    return int(size)
+
+
+def free_symbols(size):
+    expr = to_expr(size)
+    return set() if isinstance(expr, int) else expr.free_symbols
+
+
+def same(a, b):
+    a, b = to_expr(a), to_expr(b)
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return a == b or sympy.expand(a - b) == 0
+
+
+def product(sizes):
+    result = 1
+    for size in sizes:
+        result = result * to_expr(size)
+    return to_expr(result) if isinstance(result, sympy.Expr) else result
+
+
+def contiguous_strides(shape):
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step = product([step, size])
+    return strides[::-1]
+
+
+def is_contiguous(shape, strides):
+    if any(s == 0 for s in shape):
+        return True
+    expected = contiguous_strides(shape)
+    return all(size == 1 or same(a, b) for size, a, b in zip(shape, strides, expected))
+
+
+def print_expr(size, names):
+    """The text of an expression; `names` maps sympy symbols to their names in the text."""
+
+    def show(e, tight):
+        if e.is_Integer:
+            return f"({e})" if tight and e < 0 else str(e)
+        if e.is_Symbol:
+            if e not in names:
+                raise Unsupported(f"the size {e} depends on data")
+            return names[e]
+        if e.is_Add:
+            # A sum that starts with its first non-negative term needs no leading minus sign.
+            terms = sorted(e.args, key=lambda t: (t.could_extract_minus_sign(), str(t)))
+            text = show(terms[0], False)
+            for term in terms[1:]:
+                negative = term.could_extract_minus_sign()
+                text += (" - " if negative else " + ") + show(-term if negative else term, negative)
+            return f"({text})" if tight else text
+        if e.is_Mul:
+            if any(a.is_Rational and not a.is_Integer for a in e.args):
+                raise Unsupported(f"the size {e} is not an integer expression")
+            return "*".join(show(a, True) for a in e.args)
+        if e.is_Pow and e.exp.is_Integer and e.exp > 0:
+            return "*".join([show(e.base, True)] * int(e.exp))
+        if isinstance(e, (FloorDiv, CleanDiv)):
+            return f"({show(e.args[0], True)} / {show(e.args[1], True)})"
+        if isinstance(e, (Mod, PythonMod)):
+            return f"({show(e.args[0], True)} % {show(e.args[1], True)})"
+        if isinstance(e, ModularIndexing):
+            base, divisor, modulus = (show(a, True) for a in e.args)
+            return f"({base} / {divisor} % {modulus})"
+        raise Unsupported(f"the size expression {e}")
+
+    expr = to_expr(size)
+    return str(expr) if isinstance(expr, int) else show(expr, False)
+
+
+def symbol_facts(symbol, shape_env):
+    """(lowest, highest, divisor) of a symbol, as the framework's shape environment knows them."""
+    bounds = shape_env.bound_sympy(symbol)
+
+    def clamp(bound, default):
+        return int(bound) if bound.is_Integer and abs(bound) <= UNBOUNDED else default
+
+    divisor = 1
+    for fact in getattr(shape_env, "divisible", {}):
+        if isinstance(fact, (Mod, PythonMod)) and fact.args[0] == symbol and fact.args[1].is_Integer:
+            divisor = max(divisor, int(fact.args[1]))
+    low = clamp(bounds.lower, 0)
+    return max(low, 0), clamp(bounds.upper, UNBOUNDED), divisor

@@ -1,0 +1,157 @@
+"""FX nodes (ATen overloads with FakeTensor values) -> graph text, through the table of ops.py.
+
+    mul = aten.mul.Tensor(arg0, 2.0)   ->   %1 = mul(%p0, %0) : f32[n,8]
+
+The value that a rule writes must have the dtype and shape of the framework's FakeTensor; anything else is Unsupported.
+"""
+
+import dataclasses
+import operator
+
+import torch
+from torch.fx.node import map_arg
+
+from . import dims, ops
+from .errors import Unsupported
+from .writer import GraphWriter, Value
+
+
+def is_sym(node):
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float))
+
+
+def op_name(node):
+    return str(node.target) if not isinstance(node.target, str) else f"{node.op} {node.target}"
+
+
+class Emitter:
+    """Emits node after node; `values` maps a node to its Value or tuple of Values."""
+
+    def __init__(self, name="subgraph"):
+        self.writer = GraphWriter(name)
+        self.values = {}
+        self.refused = {}  # node -> why it has no value
+
+    def add_param(self, node, static=False):
+        fake = node.meta["val"]
+        strides = None
+        shape, stride = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+        if not dims.is_contiguous(shape, stride):
+            strides = stride
+        self.values[node] = self.writer.param(fake.dtype, shape, strides, static)
+
+    def add(self, node):
+        """Emits a call_function node; raises Unsupported."""
+        rule = ops.TABLE.get(node.target)
+        if rule is None:
+            raise Unsupported("no such op in graph text")
+        out = node.meta["val"]
+        check_layout(out)
+        if node.target is ops.aten.as_strided.default and dense_permutation(node.args[0].meta["val"]) is not None:
+            raise Unsupported("as_strided of a tensor that is not contiguous")
+        if node.target is not operator.getitem:
+            check_device(node)
+        args, kwargs = self._map(node.args), self._map(node.kwargs)
+        result = rule(self.writer, out, *args, **kwargs)
+        check_result(result, out)
+        for user in node.users if isinstance(result, tuple) else ():
+            if user.target is operator.getitem and result[user.args[1]] is None and user.users:
+                raise Unsupported(f"its result {user.args[1]} is used")
+        self.values[node] = result
+
+    def _map(self, args):
+        def value(node):
+            if is_sym(node):
+                v = node.meta["val"]
+                if isinstance(v, torch.SymBool):
+                    raise Unsupported("a symbolic condition")
+                return dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr if isinstance(v, torch.SymFloat) else v
+            if node not in self.values:
+                raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
+            return self.values[node]
+
+        def convert(a):
+            return list(a) if isinstance(a, (list, tuple)) else a
+
+        mapped = map_arg(args, value)
+        if isinstance(mapped, dict):
+            return {k: convert(v) for k, v in mapped.items()}
+        return [convert(a) for a in mapped]
+
+    def signature(self, num_results):
+        params = self.writer.params
+        strides = []
+        for p in params:
+            expected = p.strides if p.strides is not None else dims.contiguous_strides(p.value.shape)
+            strides.append(tuple(expected) if all(isinstance(s, int) for s in expected) else None)
+        return Signature(
+            tuple(p.static for p in params), tuple(strides), len(self.writer.extra_symbols()), num_results
+        )
+
+    def text(self, results, shape_env):
+        """`results`: (node, perm or None) in order; a permuted-dense result is written in its memory order."""
+        values = []
+        for node, perm in results:
+            value = self.values[node]
+            values.append(self.writer.transpose(value, perm) if perm else value)
+        return self.writer.text(values, shape_env)
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+    """What the caller of compiled text must know."""
+
+    static: tuple  # a bool per tensor parameter
+    strides: tuple  # the expected strides per tensor parameter, None where they are symbolic
+    num_symbols: int  # sizes passed after the tensors
+    num_results: int
+
+
+def check_layout(out):
+    for t in out if isinstance(out, (tuple, list)) else [out]:
+        if isinstance(t, torch.Tensor):
+            if t.layout != torch.strided or t.is_quantized:
+                raise Unsupported(f"the layout {t.layout}")
+            for size in t.shape:
+                if isinstance(size, torch.SymInt) and not size.node.has_hint():
+                    raise Unsupported("a size that depends on data")
+
+
+def check_device(node):
+    """Every operand lies on the result's device."""
+    out = node.meta["val"]
+    first = next((t for t in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(t, torch.Tensor)), None)
+    if first is None:
+        raise Unsupported("a result that is no tensor")
+    for source in node.all_input_nodes:
+        fake = source.meta.get("val")
+        if isinstance(fake, torch.Tensor) and fake.device != first.device:
+            raise Unsupported(f"an operand on {fake.device} beside {first.device}")
+
+
+def check_result(result, out):
+    if isinstance(out, (tuple, list)):
+        for r, o in zip(result, out):
+            if r is not None:
+                check_result(r, o)
+        return
+    if not isinstance(result, Value):
+        return
+    if result.dtype != out.dtype or result.rank != out.ndim or not all(map(dims.same, result.shape, out.shape)):
+        raise Unsupported(f"written as {result.dtype}{list(result.shape)}, expected {out.dtype}{list(out.shape)}")
+
+
+def _hint(size):
+    return size.node.hint if isinstance(size, torch.SymInt) else int(size)
+
+
+def dense_permutation(fake):
+    """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
+    contiguous one, False otherwise."""
+    shape, strides = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+    if dims.is_contiguous(shape, strides):
+        return None
+    perm = sorted(range(fake.ndim), key=lambda i: (-_hint(fake.stride(i)), i))
+    if dims.is_contiguous([shape[p] for p in perm], [strides[p] for p in perm]):
+        return perm
+    return False

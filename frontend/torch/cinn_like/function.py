@@ -1,0 +1,98 @@
+"""A compiled region as something to call: `compile_function(text, target, device, signature).call(*tensors, *sizes)`.
+
+Calls go through the extension module `_call` where the framework's tensors carry the DLPack exchange table, else through
+`slow_call`. Static tensors are prepared before the first call and again when a data pointer or version changed.
+"""
+
+import os
+
+import torch
+
+from . import library
+
+_DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers
+
+
+def default_target(device):
+    if device.type == "cuda":
+        major, minor = torch.cuda.get_device_capability(device)
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''} -libs=cublas"
+    return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
+
+
+def device_id(device):
+    if device.type == "cpu":
+        return 0
+    return torch.cuda.current_device() if device.index is None else device.index
+
+
+class CompiledFunction:
+    def __init__(self, text, target, device, signature):
+        if device.type not in _DEVICE_TYPES:
+            raise RuntimeError(f"no code for devices of type '{device.type}'")
+        lib = library.get()
+        self.text, self.target, self.signature, self._library = text, target, signature, lib
+        self._handle = lib.compile(text, target)
+        self.info = lib.info(self._handle)
+        statics = tuple(i for i, static in enumerate(signature.static) if static)
+        self._bound = _binder()(
+            lib.entry(self._handle),
+            lib.self_pointer(self._handle) or 0,
+            lib.address("CinnFunctionPrepare"),
+            lib.address("CinnReleaseFunction"),
+            self._handle,
+            lib.address("CinnLastError"),
+            torch.Tensor,
+            _DEVICE_TYPES[device.type],
+            device_id(device),
+            len(signature.static),
+            signature.num_symbols,
+            signature.num_results,
+            statics,
+        )  # fmt: skip
+
+        # The framework's own ops may give strides other than its trace foretold; only then is a copy made.
+        def call(*args):
+            try:
+                return self._bound(*args)
+            except RuntimeError:
+                fixed = self._as_traced(args)
+                if fixed is None:
+                    raise
+                return self._bound(*fixed)
+
+        self.call = call
+
+    def _as_traced(self, args):
+        """The arguments with the strides of the trace, or None if they have them already."""
+        fixed, changed = list(args), False
+        for i, strides in enumerate(self.signature.strides):
+            x = args[i]
+            if strides is None:
+                continue
+            if any(a != b for a, b, size in zip(x.stride(), strides, x.shape) if size > 1):
+                fixed[i] = torch.empty_strided(x.shape, strides, dtype=x.dtype, device=x.device).copy_(x)
+                changed = True
+        return fixed if changed else None
+
+    def source(self, kind):
+        """The generated source of a kind ("llvm", "asm", "cuda", "ptx", "graph", "loops"), or None."""
+        return self._library.source(self._handle, kind)
+
+
+def _binder():
+    if os.environ.get("CINN_LIKE_SLOW_CALL", "") != "1":
+        try:
+            from . import _call
+
+            if _call.has_exchange_api(torch.Tensor):
+                return _call.bind
+        except ImportError:
+            pass
+    from . import slow_call
+
+    return slow_call.bind
+
+
+def compile_function(text, target, device, signature):
+    return CompiledFunction(text, target, device, signature)

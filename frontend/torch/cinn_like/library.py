@@ -1,0 +1,100 @@
+"""The shared library through ctypes: compile-time calls only (ctypes gives up the GIL during them)."""
+
+import ctypes
+import json
+import os
+import pathlib
+import threading
+
+_lock = threading.Lock()
+_library = None
+
+
+def path():
+    """The library's file: $CINN_LIKE_LIBRARY, or beside this package."""
+    named = os.environ.get("CINN_LIKE_LIBRARY")
+    return pathlib.Path(named) if named else pathlib.Path(__file__).with_name("libcinn_like.so")
+
+
+class Library:
+    def __init__(self, file):
+        lib = self._lib = ctypes.CDLL(str(file))
+        text, pointer = ctypes.c_char_p, ctypes.c_void_p
+        for name, result, arguments in [
+            ("CinnVersion", text, []),
+            ("CinnLastError", text, []),
+            ("CinnSetFlag", ctypes.c_int32, [text, text]),
+            ("CinnGetFlag", text, [text]),
+            ("CinnListOps", text, []),
+            ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
+            ("CinnReleaseFunction", None, [pointer]),
+            ("CinnFunctionEntry", pointer, [pointer]),
+            ("CinnFunctionSelf", pointer, [pointer]),
+            ("CinnFunctionPrepare", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
+            ("CinnFunctionInfo", text, [pointer]),
+            ("CinnFunctionSource", text, [pointer, text]),
+        ]:
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+
+    def address(self, name):
+        return ctypes.cast(getattr(self._lib, name), ctypes.c_void_p).value
+
+    def last_error(self):
+        return (self._lib.CinnLastError() or b"").decode()
+
+    def version(self):
+        return self._lib.CinnVersion().decode()
+
+    def set_flag(self, name, value):
+        value = str(value).lower() if isinstance(value, bool) else str(value)
+        if self._lib.CinnSetFlag(name.encode(), value.encode()) < 0:
+            raise ValueError(self.last_error())
+
+    def get_flag(self, name):
+        value = self._lib.CinnGetFlag(name.encode())
+        if value is None:
+            raise ValueError(f"no flag named '{name}'")
+        return value.decode()
+
+    def list_ops(self):
+        return json.loads(self._lib.CinnListOps())
+
+    def compile(self, text, target):
+        handle = ctypes.c_void_p()
+        if self._lib.CinnCompile(text.encode(), target.encode(), ctypes.byref(handle)) < 0:
+            raise RuntimeError(self.last_error())
+        return handle.value
+
+    def release(self, handle):
+        self._lib.CinnReleaseFunction(handle)
+
+    def entry(self, handle):
+        return self._lib.CinnFunctionEntry(handle)
+
+    def self_pointer(self, handle):
+        return self._lib.CinnFunctionSelf(handle)
+
+    def info(self, handle):
+        return json.loads(self._lib.CinnFunctionInfo(handle))
+
+    def source(self, handle, kind):
+        text = self._lib.CinnFunctionSource(handle, kind.encode())
+        return None if text is None else text.decode()
+
+
+def available():
+    return path().exists()
+
+
+def get():
+    global _library
+    with _lock:
+        if _library is None:
+            _library = Library(path())
+        return _library
+
+
+def reset_after_fork():
+    global _lock
+    _lock = threading.Lock()

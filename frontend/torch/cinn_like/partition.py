@@ -1,0 +1,161 @@
+"""Splits an FX graph into regions that graph text can say and single ops that the framework runs.
+
+Every op is written once on trial; what the table refuses is left to the framework with the reason. Then each op gets a
+level that grows where an edge crosses between the two kinds, and the compilable ops of one level are one region: edges
+never lead from a level to a lower one, so the regions can't form a cycle.
+"""
+
+import dataclasses
+
+import torch
+from torch.fx import Node
+
+from . import emit, ops
+from .errors import Unsupported
+
+aten = torch.ops.aten
+
+# Ops whose result shares its operand's memory; a region of nothing else is no work to compile.
+VIEWS = {
+    aten.view.default, aten._unsafe_view.default, aten.reshape.default, aten.squeeze.default, aten.squeeze.dim,
+    aten.squeeze.dims, aten.unsqueeze.default, aten.permute.default, aten.t.default, aten.transpose.int,
+    aten.expand.default, aten.slice.Tensor, aten.select.int, aten.alias.default, aten.detach.default,
+}  # fmt: skip
+_TRIVIAL = VIEWS | {aten.clone.default, aten.lift_fresh_copy.default, aten.full.default, aten.scalar_tensor.default}
+
+
+@dataclasses.dataclass(eq=False)
+class Region:
+    nodes: list  # in topological order
+    inputs: list  # nodes outside that it reads, tensors only
+    outputs: list  # nodes of the region that are read outside
+
+
+def is_getitem(node):
+    return node.target is ops.operator.getitem
+
+
+def find_device(graph):
+    """The device that the graph computes on: the first accelerator among its values, else the CPU."""
+    devices = [v.device for n in graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor)]
+    return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
+
+
+def classify(graph, device):
+    """{node: None if it can be compiled, else the reason} for every call of an op on tensors."""
+    emitter, reasons = emit.Emitter(), {}
+    for node in graph.nodes:
+        if emit.is_sym(node):
+            continue
+        if node.op == "call_function":
+            if is_getitem(node) and reasons.get(node.args[0]) is not None:
+                reasons[node] = reasons[node.args[0]]
+            else:
+                try:
+                    emitter.add(node)
+                    check_placement(node, device)
+                    reasons[node] = None
+                    continue
+                except Unsupported as why:
+                    reasons[node] = str(why)
+                except (TypeError, ValueError, KeyError, IndexError, AssertionError) as why:
+                    reasons[node] = f"unexpected arguments ({type(why).__name__}: {why})"
+        if node.op != "output" and isinstance(node.meta.get("val"), torch.Tensor):
+            try:
+                emitter.add_param(node)
+            except Unsupported as why:
+                emitter.refused[node] = str(why)
+    return reasons
+
+
+def check_placement(node, device):
+    fake = node.meta["val"]
+    results = list(fake) if isinstance(fake, (tuple, list)) else [fake]
+    for result in results:
+        if isinstance(result, torch.Tensor) and result.device != device:
+            raise Unsupported(f"it runs on {result.device} beside {device}")
+    if isinstance(fake, torch.Tensor) and node.target not in VIEWS and emit.dense_permutation(fake) is False:
+        raise Unsupported(f"the strides {list(fake.stride())}")
+
+
+def partition(graph, device, min_ops=1):
+    """(regions, reasons): see above. Adds copies of view ops to the graph where a view crosses a border."""
+    reasons = classify(graph, device)
+    group = {}
+    for node in graph.nodes:  # topological
+        if node.op != "call_function" or emit.is_sym(node) or node not in reasons:
+            continue
+        compiled = reasons[node] is None
+        level = 0
+        for source in node.all_input_nodes:
+            if source in group:
+                source_compiled, source_level = group[source]
+                level = max(level, source_level + (source_compiled != compiled))
+        group[node] = (compiled, level)
+    _copy_views(graph, group)
+    regions = []
+    for key in sorted({g for g in group.values() if g[0]}, key=lambda g: g[1]):
+        nodes = [n for n in graph.nodes if group.get(n) == key]
+        if sum(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes) >= min_ops:
+            regions.append(_region(nodes))
+    return regions, reasons
+
+
+def _copy_views(graph, group):
+    """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with the
+    region's input or with another result, or strides that are no permutation of contiguous ones."""
+    framework = (False, None)
+
+    def is_read_outside(node):
+        return any(group.get(user, framework) != group[node] for user in node.users if not emit.is_sym(user))
+
+    def shares_memory(node):
+        source = node.args[0]
+        if group.get(source, framework) != group[node]:
+            return True
+        return is_read_outside(source) or (source.target in VIEWS and shares_memory(source))
+
+    for node in reversed(list(graph.nodes)):
+        if node.target not in VIEWS or not group.get(node, framework)[0]:
+            continue
+        if not shares_memory(node) and emit.dense_permutation(node.meta["val"]) is not False:
+            continue
+        for user in list(node.users):
+            where = group.get(user, framework)
+            if where == group[node] or emit.is_sym(user):
+                continue
+            with graph.inserting_after(node):
+                copy = graph.node_copy(node)
+            copy.meta = dict(node.meta)
+            user.replace_input_with(node, copy)
+            group[copy] = where if where[0] else (False, group[node][1])
+
+
+def _region(nodes):
+    inside = set(nodes)
+    inputs, outputs = {}, []
+    for node in nodes:
+        for source in node.all_input_nodes:
+            if source not in inside and not emit.is_sym(source):
+                inputs[source] = None
+        if any(user not in inside for user in node.users) and not isinstance(node.meta["val"], (tuple, list)):
+            outputs.append(node)
+    return Region(nodes, list(inputs), outputs)
+
+
+def placeholder_symbols(graph):
+    """{sympy symbol: (placeholder, dimension or None)}: where each symbol's value can be read."""
+    found = {}
+    for node in graph.nodes:
+        value = node.meta.get("val") if node.op == "placeholder" else None
+        if isinstance(value, torch.SymInt) and value.node.expr.is_Symbol:
+            found[value.node.expr] = (node, None)
+        elif isinstance(value, torch.Tensor):
+            for d, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                    found.setdefault(size.node.expr, (node, d))
+    return found
+
+
+def count_ops(nodes):
+    return sum(isinstance(n, Node) and not is_getitem(n) for n in nodes)

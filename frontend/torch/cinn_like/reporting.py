@@ -1,0 +1,175 @@
+"""What happened since the last reset: `cinn_like.report()` and `cinn_like.reset_report()`."""
+
+import dataclasses
+import threading
+import time
+
+import torch
+
+
+@dataclasses.dataclass
+class Subgraph:
+    name: str
+    ops: list  # framework ops, in order
+    target: str
+    kernels: int = 0
+    unique_kernels: int = 0
+    cache_hit: bool = False
+    seconds: dict = dataclasses.field(default_factory=dict)
+    peak_rss_bytes: int = 0
+    text: str = dataclasses.field(default="", repr=False)
+
+
+@dataclasses.dataclass
+class Report:
+    subgraphs: list = dataclasses.field(default_factory=list)
+    fallback_ops: dict = dataclasses.field(default_factory=dict)  # op -> reason
+    failures: list = dataclasses.field(default_factory=list)  # why a whole region or graph was left to the framework
+    compile_seconds: dict = dataclasses.field(default_factory=dict)  # stage -> seconds
+    differences: list = dataclasses.field(default_factory=list)  # found by the flag cinn_verify
+    _graphs: list = dataclasses.field(default_factory=list, repr=False)  # (GraphModule, compiled nodes)
+
+    @property
+    def compiled_ops(self):
+        """Framework ops that were compiled, with how often each occurs."""
+        counts = {}
+        for subgraph in self.subgraphs:
+            for op in subgraph.ops:
+                counts[op] = counts.get(op, 0) + 1
+        return counts
+
+    @property
+    def cache_hits(self):
+        return sum(s.cache_hit for s in self.subgraphs)
+
+    @property
+    def compiled_share(self):
+        """The share of eager's time that is spent in ops which were compiled; measured on made-up inputs when asked."""
+        compiled = total = 0.0
+        for gm, nodes in self._graphs:
+            if all(n in nodes for n in gm.graph.nodes if n.op == "call_function" and _is_tensor_op(n)):
+                times = dict.fromkeys(nodes, 0.0) if len(self._graphs) == 1 else _time_ops(gm)
+                if len(self._graphs) == 1:
+                    return 1.0 if nodes else 0.0
+            else:
+                times = _time_ops(gm)
+            compiled += sum(t for n, t in times.items() if n in nodes)
+            total += sum(times.values())
+        return compiled / total if total else 0.0
+
+    def __str__(self):
+        ops = sum(self.compiled_ops.values())
+        lines = [f"cinn_like: {ops} ops compiled in {len(self.subgraphs)} subgraphs, {self.cache_hits} from the cache"]
+        for s in self.subgraphs:
+            lines.append(f"  {s.name}: {len(s.ops)} ops, {s.kernels} kernels ({s.unique_kernels} different), {s.target}"
+                         f"{', cached' if s.cache_hit else ''}")  # fmt: skip
+        if self.compile_seconds:
+            stages = ", ".join(f"{k} {v:.3f}" for k, v in self.compile_seconds.items())
+            lines.append(f"  seconds: {stages}; together {sum(self.compile_seconds.values()):.3f}")
+        lines += [f"  left to the framework: {op}: {reason}" for op, reason in self.fallback_ops.items()]
+        if not self.fallback_ops:
+            lines.append("  nothing was left to the framework")
+        lines += [f"  failed: {why}" for why in self.failures]
+        lines += [f"  differs: {what}" for what in self.differences]
+        return "\n".join(lines)
+
+
+_lock = threading.Lock()
+_report = Report()
+
+
+def report():
+    with _lock:
+        return dataclasses.replace(
+            _report,
+            **{
+                f.name: (dict if isinstance(v := getattr(_report, f.name), dict) else list)(v)
+                for f in dataclasses.fields(Report)
+            },
+        )
+
+
+def reset_report():
+    global _report
+    with _lock:
+        _report = Report()
+
+
+def add_subgraph(subgraph):
+    with _lock:
+        _report.subgraphs.append(subgraph)
+        for stage, seconds in subgraph.seconds.items():
+            _report.compile_seconds[stage] = _report.compile_seconds.get(stage, 0.0) + seconds
+
+
+def add_seconds(stage, seconds):
+    with _lock:
+        _report.compile_seconds[stage] = _report.compile_seconds.get(stage, 0.0) + seconds
+
+
+def add_fallback(op, reason):
+    with _lock:
+        _report.fallback_ops.setdefault(op, reason)
+
+
+def add_failure(why):
+    with _lock:
+        _report.failures.append(why)
+
+
+def add_difference(what):
+    with _lock:
+        _report.differences.append(what)
+
+
+def add_graph(gm, compiled_nodes):
+    with _lock:
+        _report._graphs.append((gm, compiled_nodes))
+
+
+def reset_after_fork():
+    global _lock
+    _lock = threading.Lock()
+
+
+def _is_tensor_op(node):
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _make_input(value):
+    """A tensor like the FakeTensor, small integers where it holds indices, ones elsewhere."""
+    if isinstance(value, torch.SymInt):
+        return value.node.hint
+    if not isinstance(value, torch.Tensor):
+        return value
+    hint = lambda s: s.node.hint if isinstance(s, torch.SymInt) else s  # noqa: E731
+    size, stride = [hint(s) for s in value.shape], [hint(s) for s in value.stride()]
+    extent = 1 + sum((n - 1) * s for n, s in zip(size, stride)) if all(size) else 0
+    make = torch.ones if value.dtype.is_floating_point else torch.zeros
+    return make(extent, dtype=value.dtype, device=value.device).as_strided(size, stride)
+
+
+class _Timer(torch.fx.Interpreter):
+    def __init__(self, gm):
+        super().__init__(gm)
+        self.times = {}
+
+    def run_node(self, node):
+        start = time.perf_counter()
+        result = super().run_node(node)
+        if isinstance(result, torch.Tensor) and result.is_cuda:
+            torch.cuda.synchronize(result.device)
+        if node.op == "call_function":
+            self.times[node] = time.perf_counter() - start
+        return result
+
+
+def _time_ops(gm):
+    inputs = [_make_input(n.meta.get("val")) for n in gm.graph.nodes if n.op == "placeholder"]
+    best = {}
+    with torch.no_grad():
+        for _ in range(3):
+            timer = _Timer(gm)
+            timer.run(*inputs)
+            best = {n: min(t, best.get(n, t)) for n, t in timer.times.items()}
+    return best

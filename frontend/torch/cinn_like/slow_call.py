@@ -1,0 +1,124 @@
+"""The call path for a PyTorch without the DLPack exchange table: the same contract as `_call.bind`, through ctypes."""
+
+import ctypes
+import threading
+import weakref
+
+import torch
+
+_DTYPES = {}
+for _dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
+    _DTYPES[_dtype] = (0, _dtype.itemsize * 8)
+for _dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
+    _DTYPES[_dtype] = (1, _dtype.itemsize * 8)
+for _dtype in (torch.float16, torch.float32, torch.float64):
+    _DTYPES[_dtype] = (2, _dtype.itemsize * 8)
+_DTYPES[torch.bfloat16], _DTYPES[torch.bool] = (4, 16), (6, 8)
+_FROM_CODE = {code: dtype for dtype, code in _DTYPES.items()}
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class _Value(ctypes.Structure):
+    _fields_ = [("tag", ctypes.c_int32), ("zero", ctypes.c_uint32), ("payload", ctypes.c_int64)]
+
+
+_ALLOC = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(_Tensor))
+_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Env(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32), ("device", _Device), ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p),
+        ("alloc", _ALLOC), ("free", _FREE), ("release", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.POINTER(_Env))
+
+
+def _describe(x):
+    sizes = (ctypes.c_int64 * max(x.dim(), 1))(*x.shape)
+    strides = (ctypes.c_int64 * max(x.dim(), 1))(*x.stride())
+    code, bits = _DTYPES[x.dtype]
+    at = _Device(1, 0) if x.device.type == "cpu" else _Device(2, x.device.index)
+    return _Tensor(x.data_ptr(), at, x.dim(), code, bits, 1, sizes, strides, 0)
+
+
+def _fingerprint(x):
+    return x.data_ptr(), None if x.is_inference() else x._version
+
+
+def bind(entry, self_pointer, prepare, release, function, last_error, tensor_type, device_type, device_id, num_tensors,
+         num_symbols, num_results, statics):  # fmt: skip
+    run, prepare = _ENTRY(entry), _ENTRY(prepare)
+    last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(last_error)
+    device = torch.device("cpu") if device_type == 1 else torch.device("cuda", device_id)
+    state = {"prepared": None, "running": 0}
+    condition = threading.Condition()
+
+    def fail(errors):
+        if errors:
+            raise errors[0]
+        raise RuntimeError((last_error() or b"the call failed without a message").decode())
+
+    def call(*args):
+        if len(args) != num_tensors + num_symbols:
+            raise TypeError(f"expected {num_tensors} tensors and {num_symbols} sizes, got {len(args)} arguments")
+        described = [_describe(x) for x in args[:num_tensors]]
+        results, workspaces, errors = [None] * num_results, {}, []
+
+        def alloc(context, index, spec):
+            try:
+                spec = spec[0]
+                shape = [spec.shape[i] for i in range(spec.ndim)]
+                x = torch.empty(shape, dtype=_FROM_CODE[spec.code, spec.bits], device=device)
+                spec.data = x.data_ptr()
+                if index >= 0:
+                    results[index] = x
+                else:
+                    workspaces[x.data_ptr()] = x
+                return 0
+            except Exception as why:  # it must not pass through C
+                errors.append(why)
+                return -1
+
+        stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
+        env = _Env(ctypes.sizeof(_Env), _Device(device_type, device_id), stream, None, _ALLOC(alloc),
+                   _FREE(lambda context, data: workspaces.pop(data, None) and None), None)  # fmt: skip
+        values = (_Value * (len(args) + num_results))()
+        for i, tensor in enumerate(described):
+            values[i] = _Value(7, 0, ctypes.addressof(tensor))
+        for i in range(num_tensors, len(args)):
+            values[i] = _Value(1, 0, int(args[i]))
+        with condition:
+            current = [_fingerprint(args[i]) for i in statics]
+            if statics and state["prepared"] != current:
+                condition.wait_for(lambda: state["running"] == 0)
+                if state["prepared"] != current:
+                    chosen = (_Value * len(statics))(*[values[i] for i in statics])
+                    if prepare(function, chosen, len(statics), env) != 0:
+                        fail(errors)
+                    state["prepared"] = current
+            state["running"] += 1
+        try:
+            if run(self_pointer, values, len(values), env) != 0:
+                fail(errors)
+        finally:
+            with condition:
+                state["running"] -= 1
+                condition.notify_all()
+        return tuple(results)
+
+    weakref.finalize(call, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release), function)
+    return call

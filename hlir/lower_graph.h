@@ -1,0 +1,25 @@
+// A graph as kernels and one entry function that calls them in order.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hlir/fusion.h"
+#include "hlir/graph.h"
+
+namespace cinn_like::hlir {
+
+// entry: allocations of the intermediates and a Call of @<name>_k<i> per group. Equal groups are one kernel.
+struct LoweredGraph {
+  ir::Func entry;
+  struct Kernel {
+    std::string name;
+    ir::TeProgram group;  // not scheduled yet; in a context of its own
+    int calls = 0;
+  };
+  std::vector<Kernel> kernels;
+};
+
+// `graph` has primitive ops only. `fuse` false: one kernel per stage.
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse);
+
+}  // namespace cinn_like::hlir

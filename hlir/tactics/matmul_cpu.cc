@@ -1,0 +1,329 @@
+// Contractions on a CPU: register tiles of rows x lanes. Each thread takes tiles; a tile's accumulators stay in vector
+// registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. A right-hand
+// side whose lanes are not contiguous, or whose rows lie far apart, is first packed into a panel that all of its row
+// tiles share. The epilogue runs over the finished tile while it is in L1.
+//   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
+#include <algorithm>
+
+#include "hlir/stage_analysis.h"
+#include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/tactics.h"
+#include "ir/analyzer.h"
+#include "ir/schedule/schedule.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: schedules and stages are all there is here
+
+namespace {
+
+constexpr int64_t kMaxRows = 14;
+constexpr int64_t kAccumulators = 28;            // of 32 vector registers
+constexpr int64_t kMaxPanelBytes = 512 * 1024;   // half of L2, on the thread's stack
+
+struct TileSize {
+  int64_t rows = 1, vectors = 1;
+};
+
+// Rows and vectors of a tile for I x J results: a divisor of I if there is a good one, else little waste.
+TileSize ChooseTile(Expr rows, Expr columns, int64_t lanes, Analyzer& a) {
+  TileSize t;
+  const int64_t wide = IsInt(columns) ? (columns->int_value + lanes - 1) / lanes : 2;
+  t.vectors = wide % 2 == 0 || wide > 4 ? 2 : std::min<int64_t>(wide, 3);
+  const int64_t most = std::min(kMaxRows, kAccumulators / t.vectors);
+  const int64_t divisor = IsInt(rows) ? rows->int_value : a.KnownDivisor(rows);
+  for (int64_t r = most; r >= 6; --r) {
+    if (divisor % r == 0) {
+      t.rows = r;
+      return t;
+    }
+  }
+  if (!IsInt(rows)) {
+    t.rows = 8;
+    return t;
+  }
+  if (rows->int_value <= most) {
+    t.rows = rows->int_value;
+    return t;
+  }
+  int64_t least = INT64_MAX;
+  for (int64_t r = most; r >= 6; --r) {
+    const int64_t padded = (rows->int_value + r - 1) / r * r;
+    if (padded < least) {
+      least = padded;
+      t.rows = r;
+    }
+  }
+  return t;
+}
+
+Expr Product(Context& c, const std::vector<StageIter>& iters) {
+  Expr e = c.Int(1);
+  for (const StageIter& i : iters) e = c.Mul(e, i.extent);
+  return e;
+}
+
+// The iterators' values at one fused index: mixed-radix digits.
+void AddDigits(Context& c, const std::vector<StageIter>& iters, Expr index, VarMap& map) {
+  Expr rest = index;
+  for (size_t i = iters.size(); i-- > 0;) {
+    map[iters[i].var] = i == 0 ? rest : c.Mod(rest, iters[i].extent);
+    rest = c.Div(rest, iters[i].extent);
+  }
+}
+
+// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j).
+struct Flat {
+  TeProgram group;
+  Expr b, i, j;        // extents
+  Expr lhs, rhs;       // loads, in terms of vb, vi, vj and the reduction's iterators
+  Expr vb, vi, vj;
+};
+
+std::optional<Flat> Flatten(const TeProgram& original) {
+  TeProgram group = AlignEpilogue(original);
+  Context& c = *group.context;
+  if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
+  const Stage acc = group.stages[0];
+  auto con = FindContraction(acc);
+  if (!con || con->m.empty() || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
+  if (con->lhs->has_mask || con->rhs->has_mask || con->lhs->buffer == con->rhs->buffer) return std::nullopt;
+  Flat f;
+  f.vb = c.Var("vb");
+  f.vi = c.Var("vi");
+  f.vj = c.Var("vj");
+  f.b = Product(c, con->batch);
+  f.i = Product(c, con->m);
+  f.j = Product(c, con->n);
+  const Buffer tile = c.MakeBuffer({.name = "acc", .dtype = acc.outputs[0]->dtype, .shape = {f.b, f.i, f.j}});
+  VarMap map;
+  AddDigits(c, con->batch, f.vb, map);
+  AddDigits(c, con->m, f.vi, map);
+  AddDigits(c, con->n, f.vj, map);
+  Stage flat;
+  flat.name = "acc";
+  flat.outputs = {tile};
+  flat.iters = {{f.vb, f.b}, {f.vi, f.i}, {f.vj, f.j}};
+  flat.reduce_iters = acc.reduce_iters;
+  flat.inits = acc.inits;
+  const Expr running = c.Load(tile, {f.vb, f.vi, f.vj});
+  Analyzer a(c);
+  for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
+  for (const StageIter& i : flat.iters) a.BindRange(i.var, c.Int(0), i.extent);
+  for (const StageIter& i : flat.reduce_iters) a.BindRange(i.var, c.Int(0), i.extent);
+  auto move = [&](Expr e, const VarMap& vars) {
+    Rewriter* self = nullptr;
+    Rewriter rewrite(c, [&](Expr x) -> Expr {
+      if (x->op == ExprOp::kLoad && x->buffer == acc.outputs[0]) return running;
+      if (x->op == ExprOp::kLoad && !x->has_mask) {
+        std::vector<Expr> at;
+        for (Expr y : x->args) at.push_back(a.Simplify((*self)(y)));
+        return c.Load(x->buffer, std::move(at));
+      }
+      if (x->op != ExprOp::kVar) return nullptr;
+      auto it = vars.find(x);
+      return it == vars.end() ? x : it->second;
+    });
+    self = &rewrite;
+    return rewrite(e);
+  };
+  flat.values = {move(acc.values[0], map)};
+  f.lhs = move(con->lhs, map);
+  f.rhs = move(con->rhs, map);
+
+  Stage out;
+  VarMap to;
+  const Expr ob = c.Var("ob"), oi = c.Var("oi"), oj = c.Var("oj");
+  out.iters = {{ob, f.b}, {oi, f.i}, {oj, f.j}};
+  const Expr finished = c.Load(tile, {ob, oi, oj});
+  VarMap digits;
+  AddDigits(c, con->batch, ob, digits);
+  AddDigits(c, con->m, oi, digits);
+  AddDigits(c, con->n, oj, digits);
+  if (group.stages.size() == 1) {
+    out.name = acc.name;
+    out.outputs = acc.outputs;
+    out.values = {finished};
+    for (const StageIter& i : acc.iters) out.at.push_back(digits.at(i.var));
+  } else {
+    const Stage& old = group.stages[1];
+    out.name = old.name;
+    out.outputs = old.outputs;
+    // The epilogue's iterators are the contraction's, in order.
+    for (size_t d = 0; d < old.iters.size(); ++d) to[old.iters[d].var] = digits.at(acc.iters[d].var);
+    out.values = {Rewriter(c, [&](Expr x) -> Expr {
+      if (x->op == ExprOp::kLoad && x->buffer == acc.outputs[0]) return finished;
+      if (x->op != ExprOp::kVar) return nullptr;
+      auto it = to.find(x);
+      return it == to.end() ? x : it->second;
+    })(old.values[0])};
+    for (Expr e : old.at.empty() ? VarsOf(old.iters) : old.at) out.at.push_back(Substitute(c, e, to));
+  }
+  group.stages = {std::move(flat), std::move(out)};
+  f.group = std::move(group);
+  return f;
+}
+
+// The element distance of a load when `var` grows by one; null if it is not the same everywhere.
+Expr Step(Analyzer& a, Expr load, Expr var) {
+  Context& c = a.context();
+  Expr offset = c.Int(0), weight = c.Int(1);
+  for (size_t d = load->args.size(); d-- > 0;) {
+    offset = c.Add(offset, c.Mul(load->args[d], load->buffer->strides.empty() ? weight : load->buffer->strides[d]));
+    weight = c.Mul(weight, load->buffer->shape[d]);
+  }
+  Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
+  return IsInt(step) ? step : nullptr;
+}
+
+}  // namespace
+
+StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
+  if (target.IsGpu()) return std::vector<Proposal>();
+  std::optional<Flat> flat = Flatten(original);
+  if (!flat) return std::vector<Proposal>();
+  TeProgram& group = flat->group;
+  Context& c = *group.context;
+  Stage& acc = group.stages[0];
+  const DType acc_type = acc.outputs[0]->dtype;
+  if (acc_type != DType::kF32 && acc_type != DType::kF64) return std::vector<Proposal>();
+  int64_t depth = 1;  // of the reduction; 0: symbolic
+  for (const StageIter& i : acc.reduce_iters) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
+
+  Analyzer a(c);
+  for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
+  const int64_t lanes = std::max<int64_t>(target.vector_bytes, 16) / BytesOf(acc_type);
+  const TileSize tile = ChooseTile(flat->i, flat->j, lanes, a);
+  const int64_t width = tile.vectors * lanes;
+
+  // How the right-hand side lies in a tile of lanes.
+  const Expr jo = c.Var("jo"), ji = c.Var("ji");
+  a.BindRange(jo, c.Int(0), c.CeilDiv(flat->j, c.Int(width)));
+  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(width - 1, 1)));
+  for (const StageIter& i : acc.reduce_iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  const Expr tiled = Substitute(c, flat->rhs, {{flat->vj, c.Add(c.Mul(jo, c.Int(width)), ji)}});
+  const Expr lane_step = width > 1 ? Step(a, tiled, ji) : c.Int(1);
+  const Expr row_step = acc.reduce_iters.empty() ? nullptr : Step(a, tiled, acc.reduce_iters.back().var);
+  const bool contiguous = lane_step != nullptr && IsInt(lane_step, 1);
+  const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
+  const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile.rows - 1) / tile.rows : 16;
+  const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
+  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4));
+
+  if (pack) {
+    // panel[b, k..., j] = rhs, read by the contraction in its place.
+    Stage panel;
+    panel.name = "panel";
+    VarMap map;
+    std::vector<Expr> shape, at;
+    auto add = [&](Expr var, Expr extent) {
+      const Expr p = c.Var("p" + var->name);
+      panel.iters.push_back({p, extent});
+      map[var] = p;
+      shape.push_back(extent);
+      at.push_back(var);
+    };
+    add(flat->vb, flat->b);
+    for (const StageIter& i : acc.reduce_iters) add(i.var, i.extent);
+    add(flat->vj, flat->j);
+    const Buffer buffer = c.MakeBuffer({.name = "panel", .dtype = flat->rhs->buffer->dtype, .shape = shape, .alignment = 64});
+    panel.outputs = {buffer};
+    panel.values = {Substitute(c, flat->rhs, map)};
+    const Expr from = flat->rhs, to = c.Load(buffer, at);
+    acc.values[0] = Rewriter(c, [&](Expr e) -> Expr { return e == from ? to : nullptr; })(acc.values[0]);
+    group.stages.insert(group.stages.begin(), std::move(panel));
+  }
+
+  ASSIGN_OR_RETURN(Func loops, ToLoops(group));
+  Schedule s(std::move(loops));
+  const std::string out = "b_" + group.stages.back().name;
+  // The output's loops, where the extent is not 1.
+  std::vector<std::string> names = s.LoopsAround(out);
+  size_t next = 0;
+  auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
+  const std::string lb = take(flat->b), li = take(flat->i), lj = take(flat->j);
+  std::vector<std::string> shared, inside;  // loops over panels, then over row tiles
+  std::string rows, columns;
+  if (!lb.empty()) shared.push_back(lb);
+  if (!lj.empty()) {
+    s.Step("split ", lj, " ", width, " -> jo ji");
+    shared.push_back("jo");
+    columns = "ji";
+  }
+  if (!li.empty()) {
+    s.Step("split ", li, " ", tile.rows, " -> io ii");
+    inside.push_back("io");
+    rows = "ii";
+  }
+  std::string order = "reorder";
+  for (const auto* list : {&shared, &inside}) {
+    for (const std::string& l : *list) order += " " + l;
+  }
+  s.Run(order + (rows.empty() ? "" : " " + rows) + (columns.empty() ? "" : " " + columns));
+  if (!pack) {
+    shared.insert(shared.end(), inside.begin(), inside.end());
+    inside.clear();
+  }
+  std::string fuse = "fuse";
+  for (const std::string& l : shared) fuse += " " + l;
+  s.Run(fuse + " -> p").Run("parallel p");
+  const std::string at = inside.empty() ? "p" : inside.back();
+
+  s.Step("stage acc ", out, " -> tile").Step("compute_at tile_copy ", at).Step("compute_at b_acc ", at);
+  if (pack) s.Run("compute_at b_panel p");
+  // The loops that compute_at made, inside `at`.
+  auto inner = [&](const std::string& block) {
+    std::vector<std::string> v = s.LoopsAround(block);
+    auto it = std::find(v.begin(), v.end(), block == "b_panel" ? "p" : at);
+    return std::vector<std::string>(it == v.end() ? it : it + 1, v.end());
+  };
+  auto lane_loops = [&](const std::string& loop, const std::string& base, std::vector<std::string>& to) {
+    if (lanes == 1) return to.push_back(loop);
+    const std::string vector = s.Fresh(base + "v"), lane = s.Fresh(base + "l");
+    s.Step("split ", loop, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    to.push_back(vector);
+  };
+  {
+    std::vector<std::string> v = inner("b_acc");
+    size_t k = 0;
+    std::vector<std::string> tile_loops;
+    if (!rows.empty() && tile.rows > 1) tile_loops.push_back(v[k++]);
+    const std::string lane_loop = !columns.empty() && width > 1 ? v[k++] : "";
+    std::string step = "reorder";
+    for (size_t i = k; i < v.size(); ++i) step += " " + v[i];
+    for (size_t i = 0; i < k; ++i) step += " " + v[i];
+    s.Run(step);
+    if (!lane_loop.empty()) lane_loops(lane_loop, "a", tile_loops);
+    for (const std::string& l : tile_loops) s.Step("unroll ", l);
+    s.Run("pad b_acc");
+    if (k < v.size()) {
+      s.Step("split_init b_acc ", v[k], " -> b_init");
+      // A few steps of the innermost reduction loop at a time.
+      const Expr last = acc.reduce_iters.back().extent;
+      if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4) s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
+    }
+  }
+  {
+    std::vector<std::string> v = inner("tile_copy"), tile_loops;
+    size_t k = 0;
+    if (!rows.empty() && tile.rows > 1) tile_loops.push_back(v[k++]);
+    if (k < v.size()) lane_loops(v[k], "t", tile_loops);
+    for (const std::string& l : tile_loops) s.Step("unroll ", l);
+    s.Run("pad tile_copy");
+  }
+  if (!columns.empty() && width > 1) {
+    std::vector<std::string> unused;
+    lane_loops(columns, "o", unused);
+  }
+  if (pack) {
+    const std::vector<std::string> v = inner("b_panel");
+    std::vector<std::string> unused;
+    if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
+    s.Run("pad b_panel").Run("scope panel local");
+  }
+  s.Run("scope acc local").Run("scope tile local");
+  RETURN_IF_ERROR(s.status());
+  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), 1e-6}};
+}
+
+}  // namespace cinn_like::hlir

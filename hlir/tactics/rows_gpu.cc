@@ -1,0 +1,296 @@
+// Row spaces on a GPU. Three shapes, by where memory is contiguous:
+//   along a reduced dimension: a block (or a few warps) a row; the row stays in registers between the stages, is read and
+//     written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
+//   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the rows;
+//   no reduction: one thread an access of 16 bytes.
+#include <algorithm>
+
+#include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/tactics.h"
+#include "ir/analyzer.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: schedules and stages are all there is here
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kWarp = 32;
+constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
+
+// Inputs that several stages read at the same point, element by element of the whole space, become a stage of their own:
+// placed in registers, memory is read once.
+TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
+  Context& c = *group.context;
+  std::vector<Expr> dims;
+  for (size_t d = 0; d < space.dims.size(); ++d) dims.push_back(c.Var(Cat("d", d)));
+  auto to_space = [&](size_t k) {
+    VarMap map;
+    const Stage& s = group.stages[k];
+    for (size_t i = 0; i < space.dim_of[k].size(); ++i) {
+      const Expr var = i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
+      map[var] = space.dim_of[k][i] < 0 ? c.Int(0) : dims[space.dim_of[k][i]];
+    }
+    return map;
+  };
+  absl::flat_hash_map<Expr, int> readers;  // load in terms of the space -> stages
+  std::vector<Expr> order;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const VarMap map = to_space(k);
+    absl::flat_hash_set<Expr> seen;
+    for (Expr v : group.stages[k].values) {
+      Visit(v, [&](Expr e) {
+        if (e->op != ExprOp::kLoad) return true;
+        const bool is_param = std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) {
+          return p.buffer == e->buffer && p.role != ParamRole::kResult;
+        });
+        const Expr x = Substitute(c, e, map);
+        const bool whole = std::all_of(dims.begin(), dims.end(), [&](Expr d) { return Uses(x, d); });
+        if (is_param && whole && seen.insert(x).second && ++readers[x] == 1) order.push_back(x);
+        return true;
+      });
+    }
+  }
+  std::vector<Stage> staged;
+  for (Expr load : order) {
+    if (readers[load] < 2) continue;
+    Stage s;
+    s.name = Cat("row", staged.size());
+    std::vector<Expr> shape;
+    VarMap own;
+    for (size_t d = 0; d < dims.size(); ++d) {
+      const Expr var = c.Var(Cat(s.name, "_", d));
+      s.iters.push_back({var, space.dims[d].extent});
+      shape.push_back(space.dims[d].extent);
+      own[dims[d]] = var;
+    }
+    const Buffer b = c.MakeBuffer({.name = s.name, .dtype = load->buffer->dtype, .shape = shape});
+    s.outputs = {b};
+    s.values = {Substitute(c, load, own)};
+    for (size_t k = 0; k < group.stages.size(); ++k) {
+      const VarMap map = to_space(k);
+      // The stage's own iterators, by dimension.
+      std::vector<Expr> at(dims.size(), nullptr);
+      for (const auto& [var, dim] : map) {
+        for (size_t d = 0; d < dims.size(); ++d) {
+          if (dims[d] == dim) at[d] = var;
+        }
+      }
+      for (Expr& v : group.stages[k].values) {
+        v = Rewriter(c, [&](Expr e) -> Expr {
+          if (e->op != ExprOp::kLoad || Substitute(c, e, map) != load) return nullptr;
+          return c.Load(b, at);
+        })(v);
+      }
+    }
+    staged.push_back(std::move(s));
+  }
+  group.stages.insert(group.stages.begin(), staged.begin(), staged.end());
+  return group;
+}
+
+// Elements in 16 bytes of the widest tensor.
+int64_t AccessElements(const TeProgram& group) {
+  int widest = 1;
+  for (const Param& p : group.params) {
+    if (p.buffer != nullptr) widest = std::max(widest, BytesOf(p.buffer->dtype));
+  }
+  return kAccessBytes / widest;
+}
+
+int64_t PowerOfTwoBelow(int64_t n) {
+  int64_t p = 1;
+  while (p * 2 <= n) p *= 2;
+  return p;
+}
+
+class RowsGpu {
+ public:
+  RowsGpu(RowNests r, const Target& target) : r_(std::move(r)), s_(r_.schedule), target_(target) {}
+
+  StatusOr<std::vector<Proposal>> Run() {
+    const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
+    if (vector < 0) return std::vector<Proposal>();
+    Status status = absl::OkStatus();
+    if (!r_.space.HasReduction()) status = Pointwise(vector);
+    else if (r_.space.dims[vector].reduced) status = AlongRow(vector);
+    else status = AcrossRows(vector);
+    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(s_.status());
+    const double bandwidth = static_cast<double>(std::max<int64_t>(target_.bandwidth, 100)) * 1e9;
+    return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
+  }
+
+ private:
+  int64_t VectorFor(int dim) {
+    Context& c = *r_.group.context;
+    Analyzer a(c);
+    for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
+    int64_t v = AccessElements(r_.group);
+    const Expr extent = r_.space.dims[dim].extent;
+    const int64_t divisor = IsInt(extent) ? extent->int_value : a.KnownDivisor(extent);
+    while (v > 1 && divisor % v != 0) v /= 2;
+    return v;
+  }
+
+  void Merge(const std::vector<std::string>& loops) {
+    std::string step = "merge";
+    for (const std::string& l : loops) step += " " + l;
+    if (loops.size() > 1) s_.Run(step);
+  }
+
+  Status Pointwise(int vector) {
+    std::vector<int> along = {vector};
+    while (along.front() > 0 && r_.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
+    while (along.back() + 1 < static_cast<int>(r_.space.dims.size()) && r_.CanCoalesce(along.back())) along.push_back(along.back() + 1);
+    std::vector<int> outer;
+    for (int d : r_.Dims(false)) {
+      if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
+    }
+    r_.ReorderAll({outer, along});
+    const int64_t v = VectorFor(along.back());
+    std::vector<std::string> elements, lanes;
+    for (RowNest& nest : r_.nests) {
+      std::string line = r_.FuseDims(nest, along, "v");
+      if (v > 1) {
+        const std::string chunk = s_.Fresh("vo"), lane = s_.Fresh("vi");
+        s_.Step("split ", line, " ", v, " -> ", chunk, " ", lane);
+        line = chunk;
+        lanes.push_back(lane);
+      }
+      const std::string row = r_.FuseDims(nest, outer, "p"), e = s_.Fresh("e");
+      s_.Step("fuse ", row, row.empty() ? "" : " ", line, " -> ", e);
+      elements.push_back(e);
+    }
+    Merge(elements);
+    s_.Step("split ", elements[0], " 256 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
+    for (const std::string& lane : lanes) s_.Step("vectorize ", lane);
+    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
+    return absl::OkStatus();
+  }
+
+  // A row's length; 0 if symbolic.
+  int64_t RowLength() const {
+    int64_t n = 1;
+    for (int d : r_.Dims(true)) n *= r_.ConstExtent(d);
+    return n;
+  }
+
+  // Row-sized temporaries live in registers where a thread's part is small and of known size, else they are recomputed.
+  void PlaceTemporaries(bool in_registers) {
+    for (Buffer b : r_.Temporaries()) {
+      bool row_sized = false;
+      for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+        const Stage& stage = r_.group.stages[k];
+        if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+        for (size_t i = 0; i < stage.iters.size(); ++i) {
+          const int d = r_.space.dim_of[k][i];
+          row_sized |= d >= 0 && r_.space.dims[d].reduced;
+        }
+      }
+      if (row_sized && !in_registers) s_.Step("inline b_", b->name);
+      else s_.Step("scope ", b->name, " local");
+    }
+  }
+
+  Status AlongRow(int vector) {
+    const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
+    const int64_t length = RowLength(), v = reduced.back() == vector ? VectorFor(vector) : 1;
+    const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
+    int64_t threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
+    if (accesses <= 2 * kWarp) threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
+    const int64_t steps = (accesses + threads - 1) / threads;
+    const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
+    const int64_t rows = std::max<int64_t>(1, 128 / threads);
+    if (in_registers) {
+      ASSIGN_OR_RETURN(std::optional<RowNests> staged, RowNests::Create(StageRowInputs(r_.group, r_.space)));
+      if (staged) {
+        r_.group = staged->group;
+        r_.space = staged->space;
+        r_.schedule = staged->schedule;
+        r_.nests = staged->nests;
+      }
+    }
+    PlaceTemporaries(in_registers);
+    r_.ReorderAll({parallel, reduced});
+    std::vector<std::string> row_loops, thread_loops;
+    for (RowNest& nest : r_.nests) {
+      const std::vector<std::string> around = s_.LoopsAround(nest.block);
+      if (around.empty()) continue;  // substituted away, or a single element
+      const std::string row = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
+      if (!row.empty()) row_loops.push_back(row);
+      if (line.empty()) continue;
+      const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l");
+      if (v > 1) s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
+      else s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
+      s_.Step("reorder ", t, " ", k);
+      thread_loops.push_back(t);
+      if (v > 1) s_.Step("vectorize ", lane);
+      if (in_registers) s_.Step("unroll ", k);
+    }
+    Merge(row_loops);
+    if (!row_loops.empty()) {
+      std::string block = row_loops[0];
+      if (rows > 1) {
+        s_.Step("split ", block, " ", rows, " -> pb py").Run("bind py threadIdx.y");
+        block = "pb";
+      }
+      s_.Step("bind ", block, " blockIdx.x");
+    }
+    for (const std::string& t : thread_loops) s_.Step("bind ", t, " threadIdx.x");
+    return absl::OkStatus();
+  }
+
+  Status AcrossRows(int vector) {
+    const std::vector<int> reduced = r_.Dims(true);
+    std::vector<int> outer;
+    for (int d : r_.Dims(false)) {
+      if (d != vector) outer.push_back(d);
+    }
+    const int64_t length = RowLength();
+    const int64_t warps = length == 0 ? 8 : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    const int64_t steps = length == 0 ? 0 : (length + warps - 1) / warps;
+    const bool in_registers = steps > 0 && steps <= kMaxRegisterElements;
+    PlaceTemporaries(in_registers);
+    r_.ReorderAll({outer, {vector}, reduced});
+    std::vector<std::string> blocks, lanes, row_loops;
+    for (RowNest& nest : r_.nests) {
+      if (s_.LoopsAround(nest.block).empty()) continue;
+      const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
+      s_.Step("split ", nest.loops.at(vector), " ", kWarp, " -> ", chunk, " ", lane);
+      const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
+      s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
+      blocks.push_back(block);
+      lanes.push_back(lane);
+      if (line.empty() || warps == 1) {
+        if (!line.empty() && in_registers) s_.Step("unroll ", line);
+        continue;
+      }
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y");
+      s_.Step("split ", line, " ", warps, " -> ", k, " ", y).Step("reorder ", y, " ", k);
+      if (in_registers) s_.Step("unroll ", k);
+      row_loops.push_back(y);
+    }
+    Merge(blocks);
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& l : lanes) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : row_loops) s_.Step("bind ", l, " threadIdx.y");
+    return absl::OkStatus();
+  }
+
+  RowNests r_;
+  Schedule& s_;  // r_'s
+  const Target& target_;
+};
+
+}  // namespace
+
+StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target) {
+  if (!target.IsGpu()) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
+  if (!r) return std::vector<Proposal>();
+  return RowsGpu(*std::move(r), target).Run();
+}
+
+}  // namespace cinn_like::hlir

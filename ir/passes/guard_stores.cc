@@ -1,0 +1,28 @@
+#include "ir/passes/guard_stores.h"
+
+namespace cinn_like::ir {
+
+StatusOr<Func> GuardStores(Func f) {
+  bool has_threads = false;
+  VisitStmts(f.body, [&](const Stmt& s) {
+    const For* n = As<For>(s);
+    has_threads |= n != nullptr && n->kind == ForKind::kThreadX;
+    return !has_threads;
+  });
+  if (!has_threads) return f;
+  NameSupply names(f);
+  std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
+    const For* n = As<For>(s);
+    if (n != nullptr && n->kind == ForKind::kThreadX) return s;
+    const Store* store = As<Store>(s);
+    if (store != nullptr && store->buffer->scope != Scope::kLocal) {
+      return MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), ForKind::kThreadX, s});
+    }
+    return MapChildren(
+        s, [](Expr e) { return e; }, go);
+  };
+  f.body = go(f.body);
+  return f;
+}
+
+}  // namespace cinn_like::ir

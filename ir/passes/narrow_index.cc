@@ -1,0 +1,111 @@
+#include "ir/passes/narrow_index.h"
+
+#include "ir/analyzer.h"
+#include "ir/schedule/tree.h"
+
+namespace cinn_like::ir {
+namespace {
+
+constexpr int64_t kMax = (int64_t{1} << 31) - 1;
+
+class Narrower {
+ public:
+  explicit Narrower(const Func& f) : c_(*f.context), analyzer_(f) {}
+
+  Stmt Run(const Stmt& s) {
+    if (const Store* n = As<Store>(s)) {
+      Store r{n->buffer, {}, NarrowWithin(n->value), n->mask == nullptr ? nullptr : NarrowWithin(n->mask)};
+      for (Expr e : n->indices) r.indices.push_back(Index(e));
+      return MakeStmt(std::move(r));
+    }
+    const For* n = As<For>(s);
+    if (n == nullptr) {
+      return MapChildren(
+          s, [&](Expr e) { return NarrowWithin(e); }, [&](const Stmt& x) { return Run(x); });
+    }
+    analyzer_.BindRange(n->var, c_.Int(0), n->extent);
+    const bool fits = n->var->type == kIndexType && Fits(n->extent);
+    if (!fits) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
+    const Expr narrow = c_.Var(n->var->name, {DType::kI32, 1});
+    narrow_[n->var] = narrow;
+    Stmt body = Run(n->body);
+    return MakeStmt(For{narrow, To32(n->extent), n->kind, std::move(body)});
+  }
+
+ private:
+  bool Fits(Expr e) {
+    const Analyzer::Bounds b = analyzer_.ConstBounds(e);
+    return b.lo >= -kMax && b.hi <= kMax;
+  }
+
+  // Every part of an i64 scalar or ramp expression fits in 32 bits, and it is plain arithmetic on variables.
+  bool CanNarrow(Expr e) {
+    auto it = can_.find(e);
+    if (it != can_.end()) return it->second;
+    bool ok = e->type.dtype == DType::kI64;
+    switch (e->op) {
+      case ExprOp::kInt: ok = ok && e->int_value >= -kMax && e->int_value <= kMax; break;
+      case ExprOp::kVar: ok = ok && (narrow_.contains(e) || Fits(e)); break;
+      case ExprOp::kAdd:
+      case ExprOp::kSub:
+      case ExprOp::kMul:
+      case ExprOp::kTruncDiv:
+      case ExprOp::kTruncMod:
+      case ExprOp::kMin:
+      case ExprOp::kMax: ok = ok && e->type.lanes == 1 && Fits(e) && CanNarrow(e->args[0]) && CanNarrow(e->args[1]); break;
+      case ExprOp::kRamp: ok = ok && CanNarrow(e->args[0]) && CanNarrow(e->args[1]) && Fits(c_.Add(e->args[0], c_.Mul(e->args[1], c_.Int(e->type.lanes)))); break;
+      case ExprOp::kBroadcast: ok = ok && CanNarrow(e->args[0]); break;
+      default: ok = false;
+    }
+    return can_[e] = ok;
+  }
+
+  Expr To32(Expr e) {
+    if (e->op == ExprOp::kInt) return c_.Int(e->int_value, DType::kI32);
+    if (e->op == ExprOp::kVar) {
+      auto it = narrow_.find(e);
+      return it != narrow_.end() ? it->second : c_.Cast(DType::kI32, e);
+    }
+    return MapChildren(c_, e, [&](Expr x) { return To32(x); });
+  }
+
+  // `e` with its largest narrowable i64 parts in 32 bits: indices and comparisons stay narrow, other uses are widened.
+  Expr NarrowWithin(Expr e) {
+    auto it = memo_.find(e);
+    if (it != memo_.end()) return it->second;
+    Expr r = nullptr;
+    if (e->type.dtype == DType::kI64 && e->op != ExprOp::kInt && CanNarrow(e)) {
+      r = c_.Cast(DType::kI64, To32(e));
+    } else if (e->op == ExprOp::kLoad || e->op == ExprOp::kAddress) {
+      std::vector<Expr> args;
+      for (Expr a : e->args) args.push_back(Index(a));
+      r = c_.WithArgs(e, std::move(args));
+    } else if (RowOf(e->op) != nullptr && RowOf(e->op)->result == OpRow::kBool && e->args.size() == 2 && CanNarrow(e->args[0]) && CanNarrow(e->args[1])) {
+      r = c_.Make(e->op, {To32(e->args[0]), To32(e->args[1])});
+    } else if (e->op == ExprOp::kCast && CanNarrow(e->args[0]) && e->args[0]->op != ExprOp::kInt) {
+      r = c_.Cast(e->type.dtype, To32(e->args[0]));
+    } else {
+      r = MapChildren(c_, e, [&](Expr x) { return NarrowWithin(x); });
+    }
+    memo_[e] = r;
+    return r;
+  }
+
+  Expr Index(Expr e) { return e->type.dtype == DType::kI64 && CanNarrow(e) ? To32(e) : NarrowWithin(e); }
+
+  Context& c_;
+  Analyzer analyzer_;
+  absl::flat_hash_map<Expr, Expr> narrow_;  // i64 loop variable -> i32
+  absl::flat_hash_map<Expr, bool> can_;
+  absl::flat_hash_map<Expr, Expr> memo_;
+};
+
+}  // namespace
+
+StatusOr<Func> NarrowIndex(Func f) {
+  Narrower narrower(f);
+  f.body = narrower.Run(f.body);
+  return f;
+}
+
+}  // namespace cinn_like::ir

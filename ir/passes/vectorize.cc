@@ -1,0 +1,277 @@
+#include "ir/passes/vectorize.h"
+
+#include "ir/analyzer.h"
+#include "ir/te.h"
+
+namespace cinn_like::ir {
+namespace {
+
+// How lanes that hold partial results are combined, and by what they start.
+std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
+  switch (op) {
+    case ExprOp::kAdd: return std::pair(ExprOp::kLaneAdd, Combiner::kSum);
+    case ExprOp::kMul: return std::pair(ExprOp::kLaneMul, Combiner::kProd);
+    case ExprOp::kMin: return std::pair(ExprOp::kLaneMin, Combiner::kMin);
+    case ExprOp::kMax: return std::pair(ExprOp::kLaneMax, Combiner::kMax);
+    default: return std::nullopt;
+  }
+}
+
+// One loop's body with its variable spread over lanes.
+class Lanes {
+ public:
+  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), lanes_(lanes) { vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes); }
+
+  // Null where it cannot be.
+  Stmt Vectorize(const Stmt& s) {
+    return Match(
+        s,
+        [&](const Seq& n) -> Stmt {
+          std::vector<Stmt> v;
+          for (const Stmt& x : n.stmts) {
+            v.push_back(Vectorize(x));
+            if (v.back() == nullptr) return nullptr;
+          }
+          return MakeSeq(std::move(v));
+        },
+        [&](const For& n) -> Stmt {
+          if (n.kind != ForKind::kSerial || Depends(n.extent)) return nullptr;
+          Stmt body = Vectorize(n.body);
+          return body == nullptr ? nullptr : MakeStmt(For{n.var, n.extent, n.kind, body});
+        },
+        [&](const If& n) -> Stmt {
+          // Conditions that are the same in all lanes stay around; the others are masks.
+          Expr uniform = nullptr, lane = nullptr;
+          std::function<void(Expr)> add = [&](Expr e) {
+            if (e->op == ExprOp::kAnd) {
+              for (Expr x : e->args) add(x);
+              return;
+            }
+            Expr& to = Depends(e) ? lane : uniform;
+            to = to == nullptr ? e : c_.And(to, e);
+          };
+          add(n.cond);
+          if (lane != nullptr && n.otherwise != nullptr) return nullptr;
+          const Expr before = mask_;
+          if (lane != nullptr) {
+            const Expr m = Vector(lane);
+            if (!ok_) return nullptr;
+            mask_ = mask_ == nullptr ? m : c_.And(mask_, m);
+            memo_.clear();
+          }
+          Stmt then = Vectorize(n.then);
+          Stmt otherwise = n.otherwise == nullptr ? nullptr : Vectorize(n.otherwise);
+          if (mask_ != before) memo_.clear();
+          mask_ = before;
+          if (then == nullptr || (n.otherwise != nullptr && otherwise == nullptr)) return nullptr;
+          return uniform == nullptr ? then : MakeStmt(If{uniform, then, otherwise});
+        },
+        [&](const Let& n) -> Stmt {
+          if (!Depends(n.value)) return s;
+          const Expr value = Wide(Vector(n.value));
+          const Expr var = c_.Var(n.var->name, value->type);
+          vectors_[n.var] = var;
+          return ok_ ? MakeStmt(Let{var, value}) : nullptr;
+        },
+        [&](const Store& n) -> Stmt {
+          Store r{n.buffer, {}, nullptr, nullptr};
+          bool moves = false;
+          for (Expr e : n.indices) {
+            r.indices.push_back(Vector(e));
+            moves |= r.indices.back()->type.lanes > 1;
+          }
+          if (!moves) {
+            // One element for all lanes: only if each would write the same.
+            if (Depends(n.value) || (n.mask != nullptr && Depends(n.mask)) || mask_ != nullptr) return nullptr;
+            return s;
+          }
+          r.value = Wide(Vector(n.value));
+          r.mask = n.mask == nullptr ? mask_ : And(Vector(n.mask), mask_);
+          return ok_ ? MakeStmt(std::move(r)) : nullptr;
+        },
+        [&](const auto&) -> Stmt { return nullptr; });
+  }
+
+  bool Depends(Expr e) {
+    bool found = false;
+    Visit(e, [&](Expr x) {
+      found |= vectors_.contains(x);
+      return !found;
+    });
+    return found;
+  }
+
+  // The value in every lane; a scalar where all lanes agree. Sets ok() to false where there is no vector form.
+  Expr Vector(Expr e) {
+    if (auto it = vectors_.find(e); it != vectors_.end()) return it->second;
+    if (auto it = memo_.find(e); it != memo_.end()) return it->second;
+    Expr r = Compute(e);
+    memo_[e] = r;
+    return r;
+  }
+  Expr Wide(Expr e) { return c_.Broadcast(e, lanes_); }
+  bool ok() const { return ok_; }
+  Expr mask() const { return mask_; }
+  void set_mask(Expr m) { mask_ = m; }
+
+ private:
+  Expr And(Expr a, Expr b) { return a == nullptr ? b : b == nullptr ? a : c_.And(a, b); }
+
+  Expr Compute(Expr e) {
+    if (!Depends(e)) return e;
+    if (e->type.lanes != 1 || e->op == ExprOp::kShuffleXor) {
+      ok_ = false;
+      return e;
+    }
+    std::vector<Expr> args;
+    for (Expr x : e->args) args.push_back(Vector(x));
+    if (e->op == ExprOp::kLoad) {
+      Expr own = nullptr;
+      if (e->has_mask) {
+        own = args.back();
+        args.pop_back();
+      }
+      bool moves = false;
+      for (Expr i : args) moves |= i->type.lanes > 1;
+      // A lane that is off must not touch memory.
+      Expr mask = moves ? And(own, mask_) : own;
+      if (!moves && own != nullptr && own->type.lanes > 1) {
+        // One element, wanted by some lanes.
+        for (Expr& i : args) i = Wide(i);
+      }
+      return c_.Load(e->buffer, std::move(args), mask);
+    }
+    const bool is_index = !IsFloat(e->type.dtype) && e->type.dtype != DType::kBool && args.size() == 2;
+    if (is_index) {
+      const Expr a = args[0], b = args[1];
+      const bool ramp_a = a->op == ExprOp::kRamp, ramp_b = b->op == ExprOp::kRamp;
+      const bool scalar_a = a->type.lanes == 1, scalar_b = b->type.lanes == 1;
+      auto ramp = [&](Expr base, Expr stride) { return c_.Ramp(base, stride, lanes_); };
+      switch (e->op) {
+        case ExprOp::kAdd:
+          if (ramp_a && scalar_b) return ramp(c_.Add(a->args[0], b), a->args[1]);
+          if (scalar_a && ramp_b) return ramp(c_.Add(a, b->args[0]), b->args[1]);
+          if (ramp_a && ramp_b) return ramp(c_.Add(a->args[0], b->args[0]), c_.Add(a->args[1], b->args[1]));
+          break;
+        case ExprOp::kSub:
+          if (ramp_a && scalar_b) return ramp(c_.Sub(a->args[0], b), a->args[1]);
+          if (scalar_a && ramp_b) return ramp(c_.Sub(a, b->args[0]), c_.Sub(c_.Int(0, b->type.dtype), b->args[1]));
+          break;
+        case ExprOp::kMul:
+          if (ramp_a && scalar_b) return ramp(c_.Mul(a->args[0], b), c_.Mul(a->args[1], b));
+          if (scalar_a && ramp_b) return ramp(c_.Mul(a, b->args[0]), c_.Mul(a, b->args[1]));
+          break;
+        case ExprOp::kDiv:
+        case ExprOp::kMod:
+          // All lanes lie between two multiples of the divisor.
+          if (ramp_a && IsInt(a->args[1], 1) && IsInt(b) && b->int_value % lanes_ == 0 && a_.KnownDivisor(a->args[0]) % lanes_ == 0) {
+            return e->op == ExprOp::kDiv ? c_.Div(a->args[0], b) : ramp(c_.Mod(a->args[0], b), a->args[1]);
+          }
+          break;
+        default: break;
+      }
+    }
+    for (Expr& x : args) x = Wide(x);
+    return c_.WithArgs(e, std::move(args));
+  }
+
+  Context& c_;
+  Analyzer& a_;
+  int lanes_;
+  bool ok_ = true;
+  Expr mask_ = nullptr;
+  absl::flat_hash_map<Expr, Expr> vectors_;  // lane-dependent variables
+  absl::flat_hash_map<Expr, Expr> memo_;     // under the current mask
+};
+
+class Vectorizer {
+ public:
+  explicit Vectorizer(Func& f) : c_(*f.context), a_(f), names_(f) {}
+
+  Stmt Run(const Stmt& s) {
+    const For* n = As<For>(s);
+    if (n == nullptr) {
+      return MapChildren(
+          s, [](Expr e) { return e; }, [&](const Stmt& x) { return Run(x); });
+    }
+    if (Stmt r = Reduction(*n); r != nullptr) return r;
+    a_.BindRange(n->var, c_.Int(0), n->extent);
+    if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
+    if (IsInt(n->extent)) {
+      Lanes lanes(a_, n->var, static_cast<int>(n->extent->int_value));
+      if (Stmt r = lanes.Vectorize(n->body); r != nullptr) return r;
+    }
+    return MakeStmt(For{n->var, n->extent, ForKind::kSerial, n->body});
+  }
+
+ private:
+  // A nest of serial loops and one vectorized loop around one lane reduction: lanes accumulate apart. Null: not such.
+  Stmt Reduction(const For& outer) {
+    std::vector<const For*> loops;
+    const For* n = &outer;
+    while (true) {
+      loops.push_back(n);
+      if (n->kind == ForKind::kVectorized) break;
+      if (n->kind != ForKind::kSerial) return nullptr;
+      n = As<For>(n->body);
+      if (n == nullptr) return nullptr;
+    }
+    const For& vector = *loops.back();
+    if (!IsInt(vector.extent)) return nullptr;
+    const int lanes = static_cast<int>(vector.extent->int_value);
+    Expr condition = nullptr;
+    const Store* store = As<Store>(vector.body);
+    if (const If* guard = As<If>(vector.body); guard != nullptr && guard->otherwise == nullptr) {
+      condition = guard->cond;
+      store = As<Store>(guard->then);
+    }
+    if (store == nullptr || store->mask != nullptr || store->value->args.size() != 2) return nullptr;
+    auto op = LaneOp(store->value->op);
+    if (!op) return nullptr;
+    const Expr running = c_.Load(store->buffer, store->indices);
+    const Expr element = store->value->args[0] == running ? store->value->args[1] : store->value->args[1] == running ? store->value->args[0] : nullptr;
+    if (element == nullptr) return nullptr;
+    bool fixed = true;
+    for (const For* l : loops) {
+      for (Expr i : store->indices) fixed &= !Uses(i, l->var);
+      a_.BindRange(l->var, c_.Int(0), l->extent);
+    }
+    bool reads_result = false;
+    Visit(element, [&](Expr e) {
+      reads_result |= e->op == ExprOp::kLoad && e->buffer == store->buffer;
+      return true;
+    });
+    if (!fixed || reads_result) return nullptr;
+    const DType t = store->buffer->dtype;
+    const Expr neutral = Identity(c_, op->second, t);
+    Lanes spread(a_, vector.var, lanes);
+    Expr mask = nullptr;
+    if (condition != nullptr) {
+      mask = spread.Wide(spread.Vector(condition));
+      spread.set_mask(mask);
+    }
+    Expr value = spread.Wide(spread.Vector(element));
+    if (!spread.ok()) return nullptr;
+    if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
+    const Buffer partial = c_.MakeBuffer({.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
+    const Expr at = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
+    const Expr part = c_.Load(partial, {at});
+    Stmt body = MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
+    for (size_t i = loops.size() - 1; i-- > 0;) body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
+    return MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
+                    MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
+  }
+
+  Context& c_;
+  Analyzer a_;
+  NameSupply names_;
+};
+
+}  // namespace
+
+StatusOr<Func> Vectorize(Func f) {
+  f.body = Vectorizer(f).Run(f.body);
+  return f;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,51 @@
+#include "runtime/kernel_images.h"
+
+#include <sstream>
+
+namespace cinn_like {
+
+void KernelImages::AddTo(Artifact& artifact) const {
+  std::string table;
+  for (const Kernel& k : kernels) table += Cat(k.name, " ", k.image, " ", k.entry, "\n");
+  artifact.sections["kernels"] = std::move(table);
+  for (size_t i = 0; i < images.size(); ++i) artifact.sections[Cat("image.", i)] = images[i];
+}
+
+StatusOr<KernelImages> KernelImages::From(const Artifact& artifact) {
+  KernelImages r;
+  const std::string* table = artifact.Find("kernels");
+  if (table == nullptr) return absl::DataLossError("artifact: no section 'kernels'");
+  while (const std::string* image = artifact.Find(Cat("image.", r.images.size()))) r.images.push_back(*image);
+  std::istringstream in(*table);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream fields(line);
+    Kernel k;
+    if (!(fields >> k.name >> k.image >> k.entry) || k.image >= r.images.size()) {
+      return absl::DataLossError(Cat("artifact: bad line of section 'kernels': ", line));
+    }
+    r.kernels.push_back(std::move(k));
+  }
+  return r;
+}
+
+StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const KernelImages& images) {
+  auto r = std::make_unique<LoadedKernels>();
+  for (const std::string& image : images.images) {
+    ASSIGN_OR_RETURN(std::unique_ptr<CudaModule> m, CudaModule::Load(image));
+    r->modules_.push_back(std::move(m));
+  }
+  for (const KernelImages::Kernel& k : images.kernels) {
+    ASSIGN_OR_RETURN(void* handle, r->modules_[k.image]->Kernel(k.entry));
+    r->kernels_.emplace_back(k.name, handle);
+  }
+  return r;
+}
+
+StatusOr<void*> LoadedKernels::Kernel(std::string_view name) const {
+  for (const auto& [n, handle] : kernels_) {
+    if (n == name) return handle;
+  }
+  return absl::NotFoundError(Cat("no kernel '", name, "'"));
+}
+
+}  // namespace cinn_like

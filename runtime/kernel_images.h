@@ -1,0 +1,40 @@
+// Compiled device kernels: images (CUBIN or PTX, several kernels each) and where each kernel is found in them.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/artifact.h"
+#include "runtime/cuda_module.h"
+
+namespace cinn_like {
+
+struct KernelImages {
+  struct Kernel {
+    std::string name;   // as the host code launches it; equal kernels of several names share code
+    size_t image = 0;   // index of images
+    std::string entry;  // its symbol there
+  };
+  std::vector<std::string> images;
+  std::vector<Kernel> kernels;
+
+  // Sections "kernels", "image.0", ...
+  void AddTo(Artifact& artifact) const;
+  static StatusOr<KernelImages> From(const Artifact& artifact);
+};
+
+// Images in the driver; they launch on any device that they were made for. Freed with this.
+class LoadedKernels {
+ public:
+  // FailedPrecondition where there is no driver.
+  static StatusOr<std::unique_ptr<LoadedKernels>> Load(const KernelImages& images);
+  // What <name>_kernel_ptr_ holds. NotFound names the kernel.
+  StatusOr<void*> Kernel(std::string_view name) const;
+
+ private:
+  std::vector<std::unique_ptr<CudaModule>> modules_;
+  std::vector<std::pair<std::string, void*>> kernels_;
+};
+
+}  // namespace cinn_like

@@ -1,0 +1,89 @@
+#include "cinn_like/base/target.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace cinn_like {
+namespace {
+
+std::string Error(std::string_view text) { return Message(Target::Parse(text).status()); }
+
+TEST(Target, CanonicalTexts) {
+  for (const char* text : {"x86_64 -mcpu=native", "x86_64 -mcpu=native -num-threads=2", "cuda -arch=native",
+                           "cuda -arch=sm_90a -libs=cublas,cudnn", "opencl", "c",
+                           "x86_64 -mcpu=sapphirerapids -features=+amx-bf16,-avx512fp16 -cores=4",
+                           "cuda -arch=sm_90a -sm-count=114 -bandwidth=4800"}) {
+    const StatusOr<Target> t = Target::Parse(text);
+    ASSERT_TRUE(t.ok()) << t.status();
+    EXPECT_EQ(t->Print(), text);
+  }
+}
+
+TEST(Target, OtherSpellingsPrintCanonically) {
+  EXPECT_EQ(Target::Parse("cpu")->Print(), "x86_64 -mcpu=native");
+  EXPECT_EQ(Target::Parse("cpu  -num-threads=3\t-mcpu=znver4")->Print(), "x86_64 -mcpu=znver4 -num-threads=3");
+  EXPECT_EQ(Target::Parse("cuda -libs=cublas -arch=sm_80 -sm-count=108")->Print(), "cuda -arch=sm_80 -libs=cublas");
+}
+
+TEST(Target, NumbersComeFromTheRow) {
+  const Target h = *Target::Parse("cuda -arch=sm_90a");
+  EXPECT_EQ(h.cores, 132);
+  EXPECT_EQ(h.shared_bytes, 227 * 1024);
+  EXPECT_EQ(Target::Parse("x86_64 -mcpu=znver2")->vector_bytes, 32);
+  EXPECT_GE(Target::Parse("cpu")->cores, 1);
+  EXPECT_TRUE(Target::Parse("cuda -libs=cudnn")->HasLib("cudnn"));
+  EXPECT_FALSE(Target::Parse("cuda -libs=cudnn")->HasLib("cublas"));
+}
+
+TEST(Target, RandomTargetsRoundTrip) {
+  std::mt19937 random(7);
+  const char* mcpus[] = {"native", "znver3", "haswell", "graniterapids"};
+  const char* archs[] = {"native", "sm_75", "sm_90", "sm_120a"};
+  for (int i = 0; i < 500; ++i) {
+    Target t = *Target::Parse(random() % 2 ? Cat("x86_64 -mcpu=", mcpus[random() % 4])
+                                           : Cat("cuda -arch=", archs[random() % 4]));
+    if (random() % 2) t.vector_bytes = 1 + random() % 100;
+    if (random() % 2) t.l2_bytes = 1 + random() % 100;
+    if (t.kind == TargetKind::kX86_64) {
+      if (random() % 2) t.num_threads = random() % 64;
+      for (unsigned k = random() % 3; k > 0; --k) t.features.push_back(Cat(random() % 2 ? "+" : "-", "f", k));
+    } else {
+      if (random() % 2) t.shared_bytes = random() % 100000;
+      if (random() % 2) t.libs = {"cublas"};
+    }
+    const StatusOr<Target> again = Target::Parse(t.Print());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(*again, t) << t.Print();
+    EXPECT_EQ(again->Print(), t.Print());
+  }
+}
+
+TEST(Target, ErrorsListWhatIsKnown) {
+  EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda, opencl, c");
+  EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda, opencl, c");
+  EXPECT_EQ(Error("cuda sm_90"), "target: expected -option=value, got 'sm_90'");
+  EXPECT_EQ(Error("c -arch=sm_90"),
+            "target: c has no option -arch; known: -num-threads, -cores, -vector-bytes, -l1-bytes, -l2-bytes, "
+            "-bandwidth, -registers");
+  EXPECT_TRUE(
+      Error("cuda -arch=sm_91").starts_with("target: option -arch: unknown arch 'sm_91'; known: native, sm_75"));
+  EXPECT_TRUE(Error("cpu -mcpu=m1").starts_with("target: option -mcpu: unknown CPU 'm1'; known: native, x86-64,"));
+  EXPECT_EQ(Error("cuda -libs=cublas,mkl"), "target: option -libs: unknown library 'mkl'; known: cublas, cudnn");
+  EXPECT_EQ(Error("cpu -features=avx2"), "target: option -features: expected +name or -name, got 'avx2'");
+  EXPECT_EQ(Error("cpu -num-threads=two"), "target: option -num-threads: expected an integer of at least 0, got 'two'");
+  EXPECT_EQ(Error("cuda -sm-count=0"), "target: option -sm-count: expected an integer of at least 1, got '0'");
+  EXPECT_EQ(Error("cuda -sm-count=99999999999999999999"),
+            "target: option -sm-count: expected an integer of at least 1, got '99999999999999999999'");
+  EXPECT_EQ(Error("cuda -arch=sm_80 -arch=sm_90"), "target: option -arch is given twice");
+  EXPECT_EQ(Error("cuda -arch="), "target: option -arch has no value");
+}
+
+TEST(Target, ResolvedByKeepsWhatWasSet) {
+  const Target device = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  const Target resolved = Target::Parse("cuda -libs=cublas -shared-bytes=1000")->ResolvedBy(device);
+  EXPECT_EQ(resolved.Print(), "cuda -arch=sm_90a -libs=cublas -bandwidth=4800 -shared-bytes=1000");
+}
+
+}  // namespace
+}  // namespace cinn_like

@@ -1,0 +1,113 @@
+#include "ir/passes/split_host_device.h"
+
+#include <gtest/gtest.h>
+
+namespace cinn_like::ir {
+namespace {
+
+std::string Split(std::string_view text) {
+  auto m = ParseModule(text);
+  EXPECT_TRUE(m.ok()) << m.status();
+  auto r = SplitHostDevice(*m);
+  if (!r.ok()) return Message(r.status());
+  const std::string printed = Print(*r);
+  auto again = ParseModule(printed);
+  EXPECT_TRUE(again.ok()) << again.status() << printed;
+  if (!again.ok()) return "";
+  EXPECT_EQ(Print(*again), printed);
+  return printed;
+}
+
+TEST(SplitHostDevice, OneKernelPerNest) {
+  EXPECT_EQ(Split(R"(func @f(x: f32[n], y: f32[n], n: i64) where n in 1..1024 {
+  alloc w: f32[n] @global
+  for b in 0..tdiv(n + 255, 256) @blockIdx.x {
+    for t in 0..256 @threadIdx.x {
+      if b * 256 + t < n {
+        w[b * 256 + t] = x[b * 256 + t]
+      }
+    }
+  }
+  if n > 5 {
+    for c in 0..1 @blockIdx.x {
+      for u in 0..32 @threadIdx.x {
+        y[u] = w[u]
+      }
+    }
+  }
+}
+)"),
+            R"(func @f(x: f32[n], y: f32[n], n: i64) where n in 1..1024 {
+  alloc w: f32[n] @global
+  launch @f_kernel grid(tdiv(n + 255, 256), 1, 1) block(256, 1, 1) shared 0 (n, &x[0], &w[0])
+  if 5 < n {
+    launch @f_kernel_1 grid(1, 1, 1) block(32, 1, 1) shared 0 (&w[0], &y[0])
+  }
+}
+
+func @f_kernel kernel (n: i64, x: f32[n], w: f32[n]) where n in 1..1024 {
+  for b in 0..tdiv(n + 255, 256) @blockIdx.x {
+    for t in 0..256 @threadIdx.x {
+      if b * 256 + t < n {
+        w[b * 256 + t] = x[b * 256 + t]
+      }
+    }
+  }
+}
+
+func @f_kernel_1 kernel (w: f32[n], y: f32[n]) where n in 1..1024 {
+  for c in 0..1 @blockIdx.x {
+    for u in 0..32 @threadIdx.x {
+      y[u] = w[u]
+    }
+  }
+}
+)");
+}
+
+TEST(SplitHostDevice, SmallerLoopsOfAnAxisAreGuarded) {
+  const std::string r = Split(R"(func @f(x: f32[64]) {
+    for b in 0..4 @blockIdx.x {
+      for t in 0..64 @threadIdx.x { x[t] = 1.0 }
+      barrier
+      for u in 0..32 @threadIdx.x { x[u] = 2.0 }
+    }
+  })");
+  EXPECT_NE(r.find("block(64, 1, 1)"), r.npos) << r;
+  EXPECT_NE(r.find("if u < 32 {"), r.npos) << r;
+  EXPECT_EQ(r.find("if t"), r.npos) << r;
+}
+
+TEST(SplitHostDevice, LargeSharedMemoryIsDynamic) {
+  const std::string r = Split(R"(func @f(x: f32[64]) {
+    for t in 0..64 @threadIdx.x {
+      alloc s: f32[16384] @shared
+      alloc s2: f16[9] @shared
+      s[t] = x[t]
+    }
+  })");
+  EXPECT_NE(r.find("shared 65568 ("), r.npos) << r;
+}
+
+TEST(SplitHostDevice, Errors) {
+  auto body = [](std::string_view s) { return Split(Cat("func @f(x: f32[64], n: i64) where n in 1..9 {", s, "}")); };
+  EXPECT_EQ(body("for i in 0..4 { x[i] = 1.0 }"), "function f: the store to x is in no loop bound to a device axis");
+  EXPECT_EQ(body("if x[0] < 1.0 { for t in 0..4 @threadIdx.x { x[t] = 1.0 } }"),
+            "function f: the load of x is in no loop bound to a device axis");
+  EXPECT_EQ(body("for t in 0..n @threadIdx.x { x[t] = 1.0 }"), "function f: the extent of threadIdx.x must be constant, got n");
+  EXPECT_EQ(body("for t in 0..65 @threadIdx.z { x[t] = 1.0 }"), "function f: the extent of threadIdx.z is at most 64, got 65");
+  EXPECT_EQ(body("for b in 0..65536 @blockIdx.y { x[b] = 1.0 }"), "function f: the extent of blockIdx.y is at most 65535, got 65536");
+  EXPECT_EQ(body("for t in 0..64 @threadIdx.x { for u in 0..32 @threadIdx.y { x[t] = 1.0 } }"),
+            "function f: a block has at most 1024 threads, got 2048");
+  EXPECT_EQ(body("for t in 0..4 @threadIdx.x { for u in 0..4 @threadIdx.x { x[t] = 1.0 } }"),
+            "function f: loop u binds threadIdx.x, which a loop around it has");
+  EXPECT_EQ(body("for b in 0..4 @blockIdx.x { for c in 0..b @blockIdx.y { x[b] = 1.0 } }"),
+            "function f: the extent b of blockIdx.y depends on variables of the kernel");
+  EXPECT_NE(body("for b in 0..4 @blockIdx.x { for t in 0..64 @threadIdx.x { x[t] = 1.0 } "
+                 "for u in 0..32 @threadIdx.x { barrier } }")
+                .find("has a barrier, which all must reach"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace cinn_like::ir

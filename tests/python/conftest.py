@@ -1,0 +1,56 @@
+"""Fixtures: the reference evaluator in the library's place, so that what the frontend writes is tested on its own."""
+
+import pathlib
+import sys
+
+import pytest
+import torch
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "frontend" / "torch")]
+
+import cinn_like  # noqa: E402
+from cinn_like import function, library  # noqa: E402
+from reference import DTYPES, Graph  # noqa: E402
+
+
+class ReferenceFunction:
+    """Evaluates the text in float64 and gives results in the dtypes that it writes."""
+
+    def __init__(self, text, target, device, signature):
+        self.text, self.signature, self.info = text, signature, {"kernels": 1, "seconds": {}}
+        self.graph, self.calls = Graph(text), 0
+
+    def call(self, *args):
+        self.calls += 1
+        n = len(args) - self.signature.num_symbols
+        with torch.no_grad():
+            values, dtypes = self.graph.run(args[:n], args[n:])
+        return tuple(v.to(DTYPES[t]).contiguous() for v, t in zip(values, dtypes))
+
+
+@pytest.fixture
+def reference(monkeypatch):
+    """Compiles with the reference evaluator; gives the list of its functions."""
+    made = []
+
+    def compile_function(*args):
+        made.append(ReferenceFunction(*args))
+        return made[-1]
+
+    monkeypatch.setattr(function, "compile_function", compile_function)
+    return made
+
+
+@pytest.fixture
+def real_library():
+    if not library.available():
+        pytest.skip("needs the shared library (CINN_LIKE_LIBRARY)")
+    return library.get()
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    torch._dynamo.reset()
+    cinn_like.reset_report()
+    torch.manual_seed(0)

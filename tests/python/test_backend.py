@@ -1,0 +1,270 @@
+"""The backend around the ops: fallbacks, dynamic batches, aliasing, mutation, threads, forks, the report, verification."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import cinn_like
+import pytest
+import torch
+import torch.nn.functional as F
+from cinn_like import function
+from cinn_like.backend import cinn_like as backend
+
+
+def compiled(fn, **kwargs):
+    return torch.compile(fn, backend=backend, fullgraph=True, **kwargs)
+
+
+def graphs():
+    return torch._dynamo.utils.counters["stats"]["unique_graphs"]
+
+
+def test_an_unsupported_op_falls_back_with_its_reason(reference):
+    def fn(x):
+        y = torch.sort(x * 2 + 1, dim=1).values
+        return y.exp() + x.sum()
+
+    x = torch.randn(4, 5)
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+    report = cinn_like.report()
+    assert report.fallback_ops == {"aten.sort.default": "no such op in graph text"}
+    assert len(report.subgraphs) == 2 and sum(report.compiled_ops.values()) == 5
+    assert 0.0 < report.compiled_share < 1.0
+    assert "aten.sort.default: no such op in graph text" in str(report)
+
+
+def test_a_data_dependent_shape_falls_back(reference):
+    def fn(x):
+        return (x * 2)[x > 0].sum()
+
+    x = torch.randn(20)
+    got = torch.compile(fn, backend=backend)(x)
+    torch.testing.assert_close(got, fn(x))
+
+
+def test_a_complex_dtype_falls_back(reference):
+    def fn(x):
+        return (torch.fft.fft(x + 1).abs() * 2).sum()
+
+    x = torch.randn(3, 8)
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+    assert any("complex" in r for r in cinn_like.report().fallback_ops.values()), cinn_like.report().fallback_ops
+
+
+def test_a_failed_compile_falls_back(monkeypatch):
+    def refuse(text, target, device, signature):
+        raise RuntimeError("the compiler said no")
+
+    monkeypatch.setattr(function, "compile_function", refuse)
+    x = torch.randn(4, 5)
+    fn = lambda x: (x + 1).tanh().t()  # noqa: E731
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+    report = cinn_like.report()
+    assert not report.subgraphs and "the compiler said no" in report.failures[0]
+    assert all("the compiler said no" in why for why in report.fallback_ops.values())
+
+
+def test_random_graphs_of_both_kinds(reference):
+    """Compiled and framework ops mixed at random: the order of units and what they pass on is right."""
+    generator = torch.Generator().manual_seed(3)
+    pick = lambda n: int(torch.randint(n, (), generator=generator))  # noqa: E731
+    steps = [
+        lambda a, b: torch.tanh(a) + b, lambda a, b: torch.sort(a, 0).values * 0.5, lambda a, b: a.t() - b.t(),
+        lambda a, b: torch.cumsum(a, 1) * 0.1, lambda a, b: torch.where(a > b, a, b), lambda a, b: a @ b * 0.2,
+        lambda a, b: a.sum(0).expand(6, 6) * 0.1, lambda a, b: torch.roll(a, 1, 1), lambda a, b: a.view(-1)[6:].cumsum(0)[:6] + b,
+    ]  # fmt: skip
+    for _ in range(8):
+        program = [(pick(len(steps)), pick(1000), pick(1000)) for _ in range(12)]
+
+        def fn(x, y, program=program):
+            values = [x, y]
+            for which, i, j in program:
+                values.append(steps[which](values[i % len(values)], values[j % len(values)]).contiguous())
+            return values[-1], values[-2], values[len(values) // 2].t()
+
+        torch._dynamo.reset()
+        x, y = torch.randn(6, 6), torch.randn(6, 6)
+        for got, want in zip(compiled(fn)(x, y), fn(x, y)):
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+            assert got.stride() == want.stride()
+    assert cinn_like.report().fallback_ops and cinn_like.report().subgraphs
+
+
+def test_a_second_batch_size_does_not_recompile(reference):
+    linear = torch.nn.Linear(6, 3).requires_grad_(False)
+    torch._dynamo.utils.counters.clear()
+    f = compiled(lambda x: F.gelu(linear(x)).softmax(1))
+    for batch in (4, 7, 4, 19):
+        x = torch.randn(batch, 6)
+        torch.testing.assert_close(f(x), F.gelu(linear(x)).softmax(1), rtol=1e-4, atol=1e-5)
+    assert graphs() == 1 and len(reference) == 1
+    assert "n in 2.." in reference[0].text
+
+
+def test_the_batch_is_dynamic_in_training(reference):
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(64, 5))
+    torch._dynamo.utils.counters.clear()
+    f = compiled(lambda x, y: F.cross_entropy(model(x), y))
+    for batch in (4, 9):
+        x, y = torch.randn(batch, 1, 6, 6), torch.randint(5, (batch,))
+        model.zero_grad()
+        f(x, y).backward()
+        got = [p.grad.clone() for p in model.parameters()]
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        for p, g in zip(model.parameters(), got):
+            torch.testing.assert_close(p.grad, g, rtol=1e-4, atol=1e-5)
+    assert graphs() == 1 and len(reference) == 2
+    assert not cinn_like.report().fallback_ops
+
+
+def test_dynamic_batch_can_be_turned_off(reference):
+    torch._dynamo.utils.counters.clear()
+    f = compiled(lambda x: x * 2 + 1, options={"dynamic_batch": False})
+    f(torch.randn(4, 3))
+    assert " where " not in reference[0].text
+    with pytest.raises(Exception, match="unknown options"):
+        compiled(lambda x: x - 5, options={"batch": 1})(torch.randn(4))
+
+
+def test_sizes_as_numbers_and_as_results(reference):
+    def fn(x):
+        return x * x.size(0) + 1.0 / x.size(0), x.size(0) * 2, x.reshape(-1, 2).sum(0) / x.numel()
+
+    f = compiled(fn)
+    for batch in (4, 6):
+        x = torch.randn(batch, 4)
+        for got, want in zip(f(x), fn(x)):
+            torch.testing.assert_close(got, want)
+
+
+def test_inputs_are_mutated_in_place(reference):
+    def fn(x, y):
+        x.add_(1).mul_(y)
+        return x * 2
+
+    x, y = torch.randn(3, 4), torch.randn(3, 4)
+    a, b = x.clone(), x.clone()
+    got, want = compiled(fn)(a, y), fn(b, y)
+    torch.testing.assert_close(got, want)
+    torch.testing.assert_close(a, b)
+
+
+def test_results_that_alias_inputs_and_each_other(reference):
+    def fn(x):
+        y = x * 2
+        return x.t(), x[1:], y, y.view(-1), x
+
+    x = torch.randn(3, 4)
+    got, want = compiled(fn)(x), fn(x)
+    for g, w in zip(got, want):
+        torch.testing.assert_close(g, w)
+        assert g.stride() == w.stride()
+    assert got[0].data_ptr() == x.data_ptr() and got[4] is x
+    assert got[2].data_ptr() == got[3].data_ptr()
+
+
+def test_buffers_are_updated_in_training(reference):
+    eager, ours = torch.nn.BatchNorm2d(3), torch.nn.BatchNorm2d(3)
+    f = compiled(ours)
+    for _ in range(2):
+        x = torch.randn(4, 3, 5, 5)
+        torch.testing.assert_close(f(x), eager(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(ours.running_var, eager.running_var)
+    assert int(ours.num_batches_tracked) == 2
+
+
+def test_several_threads_compile_and_run(reference):
+    x = torch.randn(5, 6)
+    errors = []
+
+    def work(k):
+        try:
+            f = compiled(lambda x: (x + k).tanh() * k)
+            for _ in range(3):
+                torch.testing.assert_close(f(x), (x + k).tanh() * k)
+        except BaseException as why:
+            errors.append(why)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors, errors
+
+
+def test_fork_after_use(reference):
+    x = torch.randn(5, 6)
+    f = compiled(lambda x: (x + 1).tanh())
+    expected = f(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pid = os.fork()
+    if pid == 0:
+        try:
+            same = torch.equal(f(x), expected)
+            torch.testing.assert_close(compiled(lambda x: x.exp() - 1)(x), x.exp() - 1)
+            os._exit(0 if same else 1)
+        except BaseException:
+            os._exit(2)
+    deadline = time.monotonic() + 60
+    while (done := os.waitpid(pid, os.WNOHANG)) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if done == (0, 0):
+        os.kill(pid, signal.SIGKILL)
+    assert done[0] == pid and os.waitstatus_to_exitcode(done[1]) == 0
+
+
+def test_an_interrupt_during_a_compile_leaves_all_usable(reference, monkeypatch):
+    real = function.compile_function
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    x = torch.randn(4, 4)
+    fn = lambda x: x.sin() * 2  # noqa: E731
+    monkeypatch.setattr(function, "compile_function", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compiled(fn)(x)
+    monkeypatch.setattr(function, "compile_function", real)
+    torch.testing.assert_close(compiled(fn)(x), fn(x))
+
+
+class WrongTanh:
+    """A compiler whose tanh is wrong."""
+
+    def __init__(self, inner):
+        self.inner, self.info = inner, inner.info
+        self.lines = [line for line in inner.text.splitlines() if "tanh" in line]
+        self.results = inner.text.split("return ")[1].split("\n")[0].split(", ")
+
+    def call(self, *args):
+        wrong = {line.split(" =")[0].strip() for line in self.lines}
+        return tuple(r + 0.5 if n in wrong else r for n, r in zip(self.results, self.inner.call(*args)))
+
+
+def test_verify_names_the_first_differing_op(reference, monkeypatch):
+    make = function.compile_function
+    monkeypatch.setenv("FLAGS_cinn_verify", "1")
+    monkeypatch.setattr("cinn_like.library.available", lambda: False)
+    x = torch.randn(4, 5)
+    fn = lambda x: (x.exp() + 1).tanh().t()  # noqa: E731
+    compiled(fn)(x)
+    assert not cinn_like.report().differences
+    torch._dynamo.reset()
+    monkeypatch.setattr(function, "compile_function", lambda *a: WrongTanh(make(*a)))
+    with pytest.warns(UserWarning, match="tanh"):
+        compiled(fn)(x)
+    difference = cinn_like.report().differences[0]
+    assert difference.startswith("tanh = aten.tanh.default: the largest difference is 0.5")
+
+
+def test_report_reset(reference):
+    compiled(lambda x: x + 1)(torch.randn(3))
+    assert cinn_like.report().subgraphs and cinn_like.report().compile_seconds["emit"] > 0
+    cinn_like.reset_report()
+    assert not cinn_like.report().subgraphs and not cinn_like.report().compile_seconds

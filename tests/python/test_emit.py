@@ -1,0 +1,214 @@
+"""What the frontend writes computes what the framework computes, op by op; the reference evaluator runs the text."""
+
+import math
+
+import cinn_like
+import pytest
+import torch
+import torch.nn.functional as F
+from cinn_like.backend import cinn_like as backend
+
+
+def rand(*shape, dtype=torch.float32):
+    if dtype == torch.bool:
+        return torch.rand(shape) > 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(-5 if dtype.is_signed else 0, 9, shape, dtype=dtype)
+    return torch.randn(shape, dtype=torch.float64).to(dtype)
+
+
+def check(fn, *inputs, grad=False, fallback=(), reference=None):
+    torch._dynamo.reset()
+    cinn_like.reset_report()
+    inputs = [i.requires_grad_() if grad and isinstance(i, torch.Tensor) and i.is_floating_point() else i for i in inputs]
+    clones = [i.detach().clone().requires_grad_(i.requires_grad) if isinstance(i, torch.Tensor) else i for i in inputs]
+    expected = fn(*inputs)
+    got = torch.compile(fn, backend=backend, fullgraph=True)(*clones)
+    compare(expected, got)
+    if grad:
+        outputs = expected if isinstance(expected, tuple) else (expected,)
+        weights = [torch.randn_like(o) for o in outputs]
+        sum((o * w).sum() for o, w in zip(outputs, weights)).backward()
+        sum((o * w).sum() for o, w in zip(got if isinstance(got, tuple) else (got,), weights)).backward()
+        for i, c in zip(inputs, clones):
+            if isinstance(i, torch.Tensor) and i.requires_grad:
+                compare(i.grad, c.grad)
+    report = cinn_like.report()
+    assert not report.failures, report.failures
+    assert set(report.fallback_ops) == set(fallback), report.fallback_ops
+    return report
+
+
+def compare(expected, got):
+    if isinstance(expected, (tuple, list)):
+        assert len(expected) == len(got)
+        for e, g in zip(expected, got):
+            compare(e, g)
+    elif isinstance(expected, torch.Tensor):
+        assert got.dtype == expected.dtype and got.shape == expected.shape
+        strides = [(a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape) if n > 1]
+        assert expected.numel() == 0 or all(a == b for a, b in strides), (got.stride(), expected.stride())
+        tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2}.get(expected.dtype, 2e-5)
+        torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
+    else:
+        assert got == expected
+
+
+UNARY = "neg abs exp sqrt rsqrt tanh erf sigmoid relu sin cos floor ceil round sign reciprocal log1p expm1 square log " \
+        "exp2 log2 log10 trunc isnan isinf logical_not sgn".split()  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNARY)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.bool])
+def test_unary(reference, name, dtype):
+    x = rand(3, 5, dtype=dtype)
+    if name in ("sqrt", "rsqrt", "log", "log1p", "log2", "log10", "reciprocal") and dtype != torch.bool:
+        x = x.abs() + 1
+    if dtype == torch.bool and name in ("neg", "floor", "ceil", "round", "trunc", "sign", "square", "abs", "relu", "sgn"):
+        pytest.skip("not defined for bool")
+    check(lambda x: getattr(torch, name)(x), x)
+
+
+BINARY = "add sub mul div pow maximum minimum remainder floor_divide eq ne lt le gt ge".split()
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float32), (torch.float32, torch.int64), (torch.int32, torch.int64),
+                                    (torch.float16, torch.float32), (torch.uint8, torch.int8)], ids=str)  # fmt: skip
+def test_binary(reference, name, dtypes):
+    a, b = rand(4, 1, 5, dtype=dtypes[0]), rand(3, 5, dtype=dtypes[1])
+    if name == "pow":
+        a, b = a.abs(), b.abs().clamp(max=4)
+    if name in ("remainder", "floor_divide"):
+        b = b.abs() + 1
+    check(lambda a, b: getattr(torch, name)(a, b), a, b)
+
+
+@pytest.mark.parametrize("name", [n for n in BINARY if n not in ("maximum", "minimum")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int32, torch.float16])
+@pytest.mark.parametrize("scalar", [2, 2.5])
+def test_scalar(reference, name, dtype, scalar):
+    check(lambda x: getattr(torch, name)(x, scalar), rand(3, 4, dtype=dtype).abs())
+
+
+CASES = {
+    "bools": lambda a, b: (a & b, a | b, a ^ b, ~a, a + b, a * b, torch.logical_and(a, b)),
+    "rsub": lambda a, b: 3 - a,
+    "alpha": lambda a, b: torch.add(a, b, alpha=3) - torch.sub(a, b, alpha=2),
+    "where": lambda a, b: torch.where(a > 0, b, 1),
+    "masked_fill": lambda a, b: a.masked_fill(b > 0, -math.inf),
+    "clamp": lambda a, b: (a.clamp(-1, 1), a.clamp(min=0), a.clamp(max=b)),
+    "div_modes": lambda a, b: (torch.div(a, b, rounding_mode="floor"), torch.div(a, b, rounding_mode="trunc")),
+    "casts": lambda a, b: (a.to(torch.float16), a.to(torch.int32), a.bool(), a.double()),
+    "activations": lambda a, b: (F.gelu(a), F.gelu(a, approximate="tanh"), F.silu(a), F.leaky_relu(a), F.elu(a),
+                                 F.hardtanh(a), F.softplus(a), F.hardswish(a)),
+    "reductions": lambda a, b: (a.sum(), a.sum(1), a.mean((0, 1), keepdim=True), a.amax(-1), a.amin(0), a.prod(1),
+                                a.max(), (a > 0).any(1), (a > 0).all(), (a > 0).sum()),
+    "extremes": lambda a, b: (*a.max(1), *a.min(0, keepdim=True), a.argmax(), a.argmin(1, keepdim=True)),
+    "moments": lambda a, b: (a.var(), a.var(1, correction=0), a.std(0), *torch.var_mean(a, 1)),
+    "norm": lambda a, b: (torch.linalg.vector_norm(a, dim=1), F.normalize(a)),
+    "softmax": lambda a, b: (a.softmax(1), F.log_softmax(b, 0), a.logsumexp(1)),
+    "views": lambda a, b: ((a.reshape(2, 2, 6) + 1).transpose(0, 1), (a + 1).t(), (a * 2).unsqueeze(1),
+                           (a * 2)[1:3], (a * 3)[:, -2], (a + b).view(-1)),
+    "expanded": lambda a, b: (a[:, None, :].expand(4, 3, 6) + b[:, None], (a * 2).sum(0).expand(5, 6)),
+    "movement": lambda a, b: (torch.cat([a, b], 1), torch.stack([a, b]), a.repeat(2, 3), torch.flip(a, [1]),
+                              F.pad(a, (1, 2), value=3.0), torch.roll(a, 1, 0)),
+    "split": lambda a, b: (*[x + 1 for x in a.split(4, 1)], *[x * 2 for x in b.chunk(2)], *[x * 1 for x in a.unbind(0)]),
+    "steps": lambda a, b: (a[::2] + 0, a[:, 1::3] * 2, a[-3:-1] * 2),
+    "triangles": lambda a, b: (torch.tril(a), torch.triu(b, 1)),
+    "index": lambda a, b: (a[torch.tensor([0, -1, 2])] + 1, a[:, torch.tensor([1, 2])] * 2,
+                           a[torch.tensor([0, 1]), torch.tensor([-2, 3])] + 0),
+    "gather": lambda a, b: (torch.gather(a, 1, b.argmax(1, keepdim=True)), torch.index_select(a, 1, torch.tensor([3, 0]))),
+    "created": lambda a, b: (torch.arange(4) * 2, torch.arange(1.0, 3.0, 0.5) + a[0, 0], torch.zeros_like(a) + b,
+                             torch.ones(3) * 2, torch.full((2,), 7) + 1, torch.eye(3) + 1),
+    "matmuls": lambda a, b: (a @ b.t(), a[:, None] @ b[:, :, None], torch.addmm(a[:, :4], a, b.t(), beta=2, alpha=0.5),
+                             torch.mv(a, b[0]), torch.dot(a[0], b[0])),
+    "scatters": lambda a, b: (torch.slice_scatter(a, b[:, :2], 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(reference, case):
+    dtype = torch.bool if case == "bools" else torch.float32
+    check(CASES[case], rand(4, 6, dtype=dtype), rand(4, 6, dtype=dtype))
+
+
+GRADIENTS = {
+    "gelu": (F.gelu, [(5, 7)]),
+    "silu": (F.silu, [(5, 7)]),
+    "relu": (F.relu, [(5, 7)]),
+    "tanh_sigmoid": (lambda x: torch.tanh(x) * torch.sigmoid(x), [(5, 7)]),
+    "softmax": (lambda x: F.softmax(x, 1), [(5, 7)]),
+    "log_softmax": (lambda x: F.log_softmax(x, 1), [(5, 7)]),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (7,), w, b), [(2, 5, 7), (7,), (7,)]),
+    "rms_norm": (lambda x, w: F.rms_norm(x, (7,), w), [(5, 7), (7,)]),
+    "linear": (F.linear, [(2, 5, 7), (3, 7), (3,)]),
+    "bmm": (torch.bmm, [(2, 5, 7), (2, 7, 3)]),
+    "conv": (lambda x, w, b: F.conv2d(x, w, b, padding=1, stride=2), [(2, 3, 8, 9), (4, 3, 3, 3), (4,)]),
+    "conv_groups": (lambda x, w: F.conv2d(x, w, groups=2, dilation=2), [(2, 4, 8, 8), (6, 2, 3, 3)]),
+    "conv1d": (lambda x, w, b: F.conv1d(x, w, b, padding=1), [(2, 3, 8), (4, 3, 3), (4,)]),
+    "max_pool": (lambda x: F.max_pool2d(x, 3, 2, 1), [(2, 3, 8, 9)]),
+    "avg_pool": (lambda x: F.avg_pool2d(x, 2), [(2, 3, 8, 8)]),
+    "adaptive": (lambda x: F.adaptive_avg_pool2d(x, 1), [(2, 3, 8, 8)]),
+    "group_norm": (lambda x, w, b: F.group_norm(x, 2, w, b), [(2, 4, 5), (4,), (4,)]),
+    "slices": (lambda x: x[1:, 2] * x[:-1, -1] + x[0, 0], [(4, 5)]),
+    "cat": (lambda a, b: torch.cat([a, b * 2], 1).tanh(), [(4, 5), (4, 3)]),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(2, 3, 5, 4)] * 3),
+    "mse": (lambda a, b: F.mse_loss(a, b), [(4, 5), (4, 5)]),
+}
+
+
+@pytest.mark.parametrize("case", GRADIENTS)
+def test_gradient(reference, case):
+    fn, shapes = GRADIENTS[case]
+    check(fn, *[rand(*s) for s in shapes], grad=True)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cross_entropy(reference, reduction, weighted):
+    target = torch.tensor([1, 0, -100, 3])
+    weight = torch.rand(5) if weighted else None
+    check(lambda x, t: F.cross_entropy(x, t, weight, reduction=reduction), rand(4, 5), target, grad=True)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_batch_norm(reference, train):
+    def fn(x, w, b, mean, var):
+        return F.batch_norm(x, mean, var, w, b, training=train)
+
+    check(fn, rand(4, 3, 5, 5), rand(3), rand(3), torch.zeros(3), torch.ones(3))
+
+
+@pytest.mark.parametrize("mask", ["bool", "float", "dead_row"])
+def test_attention_mask(reference, mask):
+    m = torch.rand(2, 1, 5, 6) > 0.3
+    m[..., 0] = True
+    if mask == "dead_row":
+        m[1, :, 2] = False
+    if mask == "float":
+        m = torch.zeros(m.shape).masked_fill(~m, -math.inf)
+    check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
+          rand(2, 3, 5, 4), rand(2, 3, 6, 4), rand(2, 3, 6, 4), m)  # fmt: skip
+
+
+def test_conv_transpose(reference):
+    check(lambda x, w, b: F.conv_transpose2d(x, w, b, stride=2, padding=1, output_padding=1),
+          rand(2, 3, 5, 5), rand(3, 4, 3, 3), rand(4))  # fmt: skip
+
+
+def test_channels_last_result_keeps_its_strides(reference):
+    x = rand(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    check(lambda x: torch.relu(x) * 2, x)
+
+
+def test_strided_inputs(reference):
+    check(lambda a, b, c: a + b + c, rand(6, 4).t(), rand(8, 12)[::2, ::2], rand(6).expand(4, 6))
+
+
+def test_empty_and_scalar_tensors(reference):
+    check(lambda a, b: (a + 1, a.sum(), torch.cat([a, a], 1), b * 2, b.exp().sum()), rand(0, 3), rand())
+
+
+def test_large_constants(reference):
+    check(lambda x: (x + torch.finfo(torch.float32).min, x.clamp(-1e-30, 1e30), torch.where(x > 0, x, math.nan)), rand(5))

