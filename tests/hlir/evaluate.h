@@ -72,6 +72,10 @@ class Evaluator {
       for (ValueId v : op.operands) x.push_back(values[v]);
       for (ValueId v : op.results) y.emplace_back(g.TypeOf(v).dtype, ValueOf(g.TypeOf(v).dims));
       RunOp(op, x, &y);
+      for (Tensor& t : y) {
+        if (!IsInt(t.dtype)) continue;
+        for (double& v : t.data) v = CastTo(t.dtype, v);  // integers wrap
+      }
       for (size_t k = 0; k < y.size(); ++k) values[op.results[k]] = std::move(y[k]);
     }
     std::vector<Tensor> results;
@@ -167,7 +171,12 @@ class Evaluator {
     auto fill = [&](const std::function<double(const Index&)>& f) { ForEachIndex(r.shape, [&](const Index& i) { r[i] = f(i); }); };
     if (const auto it = Unary().find(name); it != Unary().end()) return fill([&](const Index& i) { return it->second(x[0][i]); });
     if (const auto it = Binary().find(name); it != Binary().end()) {
-      return fill([&](const Index& i) { return it->second(Broadcast(x[0], i), Broadcast(x[1], i)); });
+      return fill([&](const Index& i) {
+        const double a = Broadcast(x[0], i), b = Broadcast(x[1], i);
+        // Integers divided by 0: a, remainder 0.
+        if (IsInt(r.dtype) && b == 0 && (name == "mod" || name == "floor_div")) return name == "mod" ? 0 : a;
+        return it->second(a, b);
+      });
     }
     if (name.starts_with("reduce_") || name.starts_with("arg")) return Reduce(op, x[0], &r);
     if (name.find("softmax") != name.npos || name.ends_with("_norm")) return Normalize(op, x, &r);
@@ -227,7 +236,7 @@ class Evaluator {
       fill([&](Index i) {
         for (size_t k = 0; k < i.size(); ++k) {
           i[k] -= low[k];
-          if (i[k] < 0 || i[k] >= x[0].shape[k]) return NumberOf(a.Number("value"));
+          if (i[k] < 0 || i[k] >= x[0].shape[k]) return CastTo(r.dtype, NumberOf(a.Number("value")));
         }
         return x[0][i];
       });
@@ -294,7 +303,7 @@ class Evaluator {
         if (name == "reduce_mean") v /= line.size();
       } else if (name == "reduce_prod" || name == "reduce_all") {
         v = 1;
-        for (double e : line) v *= e;
+        for (double e : line) v = IsInt(r->dtype) ? CastTo(r->dtype, v * e) : v * e;
       } else if (name == "reduce_any") {
         for (double e : line) v = v != 0 || e != 0;
       } else if (name == "reduce_max" || name == "reduce_min") {
