@@ -82,11 +82,33 @@ ir::Buffer TeCall::Stored(size_t k, ir::Buffer wide) const {
                     [&](ir::Indices i) { return Converted(c, type.dtype, te.At(wide, i)); });
 }
 
-ir::Buffer TeCall::Reduce(ir::Combiner combiner, std::vector<Expr> extents,
+ir::Buffer TeCall::Reduce(ir::Combiner combiner, const Dims& extents,
                           const std::function<Expr(ir::Indices, ir::Indices)>& element) const {
   const DType wide = WideOf(result_types[0].dtype);
-  return Stored(0, te.Reduce(name, combiner, wide, ToExprs(result_types[0].dims), std::move(extents),
-                             [&](ir::Indices i, ir::Indices r) { return Widened(c, element(i, r)); }));
+  const Expr neutral = ir::Identity(c, combiner, wide);
+  if (ProductOf(extents) == Dim(0)) return Compute([&](ir::Indices) { return neutral; });
+  // A stage initialises its result at the first reduction step, so there must be one: an extent that may be 0 takes at
+  // least one step, of the neutral element.
+  std::vector<Expr> steps;
+  std::vector<bool> may_be_empty;
+  for (const Dim& d : extents) {
+    may_be_empty.push_back(RangeOf(d, symbols).lo < 1);
+    steps.push_back(may_be_empty.back() ? c.Max(ToExpr(d), c.Int(1)) : ToExpr(d));
+  }
+  return Stored(0, te.Reduce(name, combiner, wide, ToExprs(result_types[0].dims), steps, [&](ir::Indices i, ir::Indices r) {
+    const Expr value = Widened(c, element(i, r));
+    Expr inside = c.Bool(true);
+    for (size_t k = 0; k < extents.size(); ++k) {
+      if (may_be_empty[k]) inside = c.And(inside, c.Lt(r[k], ToExpr(extents[k])));
+    }
+    if (ir::IsTrue(inside)) return value;
+    const Expr masked = ir::Rewriter(c, [&](Expr e) -> Expr {
+      if (e->op != ExprOp::kLoad) return nullptr;
+      const Expr own = ir::MaskOf(e);
+      return c.Load(e->buffer, ir::IndicesOf(e), own ? c.And(inside, own) : inside);
+    })(value);
+    return c.Make(ExprOp::kSelect, {inside, masked, neutral});
+  }));
 }
 
 Expr TeCall::InRange(Expr e, const Dim& extent) const { return c.And(c.Le(c.Int(0), e), c.Lt(e, ToExpr(extent))); }

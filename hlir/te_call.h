@@ -44,8 +44,8 @@ struct TeCall {
   ir::Buffer Compute(const std::function<ir::Expr(ir::Indices)>& value) const;
   // Result `k` out of a stage that holds the same elements in a wider dtype; `wide` itself if the dtypes agree.
   ir::Buffer Stored(size_t k, ir::Buffer wide) const;
-  // Result 0 as a reduction in the accumulating dtype.
-  ir::Buffer Reduce(ir::Combiner combiner, std::vector<ir::Expr> extents,
+  // Result 0 as a reduction in the accumulating dtype. Over an empty extent it is the neutral element.
+  ir::Buffer Reduce(ir::Combiner combiner, const Dims& extents,
                     const std::function<ir::Expr(ir::Indices, ir::Indices)>& element) const;
 
   // 0 <= e < extent.

@@ -55,9 +55,9 @@ const Pass<Func> kDevicePasses[] = {
     {"legalize", Run<Legalize>, true},
 };
 
+// Parameters keep their shapes, which the argument check is made from.
 const Pass<Func> kEntryPasses[] = {
     {"plan_memory", Run<PlanMemory>, true},
-    {"flatten", Run<Flatten>, true},
     {"simplify", Run<Simplify>},
     {"legalize", Run<Legalize>, true},
 };

@@ -60,7 +60,7 @@ std::vector<ir::Buffer> LowerConv(TeCall& call) {
   const Window window = CheckedWindowOf(call.attrs);
   const bool padded = window.padding[0] > 0 || window.padding[1] > 0;
   const Expr outputs = call.ToExpr(w[0] / Dim(call.attrs.Int("groups"))), channels = call.ToExpr(w[1]);
-  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({w[1], w[2], w[3]}), [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, {w[1], w[2], w[3]}, [&](ir::Indices i, ir::Indices r) {
     const Place place = InputPlace(call, window, &x[2], &i[2], &r[1]);
     const Expr channel = call.attrs.Int("groups") == 1 ? r[0] : c.Add(c.Mul(c.Div(i[1], outputs), channels), r[0]);
     return Product(call, call.At(0, {i[0], channel, place.at[0], place.at[1]}, padded ? place.mask : nullptr),
@@ -75,7 +75,7 @@ std::vector<ir::Buffer> LowerInputGrad(TeCall& call) {
   const Window window = CheckedWindowOf(call.attrs);
   const Dim outputs = w[0] / Dim(call.attrs.Int("groups"));
   const Expr channels = call.ToExpr(w[1]);
-  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({outputs, w[2], w[3]}), [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, {outputs, w[2], w[3]}, [&](ir::Indices i, ir::Indices r) {
     const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[1]);
     const bool grouped = call.attrs.Int("groups") != 1;
     const Expr output = grouped ? c.Add(c.Mul(c.Div(i[1], channels), call.ToExpr(outputs)), r[0]) : r[0];
@@ -92,7 +92,7 @@ std::vector<ir::Buffer> LowerWeightGrad(TeCall& call) {
   const Window window = CheckedWindowOf(call.attrs);
   const bool padded = window.padding[0] > 0 || window.padding[1] > 0;
   const Expr outputs = call.ToExpr(w[0] / Dim(call.attrs.Int("groups"))), channels = call.ToExpr(w[1]);
-  return {call.Reduce(ir::Combiner::kSum, call.ToExprs({dy[0], dy[2], dy[3]}), [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, {dy[0], dy[2], dy[3]}, [&](ir::Indices i, ir::Indices r) {
     const Place place = InputPlace(call, window, &x[2], &r[1], &i[2]);
     const Expr channel = call.attrs.Int("groups") == 1 ? i[1] : c.Add(c.Mul(c.Div(i[0], outputs), channels), i[1]);
     return Product(call, call.At(0, {r[0], i[0], r[1], r[2]}),

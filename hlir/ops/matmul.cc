@@ -18,8 +18,7 @@ ir::Expr ElementOf(const TeCall& call, size_t k, ir::Indices i, ir::Expr row, ir
 }
 
 std::vector<ir::Buffer> Lower(TeCall& call) {
-  const ir::Expr depth = call.ToExpr(call.operand_types[0].dims.back());
-  return {call.Reduce(ir::Combiner::kSum, {depth}, [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, {call.operand_types[0].dims.back()}, [&](ir::Indices i, ir::Indices r) {
     const size_t n = i.size();
     return call.c.Make(ir::ExprOp::kMul, {ElementOf(call, 0, i, i[n - 2], r[0]), ElementOf(call, 1, i, r[0], i[n - 1])});
   })};

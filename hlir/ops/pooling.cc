@@ -79,9 +79,7 @@ OpDef PoolGrad(std::string name, std::string doc, std::vector<std::string> opera
 using ir::Expr;
 using ir::ExprOp;
 
-std::vector<Expr> Taps(const TeCall& call, const Window& window) {
-  return {call.c.Int(window.kernel[0]), call.c.Int(window.kernel[1])};
-}
+Dims Taps(const Window& window) { return {window.kernel[0], window.kernel[1]}; }
 
 // (value, flat index) by an order-independent rule: NaN beats numbers, then the larger value, then the lower index.
 std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
@@ -90,7 +88,7 @@ std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
   const std::vector<ir::Buffer> best = call.te.ReduceTuple(
-      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), Taps(call, window),
+      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Taps(window)),
       {ir::Identity(c, ir::Combiner::kMax, wide), c.Int(std::numeric_limits<int64_t>::max())},
       [&](ir::Indices i, ir::Indices r, ir::Indices running) -> std::vector<Expr> {
         const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
@@ -112,7 +110,7 @@ std::vector<ir::Buffer> LowerMaxPoolGrad(TeCall& call) {
   ir::Context& c = call.c;
   const Dims &dy = call.operand_types[0].dims, &x = call.result_types[0].dims;
   const Window window = CheckedWindowOf(call.attrs);
-  return {call.Reduce(ir::Combiner::kSum, Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, Taps(window), [&](ir::Indices i, ir::Indices r) {
     const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[0]);
     const std::vector<Expr> at = {i[0], i[1], place.at[0], place.at[1]};
     const Expr index = Converted(c, DType::kI64, call.At(1, at, place.mask));
@@ -142,7 +140,7 @@ std::vector<ir::Buffer> LowerAvgPool(TeCall& call) {
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
   const ir::Buffer sum = call.te.Reduce(call.name, ir::Combiner::kSum, wide, call.ToExprs(call.result_types[0].dims),
-                                        Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+                                        call.ToExprs(Taps(window)), [&](ir::Indices i, ir::Indices r) {
     const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
     return Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
   });
@@ -156,7 +154,7 @@ std::vector<ir::Buffer> LowerAvgPoolGrad(TeCall& call) {
   const Dims &dy = call.operand_types[0].dims, &x = call.result_types[0].dims;
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
-  return {call.Reduce(ir::Combiner::kSum, Taps(call, window), [&](ir::Indices i, ir::Indices r) {
+  return {call.Reduce(ir::Combiner::kSum, Taps(window), [&](ir::Indices i, ir::Indices r) {
     const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[0]);
     const Expr share = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
     // Outside of the mask the share is 0, whatever is counted there, but 0.

@@ -33,9 +33,9 @@ std::vector<Expr> MergeIndices(const TeCall& call, const std::vector<int64_t>& a
   return at;
 }
 
-std::vector<Expr> Extents(const TeCall& call, const std::vector<int64_t>& axes) {
-  std::vector<Expr> extents;
-  for (int64_t a : axes) extents.push_back(call.ToExpr(call.operand_types[0].dims[a]));
+Dims Extents(const TeCall& call, const std::vector<int64_t>& axes) {
+  Dims extents;
+  for (int64_t a : axes) extents.push_back(call.operand_types[0].dims[a]);
   return extents;
 }
 
@@ -87,7 +87,7 @@ std::vector<ir::Buffer> LowerArg(TeCall& call, bool max) {
   const Expr none = c.Int(std::numeric_limits<int64_t>::max());
   const Expr worst = ir::Identity(c, max ? ir::Combiner::kMax : ir::Combiner::kMin, wide);
   const std::vector<ir::Buffer> pair = call.te.ReduceTuple(
-      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), Extents(call, {axis}), {worst, none},
+      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})), {worst, none},
       [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
         const Expr x = Widened(c, call.At(0, MergeIndices(call, {axis}, i, r)));
         const Expr lower = c.Lt(r[0], best[1]);
@@ -113,6 +113,7 @@ OpDef ArgReduction(std::string name, std::string doc) {
     const int64_t axis = call.attrs.Int("axis");
     RETURN_IF_ERROR(CheckDType("x", x.dtype, DTypeClass::kNumber));
     RETURN_IF_ERROR(CheckAxis("axis", axis, x.rank()));
+    if (x.dims[axis] == Dim(0)) return InvalidArgument("attribute 'axis': expected an axis with elements, got ", x.ToString());
     return std::vector<TensorType>{{DType::kI64, DropAxes(x.dims, {axis}, call.attrs.Bool("keepdims"))}};
   };
   def.lower = [max = def.name == "argmax"](TeCall& call) { return LowerArg(call, max); };

@@ -101,6 +101,7 @@ TEST(Infer, Errors) {
            {"reduce_any(f32[n]) {axes=[0]}", "op 'reduce_any': operand 'x': expected bool, got f32"},
            {"reduce_sum(f32[n]) {axes=[-1]}", "op 'reduce_sum': attribute 'axes': expected an axis in [0, 1), got -1"},
            {"reduce_sum(f32[n]) {keepdims=1, axes=[0]}", "attribute 'keepdims': expected true or false, got '1'"},
+           {"argmax(f32[0,n]) {axis=0}", "op 'argmax': attribute 'axis': expected an axis with elements, got f32[0,n]"},
            {"argmax(f32[n]) {axis=[0]}", "attribute 'axis': expected an integer, got '['"},
            {"argmax(f32[n]) {axis=n}", "attribute 'axis': expected an integer, got n"},
            {"matmul(f32[4], f32[4,2])", "op 'matmul': operand 'a': expected rank of at least 2, got f32[4]"},

@@ -82,7 +82,7 @@ inline StatusOr<Graph> RandomGraph(std::mt19937& rng, int size) {
       case 11: r = b.Select(b.Lt(a, c), a, b.Neg(c)); break;
       case 12: r = b.Concat({b.Slice(a, 1, 6, 12), b.Slice(c, 1, 0, 6)}, 1); break;
       case 13: r = b.Cast(b.Cast(a, DType::kF64), DType::kF32); break;
-      case 14: r = b.Matmul(a, b.Transpose(b.Add({w}, {row}), {1, 0})); break;
+      case 14: r = b.Matmul(a, b.Transpose(b.Tanh({w}), {1, 0})); break;
       default: r = b.Pow(b.Tanh(a), scalar(2.0)); break;
     }
     values.push_back(r);

@@ -1,0 +1,88 @@
+#include "hlir/pipeline.h"
+
+#include "hlir/lower_te.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr Pass<Graph> kDecompose = {"decompose", Decompose, true}, kFoldConstants = {"fold_constants", FoldConstants},
+                      kSimplify = {"simplify", Simplify}, kGatherViews = {"gather_views", GatherViews},
+                      kCse = {"cse", EliminateCommonSubexpressions}, kDce = {"dce", EliminateDeadCode};
+
+constexpr Pass<Graph> kPasses[] = {kDecompose, kFoldConstants, kSimplify, kGatherViews, kCse, kDce};
+
+// Casts between composites meet only after they are decomposed, and views only after they were moved.
+constexpr Pass<Graph> kOptimize[] = {kDce,  kDecompose, kFoldConstants, kSimplify, kGatherViews,
+                                     kSimplify, kFoldConstants, kCse,       kDce};
+
+Status CheckText(std::string_view text, const OpRegistry& registry) {
+  ASSIGN_OR_RETURN(const Graph again, Parse(text, registry));
+  RET_CHECK(Print(again) == text, "printed form is no fixed point:\n", text);
+  return absl::OkStatus();
+}
+
+StatusOr<Graph> Run(Graph graph, std::span<const Pass<Graph>> passes, const PassContext& context) {
+  // The text of a caller's ops can be parsed with the caller's registry only.
+  const bool built_in = &graph.registry() == &OpRegistry::BuiltIn();
+  const PipelineHooks<Graph> hooks = {
+      .stage = "graph",
+      .verify = Verify,
+      .print = Print,
+      .check_text = built_in ? +[](std::string_view text) { return CheckText(text, OpRegistry::BuiltIn()); } : nullptr,
+  };
+  return RunPipeline<Graph>(std::move(graph), passes, hooks, context);
+}
+
+StatusOr<std::string> PrintSplit(const Graph& graph) {
+  ASSIGN_OR_RETURN(const StaticSplit split, SplitStatic(graph));
+  RETURN_IF_ERROR(Verify(split.main));
+  if (split.prepare) RETURN_IF_ERROR(Verify(*split.prepare));
+  return (split.prepare ? Print(*split.prepare) : "") + Print(split.main);
+}
+
+StatusOr<std::string> PrintLoops(const Graph& graph) {
+  ASSIGN_OR_RETURN(const ir::TeProgram program, LowerToTe(graph));
+  ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(program));
+  return ir::Print(loops);
+}
+
+std::string_view Trim(std::string_view s) {
+  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front()))) s.remove_prefix(1);
+  while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back()))) s.remove_suffix(1);
+  return s;
+}
+
+}  // namespace
+
+std::span<const Pass<Graph>> GraphPasses() { return kPasses; }
+
+StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) { return Run(std::move(graph), kOptimize, context); }
+
+StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view text, const PassContext& context) {
+  ASSIGN_OR_RETURN(Graph graph, Parse(text));
+  while (!passes.empty()) {
+    const size_t bar = passes.find('|');
+    const std::string_view name = Trim(passes.substr(0, bar));
+    passes.remove_prefix(bar == passes.npos ? passes.size() : bar + 1);
+    const bool last = passes.empty();
+    if (last && name == "split_static") return PrintSplit(graph);
+    if (last && name == "loops") return PrintLoops(graph);
+    if (name == "optimize") {
+      ASSIGN_OR_RETURN(graph, OptimizeGraph(std::move(graph), context));
+      continue;
+    }
+    const Pass<Graph>* pass = nullptr;
+    std::string known = "optimize";
+    for (const Pass<Graph>& p : kPasses) {
+      if (p.name == name) pass = &p;
+      known += Cat(", ", p.name);
+    }
+    if (!pass) {
+      return InvalidArgument("unknown graph pass '", name, "', expected one of ", known, " or, at the end, split_static, loops");
+    }
+    ASSIGN_OR_RETURN(graph, Run(std::move(graph), {pass, 1}, context));
+  }
+  return Print(graph);
+}
+
+}  // namespace cinn_like::hlir
