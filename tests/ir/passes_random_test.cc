@@ -74,6 +74,30 @@ class Generator {
     }
   }
 
+  // Rows in the threads of a block: element-wise, reduced, element-wise, through private or shared memory.
+  std::string Rows() {
+    const int threads = 32 << Pick(2), vector = 1 << Pick(3), m = 1 + Pick(300);
+    const std::string scope = Pick(2) == 0 ? "local" : "shared", sum_scope = Pick(2) == 0 ? "local" : "shared";
+    auto nest = [&](const std::string& b, bool reduce, const std::string& init, const std::string& body) {
+      const int tile = threads * vector;
+      const std::string at = Cat("o", b, " * ", tile, " + t", b, " * ", vector, " + v", b);
+      const std::string tiles = Cat("for o", b, " in 0..", (m + tile - 1) / tile, " {\n");
+      const std::string lanes = Cat("for t", b, " in 0..", threads, " @threadIdx.x {\n");
+      return Cat(reduce || Pick(2) == 0 ? lanes + tiles : tiles + lanes, "for v", b, " in 0..", vector,
+                 Pick(2) == 0 ? " @vectorized" : "", " {\nblock ", b, "(i", b, " in 0..n = p, j", b,
+                 reduce ? " reduce 0.." : " in 0..", m, " = ", at, ")", m % tile == 0 ? "" : Cat(" if ", at, " < ", m), init,
+                 " {\n", body, "\n}\n}\n}\n}\n");
+    };
+    const bool max = Pick(3) == 0;
+    std::string text = Cat("func @f(x: f32[n, ", m, "], s: f32[n], y: f32[n, ", m, "]) where n in 1..64 {\nalloc e: f32[n, ", m, "] @", scope,
+                           "\nalloc a: f32[n] @", sum_scope, "\nfor p in 0..n @blockIdx.x {\n");
+    text += nest("E", false, "", Cat("e[iE, jE] = ", Value("iE", "jE")));
+    text += nest("R", true, max ? " init { a[iR] = -inf }" : " init { a[iR] = 0.0 }",
+                 max ? "a[iR] = max(a[iR], e[iR, jR])" : "a[iR] = a[iR] + e[iR, jR]");
+    text += nest("O", false, "", "y[iO, jO] = e[iO, jO] - a[iO]");
+    return text + "block last(q in 0..n = p) {\ns[q] = a[q]\n}\n}\n}\n";
+  }
+
   std::string Function(bool device) {
     const std::string m = Cat(1 + Pick(17));
     const Dim i{"i", "n"}, j{"j", m}, k{"k", m, true};
@@ -108,21 +132,36 @@ StatusOr<Results> Run(const Func& f, int64_t n, int64_t m, unsigned seed) {
   return r;
 }
 
-void Check(const std::vector<std::string>& passes, bool device, int rounds) {
+std::string Erase(std::string text, const std::string& what) {
+  for (size_t at; (at = text.find(what)) != text.npos;) text.erase(at, what.size());
+  return text;
+}
+
+// The results are compared after each pass from `first` on.
+void Check(const std::vector<std::string>& passes, const std::function<std::string(Generator&)>& generate, int rounds,
+           const std::string& first = "") {
   for (int round = 0; round < rounds; ++round) {
     Generator generator(static_cast<unsigned>(round));
-    const std::string text = generator.Function(device);
+    const std::string text = generate(generator);
     auto f = ParseFunc(text);
     ASSERT_TRUE(f.ok()) << f.status() << "\n" << text;
     ASSERT_TRUE(Verify(*f).ok()) << Verify(*f) << "\n" << text;
     const int64_t n = 1 + generator.Pick(12), m = f->params[0].buffer->shape[1]->int_value;
-    auto want = Run(*f, n, m, 1);
+    // Threads that add to one result are the same loops in sequence.
+    auto serial = ParseFunc(Erase(Erase(text, " @threadIdx.x"), " @blockIdx.x"));
+    auto want = Run(*serial, n, m, 1);
+    bool compares = first.empty();
     ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
     Func now = *f;
     for (const std::string& name : passes) {
       auto next = FindPass(name)->fn(now);
       ASSERT_TRUE(next.ok()) << "round " << round << " " << name << ": " << next.status() << "\n" << Print(now);
       ASSERT_TRUE(Verify(*next).ok()) << "round " << round << " " << name << ": " << Verify(*next) << "\n" << Print(*next);
+      compares = compares || name == first;
+      if (!compares) {
+        now = *std::move(next);
+        continue;
+      }
       auto got = Run(*next, n, m, 1);
       const std::string shown = Cat("round ", round, " n=", n, " ", name, ":\n", Print(now), "\nbecomes\n", Print(*next));
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << shown;
@@ -135,15 +174,20 @@ void Check(const std::vector<std::string>& passes, bool device, int rounds) {
 
 TEST(PassesRandom, Host) {
   Check({"simplify", "lower_blocks", "simplify", "place_buffers", "unroll", "vectorize", "flatten", "simplify", "legalize"},
-        false, 300);
+        [](Generator& g) { return g.Function(false); }, 300);
 }
 TEST(PassesRandom, HostWithoutSimplify) {
-  Check({"lower_blocks", "vectorize", "unroll", "flatten", "legalize"}, false, 200);
+  Check({"lower_blocks", "vectorize", "unroll", "flatten", "legalize"}, [](Generator& g) { return g.Function(false); }, 200);
 }
 TEST(PassesRandom, Device) {
   Check({"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll", "vectorize", "flatten",
          "simplify", "legalize", "narrow_index"},
-        true, 200);
+        [](Generator& g) { return g.Function(true); }, 200);
+}
+TEST(PassesRandom, Threads) {
+  Check({"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll",
+         "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
+        [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
 
 }  // namespace
