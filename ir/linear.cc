@@ -6,8 +6,12 @@
 namespace cinn_like::ir {
 namespace {
 
-int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
 template <class T>
@@ -83,12 +87,18 @@ Expr MakeAtom(Context& c, std::vector<Expr> factors) {
 
 Linear ToLinear(Context& c, Expr e) {
   switch (e->op) {
-    case ExprOp::kInt: return {{}, e->int_value};
-    case ExprOp::kAdd: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
-    case ExprOp::kSub: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), -1);
-    case ExprOp::kNeg: return Scale(ToLinear(c, e->args[0]), -1);
-    case ExprOp::kMul: return Multiply(c, ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), e->type.dtype);
-    default: return {{{e, 1}}, 0};
+    case ExprOp::kInt:
+      return {{}, e->int_value};
+    case ExprOp::kAdd:
+      return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
+    case ExprOp::kSub:
+      return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), -1);
+    case ExprOp::kNeg:
+      return Scale(ToLinear(c, e->args[0]), -1);
+    case ExprOp::kMul:
+      return Multiply(c, ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), e->type.dtype);
+    default:
+      return {{{e, 1}}, 0};
   }
 }
 

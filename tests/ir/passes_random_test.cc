@@ -9,8 +9,8 @@ namespace cinn_like::ir {
 namespace {
 
 struct Dim {
-  std::string name;      // the iterator is v<name>
-  std::string extent;    // text: a number or n
+  std::string name;    // the iterator is v<name>
+  std::string extent;  // text: a number or n
   bool is_reduce = false;
 };
 struct Loop {
@@ -23,8 +23,8 @@ class Generator {
   int Pick(int n) { return static_cast<int>(g_() % static_cast<unsigned>(n)); }
 
   // A nest over `dims`, split and reordered at random, around one block.
-  std::string Nest(const std::vector<Dim>& dims, const std::string& block, const std::string& init, const std::string& body,
-                   bool device) {
+  std::string Nest(const std::vector<Dim>& dims, const std::string& block, const std::string& init,
+                   const std::string& body, bool device) {
     std::vector<Loop> loops;
     std::string iters, predicate;
     for (const Dim& d : dims) {
@@ -42,14 +42,16 @@ class Generator {
       } else {
         loops.push_back({v, d.extent, constant ? Kind() : ""});
       }
-      iters += Cat(iters.empty() ? "" : ", ", "v", v, d.is_reduce ? " reduce 0.." : " in 0..", d.extent, " = ", binding);
+      iters +=
+          Cat(iters.empty() ? "" : ", ", "v", v, d.is_reduce ? " reduce 0.." : " in 0..", d.extent, " = ", binding);
     }
     std::shuffle(loops.begin(), loops.end(), g_);
     if (device) {
       // One data loop of each nest is the block axis, first.
       for (size_t i = 0; i < loops.size(); ++i) {
         if (loops[i].var.find("i_" + block) != 0 || loops[i].var == Cat("i_", block, "i")) continue;
-        std::rotate(loops.begin(), loops.begin() + static_cast<int64_t>(i), loops.begin() + static_cast<int64_t>(i) + 1);
+        std::rotate(loops.begin(), loops.begin() + static_cast<int64_t>(i),
+                    loops.begin() + static_cast<int64_t>(i) + 1);
         loops[0].kind = " @blockIdx.x";
         break;
       }
@@ -65,12 +67,18 @@ class Generator {
   std::string Value(const std::string& i, const std::string& j) {
     const std::string at = Cat("x[", i, ", ", j, "]");
     switch (Pick(6)) {
-      case 0: return Cat(at, " * 2.0 + 1.0");
-      case 1: return Cat("select(", i, " < ", j, ", ", at, ", 3.0)");
-      case 2: return Cat("x[", i, ", ", j, " - 1; 0 < ", j, "]");
-      case 3: return Cat("max(", at, ", x[", i, ", 0])");
-      case 4: return Cat("f32(bf16(", at, ") + bf16(1.0))");
-      default: return Cat(at, " + f32(", j, " * 3 % 4)");
+      case 0:
+        return Cat(at, " * 2.0 + 1.0");
+      case 1:
+        return Cat("select(", i, " < ", j, ", ", at, ", 3.0)");
+      case 2:
+        return Cat("x[", i, ", ", j, " - 1; 0 < ", j, "]");
+      case 3:
+        return Cat("max(", at, ", x[", i, ", 0])");
+      case 4:
+        return Cat("f32(bf16(", at, ") + bf16(1.0))");
+      default:
+        return Cat(at, " + f32(", j, " * 3 % 4)");
     }
   }
 
@@ -85,12 +93,13 @@ class Generator {
       const std::string lanes = Cat("for t", b, " in 0..", threads, " @threadIdx.x {\n");
       return Cat(reduce || Pick(2) == 0 ? lanes + tiles : tiles + lanes, "for v", b, " in 0..", vector,
                  Pick(2) == 0 ? " @vectorized" : "", " {\nblock ", b, "(i", b, " in 0..n = p, j", b,
-                 reduce ? " reduce 0.." : " in 0..", m, " = ", at, ")", m % tile == 0 ? "" : Cat(" if ", at, " < ", m), init,
-                 " {\n", body, "\n}\n}\n}\n}\n");
+                 reduce ? " reduce 0.." : " in 0..", m, " = ", at, ")", m % tile == 0 ? "" : Cat(" if ", at, " < ", m),
+                 init, " {\n", body, "\n}\n}\n}\n}\n");
     };
     const bool max = Pick(3) == 0;
-    std::string text = Cat("func @f(x: f32[n, ", m, "], s: f32[n], y: f32[n, ", m, "]) where n in 1..64 {\nalloc e: f32[n, ", m, "] @", scope,
-                           "\nalloc a: f32[n] @", sum_scope, "\nfor p in 0..n @blockIdx.x {\n");
+    std::string text =
+        Cat("func @f(x: f32[n, ", m, "], s: f32[n], y: f32[n, ", m, "]) where n in 1..64 {\nalloc e: f32[n, ", m, "] @",
+            scope, "\nalloc a: f32[n] @", sum_scope, "\nfor p in 0..n @blockIdx.x {\n");
     text += nest("E", false, "", Cat("e[iE, jE] = ", Value("iE", "jE")));
     text += nest("R", true, max ? " init { a[iR] = -inf }" : " init { a[iR] = 0.0 }",
                  max ? "a[iR] = max(a[iR], e[iR, jR])" : "a[iR] = a[iR] + e[iR, jR]");
@@ -156,14 +165,16 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
     for (const std::string& name : passes) {
       auto next = FindPass(name)->fn(now);
       ASSERT_TRUE(next.ok()) << "round " << round << " " << name << ": " << next.status() << "\n" << Print(now);
-      ASSERT_TRUE(Verify(*next).ok()) << "round " << round << " " << name << ": " << Verify(*next) << "\n" << Print(*next);
+      ASSERT_TRUE(Verify(*next).ok()) << "round " << round << " " << name << ": " << Verify(*next) << "\n"
+                                      << Print(*next);
       compares = compares || name == first;
       if (!compares) {
         now = *std::move(next);
         continue;
       }
       auto got = Run(*next, n, m, 1);
-      const std::string shown = Cat("round ", round, " n=", n, " ", name, ":\n", Print(now), "\nbecomes\n", Print(*next));
+      const std::string shown =
+          Cat("round ", round, " n=", n, " ", name, ":\n", Print(now), "\nbecomes\n", Print(*next));
       ASSERT_TRUE(got.ok()) << got.status() << "\n" << shown;
       ASSERT_EQ(got->y.bytes, want->y.bytes) << shown;
       ASSERT_EQ(got->s.bytes, want->s.bytes) << shown;
@@ -173,21 +184,27 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
 }
 
 TEST(PassesRandom, Host) {
-  Check({"simplify", "lower_blocks", "simplify", "place_buffers", "unroll", "vectorize", "flatten", "simplify", "legalize"},
-        [](Generator& g) { return g.Function(false); }, 300);
+  Check(
+      {"simplify", "lower_blocks", "simplify", "place_buffers", "unroll", "vectorize", "flatten", "simplify",
+       "legalize"},
+      [](Generator& g) { return g.Function(false); }, 300);
 }
 TEST(PassesRandom, HostWithoutSimplify) {
-  Check({"lower_blocks", "vectorize", "unroll", "flatten", "legalize"}, [](Generator& g) { return g.Function(false); }, 200);
+  Check(
+      {"lower_blocks", "vectorize", "unroll", "flatten", "legalize"}, [](Generator& g) { return g.Function(false); },
+      200);
 }
 TEST(PassesRandom, Device) {
-  Check({"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll", "vectorize", "flatten",
-         "simplify", "legalize", "narrow_index"},
-        [](Generator& g) { return g.Function(true); }, 200);
+  Check(
+      {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll", "vectorize", "flatten",
+       "simplify", "legalize", "narrow_index"},
+      [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
-  Check({"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll",
-         "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
-        [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
+  Check(
+      {"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers",
+       "unroll", "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
+      [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
 
 }  // namespace
