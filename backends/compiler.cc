@@ -37,6 +37,10 @@ StatusOr<ir::Module> Compiler::Lower(const ir::Module& module) const {
 
 Status Compiler::Build(const ir::Module& input, std::string_view device_source) {
   ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
+  return BuildLowered(module, device_source);
+}
+
+Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_source) {
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel && Lookup(f.name) != nullptr) {
       return InvalidArgument("function @", f.name, " was built before by this compiler");

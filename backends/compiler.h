@@ -37,6 +37,9 @@ class Compiler {
   // CinnCallEnv*).
   RuntimeSymbols& symbols() { return symbols_; }
 
+  // The same for a module that LowerModule has already seen.
+  Status BuildLowered(const ir::Module& module, std::string_view device_source = "");
+
   // The generated source: of the kernels for a device target, else LLVM IR.
   StatusOr<std::string> GetSourceCode(const ir::Module& module) const;
 

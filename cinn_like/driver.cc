@@ -42,7 +42,7 @@ class Compilation : public CompiledGraph {
     {
       const ScopedStage timer(&times_, "codegen");
       ASSIGN_OR_RETURN(compiler_, Compiler::Create(context_.target, context_.options));
-      RETURN_IF_ERROR(compiler_->Build(module_));
+      RETURN_IF_ERROR(compiler_->BuildLowered(module_));
     }
     entry_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(split.main.name()));
     RET_CHECK(entry_ != nullptr, split.main.name());

@@ -14,7 +14,7 @@ Status CheckType(const TensorType& type, const SymbolTable& symbols) {
   for (const Dim& d : type.dims) {
     const DimRange range = RangeOf(d, symbols);
     if (range.hi < 0) return InvalidArgument("dimension ", d.ToString(), " of ", type.ToString(), " is negative");
-    elements *= std::max<double>(1.0, static_cast<double>(range.hi));
+    elements *= std::max<double>(1.0, static_cast<double>(range.lo));
   }
   if (elements > kMaxElements) return InvalidArgument("tensor ", type.ToString(), " is too large");
   return absl::OkStatus();

@@ -169,6 +169,32 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     for (Buffer b : stages[k].outputs) writer[b] = k;
   }
 
+  // A reduction over a tensor from outside runs along what another stage of the same row reads of that tensor: max(x[i, r])
+  // and exp(x[i, j] - ...) share r and j. Only the length of the row depends on it, so one link is enough.
+  std::vector<int> class_size(iters.size(), 0);
+  for (size_t i = 0; i < iters.size(); ++i) ++class_size[find(static_cast<int>(i))];
+  for (size_t k = 0; k < stages.size(); ++k) {
+    for (const StageIter& r : stages[k].reduce_iters) {
+      const int own = id_of[r.var];
+      if (class_size[find(own)] > 1 || is_unit(own)) continue;
+      VisitLoads(stages[k], [&](Expr load) {
+        if (writer.contains(load->buffer)) return;
+        for (size_t j = 0; j < stages.size(); ++j) {
+          if (j == k) continue;
+          VisitLoads(stages[j], [&](Expr other) {
+            if (other->buffer != load->buffer || find(own) != own) return;
+            for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
+              auto q = id_of.find(other->args[d]);
+              if (load->args[d] != r.var || q == id_of.end() || iters[q->second]->extent != r.extent) continue;
+              const bool diagonal = std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(q->second); });
+              if (!diagonal) parent[own] = find(q->second);
+            }
+          });
+        }
+      });
+    }
+  }
+
   // The classes become dimensions in the order of the stage with the most of them.
   auto classes_of = [&](size_t k) {
     std::vector<int> r;

@@ -25,6 +25,11 @@ class Placer {
 
   Status Place(Buffer b) {
     CollectAccesses(b);
+    for (const Access& a : accesses_) {
+      for (Expr i : a.indices) {
+        if (i->type.lanes > 1) return absl::OkStatus();  // vectorized: it was placed before
+      }
+    }
     f_.body = RewriteStmts(f_.body, [&](const Stmt& s) -> Stmt {
       const Alloc* a = As<Alloc>(s);
       return a != nullptr && a->buffer == b ? MakeSeq({}) : nullptr;
@@ -77,7 +82,15 @@ class Placer {
       int64_t hi = 0;
       for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
       shape.push_back(hi >= Analyzer::kUnknown ? b->shape[d] : c_.Int(hi + 1));
-      for (size_t k = 0; k < l.size(); ++k) indices[k].push_back(FromLinear(c_, l[k], DType::kI64));
+      for (size_t k = 0; k < l.size(); ++k) {
+        const Expr index = FromLinear(c_, l[k], DType::kI64);
+        for (const auto& [thread, info] : inner_) {
+          if (info.is_thread && Uses(index, thread)) {
+            return Internal("local buffer ", b->name, ": dimension ", d, " at ", Print(index), " depends on the thread\n", Print(f_));
+          }
+        }
+        indices[k].push_back(index);
+      }
     }
     BufferNode n = *b;
     n.shape = shape;

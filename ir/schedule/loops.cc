@@ -163,33 +163,42 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   BindFacts(a, f, LoopsOf(paths[0]));
   std::vector<Stmt> bodies;
   // For each buffer written so far, what one iteration writes of each dimension.
-  absl::flat_hash_map<Buffer, std::vector<std::optional<Span>>> written;
+  struct Part {
+    std::optional<Span> span;
+    Expr index;  // with the inner loops numbered
+  };
+  absl::flat_hash_map<Buffer, std::vector<Part>> written;
   for (size_t i = 0; i < paths.size(); ++i) {
     const For& n = *As<For>(paths[i].back());
     if (!a.CanProve(c.Eq(n.extent, first.extent))) {
       return InvalidArgument("merge: the extents of ", loops[0], " and ", loops[i], " differ: ", Print(first.extent), " and ", Print(n.extent));
     }
     if (n.kind != first.kind) return InvalidArgument("merge: ", loops[0], " and ", loops[i], " are of different kinds");
-    Func part = f;
-    part.body = Substitute(c, n.body, {{n.var, first.var}});
-    for (const StmtPath& path : FindBlocks(part)) {
+    Func body = f;
+    body.body = Substitute(c, n.body, {{n.var, first.var}});
+    for (const StmtPath& path : FindBlocks(body)) {
       const Block& b = *As<Block>(path.back());
       absl::flat_hash_map<Expr, Expr> inner;
+      VarMap numbered;
       for (const For* l : LoopsOf(path)) {
+        numbered[l->var] = c.Var(Cat("#", inner.size(), " in ", Print(l->extent)));
         inner[l->var] = l->extent;
         a.BindRange(l->var, c.Int(0), l->extent);
       }
       const VarMap bindings = Bindings(b);
-      auto span = [&](Expr e) { return SpanOf(a, a.Simplify(Substitute(c, e, bindings)), inner); };
-      auto moves = [&](const std::optional<Span>& s) { return !s || Uses(s->min, first.var); };
+      auto part_of = [&](Expr e) {
+        const Expr index = a.Simplify(Substitute(c, e, bindings));
+        return Part{SpanOf(a, index, inner), Substitute(c, index, numbered)};
+      };
+      auto moves = [&](const Part& p) { return !p.span || Uses(p.span->min, first.var); };
       // A dimension that the merged variable moves must be read where the same iteration has written.
       Status status;
       auto check = [&](Expr load) {
         auto it = written.find(load->buffer);
         for (size_t d = 0; it != written.end() && d < it->second.size(); ++d) {
-          const std::optional<Span> read = span(load->args[d]), write = it->second[d];
-          if (!moves(read) && !moves(write)) continue;
-          if (read && write && read->min == write->min && a.CanProve(c.Le(read->extent, write->extent))) continue;
+          const Part read = part_of(load->args[d]), write = it->second[d];
+          if ((!moves(read) && !moves(write)) || read.index == write.index) continue;
+          if (read.span && write.span && read.span->min == write.span->min && a.CanProve(c.Le(read.span->extent, write.span->extent))) continue;
           status = InvalidArgument("merge: block ", b.name, " reads ", load->buffer->name, " at ", Print(load->args[d]), " in dimension ", d,
                                    ", which is not what the same iteration of ", first.var->name, " has written");
         }
@@ -203,14 +212,14 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
       RETURN_IF_ERROR(status);
       VisitStmts(b.body, [&](const Stmt& x) {
         if (const Store* st = As<Store>(x)) {
-          std::vector<std::optional<Span>> spans;
-          for (Expr e : st->indices) spans.push_back(span(e));
-          written[st->buffer] = std::move(spans);
+          std::vector<Part> parts;
+          for (Expr e : st->indices) parts.push_back(part_of(e));
+          written[st->buffer] = std::move(parts);
         }
         return true;
       });
     }
-    bodies.push_back(part.body);
+    bodies.push_back(body.body);
   }
   // What stands between the loops (allocations apart) must not be passed over.
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
