@@ -20,7 +20,8 @@ class FuncEmitter {
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
     if (is_kernel != d_.HasKernels()) {
-      return InvalidArgument("function ", f_.name, ": ", d_.name, " text is for ", is_kernel ? "host functions" : "kernels");
+      return InvalidArgument("function ", f_.name, ": ", d_.name, " text is for ",
+                             is_kernel ? "host functions" : "kernels");
     }
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
@@ -75,7 +76,9 @@ class FuncEmitter {
     return Cat(printer_.MemoryType(b->dtype), "* ", n, " = 0;");
   }
 
-  Status Unsupported(std::string_view what) { return Unimplemented("function ", f_.name, ": no ", d_.name, " text for ", what); }
+  Status Unsupported(std::string_view what) {
+    return Unimplemented("function ", f_.name, ": no ", d_.name, " text for ", what);
+  }
 
   Status Emit(const Stmt& s) {
     return ir::Match(
@@ -101,8 +104,8 @@ class FuncEmitter {
           const std::string name = Cat("v", let_count_++);
           for (int i = 0; i < n.value->type.lanes; ++i) {
             const std::string value = printer_.Print(n.value, i);
-            out_.Line("const ", printer_.ValueType(n.value->type.dtype), " ", name, n.value->type.lanes == 1 ? "" : Cat("_", i),
-                      " = ", value, ";");
+            out_.Line("const ", printer_.ValueType(n.value->type.dtype), " ", name,
+                      n.value->type.lanes == 1 ? "" : Cat("_", i), " = ", value, ";");
           }
           printer_.NameLet(n.var, name, n.value);
           return absl::OkStatus();
@@ -126,8 +129,10 @@ class FuncEmitter {
           std::string args;
           for (Expr a : n.args) {
             if (!args.empty()) args += ", ";
-            if (a->op == ir::ExprOp::kAddress) args += Cat(printer_.NameOf(a->buffer), " + ", printer_.Print(a->args[0]));
-            else args += printer_.Print(a);
+            if (a->op == ir::ExprOp::kAddress)
+              args += Cat(printer_.NameOf(a->buffer), " + ", printer_.Print(a->args[0]));
+            else
+              args += printer_.Print(a);
           }
           out_.Line("if ((status = ", n.callee, "(", args, ")) != 0) goto done;");
           return absl::OkStatus();
@@ -146,7 +151,8 @@ class FuncEmitter {
       out_.Line("const ", type, " ", name, " = ", d_.axes[static_cast<size_t>(axis)], ";");
       return Emit(n.body);
     }
-    if (n.kind == ForKind::kVectorized || n.kind == ForKind::kVthread || (n.kind == ForKind::kParallel && d_.HasKernels())) {
+    if (n.kind == ForKind::kVectorized || n.kind == ForKind::kVthread ||
+        (n.kind == ForKind::kParallel && d_.HasKernels())) {
       return Unsupported(Cat(Name(n.kind), " loops: lower the function first"));
     }
     printer_.Begin({n.extent});
@@ -167,11 +173,13 @@ class FuncEmitter {
       printer_.Begin({b->shape[0]});
       const std::string size = printer_.Print(b->shape[0]);
       const std::string& n = printer_.NameOf(b);
-      out_.Line("if ((", n, " = (", type, "*)malloc(sizeof(", type, ") * (size_t)(", size, "))) == 0) { status = -1; goto done; }");
+      out_.Line("if ((", n, " = (", type, "*)malloc(sizeof(", type, ") * (size_t)(", size,
+                "))) == 0) { status = -1; goto done; }");
       return absl::OkStatus();
     }
     if (!ir::IsInt(b->shape[0])) {
-      return InvalidArgument("function ", f_.name, ": the size of ", b->name, " (", Name(b->scope), ") must be constant");
+      return InvalidArgument("function ", f_.name, ": the size of ", b->name, " (", Name(b->scope),
+                             ") must be constant");
     }
     const bool shared = b->scope == ir::Scope::kShared;
     if (shared && d_.shared.empty()) return Unsupported(Cat("shared memory ", b->name));
@@ -197,7 +205,9 @@ class FuncEmitter {
 
 }  // namespace
 
-StatusOr<std::string> EmitFunc(const ir::Func& f, const Dialect& d, std::string_view name) { return FuncEmitter(f, d).Emit(name); }
+StatusOr<std::string> EmitFunc(const ir::Func& f, const Dialect& d, std::string_view name) {
+  return FuncEmitter(f, d).Emit(name);
+}
 
 std::string JoinSource(const Dialect& d, const std::vector<std::string>& functions) {
   std::string body;

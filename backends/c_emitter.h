@@ -1,7 +1,9 @@
-// Lowered functions (no blocks, flat buffers, vectors instead of vectorized loops) as source text of a C-family language.
+// Lowered functions (no blocks, flat buffers, vectors instead of vectorized loops) as source text of a C-family
+// language.
 //
 //   for b in 0..n / 256 @blockIdx.x { for t in 0..256 @threadIdx.x { y[b * 256 + t] = x[b * 256 + t] * 2.0 } }
-//   ->  extern "C" __global__ void __launch_bounds__(256) k(const float* __restrict__ p0, float* __restrict__ p1, long long n0) {
+//   ->  extern "C" __global__ void __launch_bounds__(256) k(const float* __restrict__ p0, float* __restrict__ p1, long
+//   long n0) {
 //         const long long i0 = blockIdx.x;
 //         ...
 //

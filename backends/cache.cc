@@ -53,7 +53,8 @@ bool MakeFolders(const std::string& path) {
 }
 
 bool IsName(std::string_view s) {
-  return !s.empty() && std::all_of(s.begin(), s.end(), [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
+  return !s.empty() && std::all_of(s.begin(), s.end(),
+                                   [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-'; });
 }
 
 std::optional<std::string> ReadAll(int fd, int64_t size) {
@@ -71,7 +72,9 @@ std::optional<std::string> ReadAll(int fd, int64_t size) {
 }  // namespace
 
 DiskCache::DiskCache(std::string folder, int64_t limit_bytes)
-    : folder_(folder.empty() ? DefaultFolder() : std::move(folder)), limit_(limit_bytes), written_since_scan_(limit_bytes) {
+    : folder_(folder.empty() ? DefaultFolder() : std::move(folder)),
+      limit_(limit_bytes),
+      written_since_scan_(limit_bytes) {
   Open();
 }
 DiskCache::DiskCache(const CompileOptions& options) : DiskCache(options.cache_dir, options.cache_size_mb << 20) {}
@@ -116,7 +119,8 @@ std::optional<Artifact> DiskCache::Find(std::string_view name) {
     return std::nullopt;
   }
   struct stat st;
-  const bool is_ours = fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
+  const bool is_ours =
+      fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
   std::optional<std::string> bytes = is_ours ? ReadAll(fd.get(), st.st_size) : std::nullopt;
   if (bytes.has_value()) {
     StatusOr<Artifact> r = Artifact::Decode(*bytes, name);
@@ -155,7 +159,8 @@ void DiskCache::Insert(std::string_view name, const Artifact& artifact) {
   }
   static std::atomic<uint64_t> counter{0};
   const std::string temporary = Cat(kTemporary, getpid(), ".", counter++, ".", clock());
-  if (!WriteTemporary(temporary, bytes) || renameat(folder_fd_, temporary.c_str(), folder_fd_, std::string(name).c_str()) != 0) {
+  if (!WriteTemporary(temporary, bytes) ||
+      renameat(folder_fd_, temporary.c_str(), folder_fd_, std::string(name).c_str()) != 0) {
     const std::string why = ErrnoText();
     unlinkat(folder_fd_, temporary.c_str(), 0);
     Warn(Cat("the disk cache could not write to ", folder_, ": ", why));

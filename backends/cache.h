@@ -1,7 +1,8 @@
-// The disk cache: compiled code under names that hash all that it depends on. Entries are artifacts (runtime/artifact.h):
+// The disk cache: compiled code under names that hash all that it depends on. Entries are artifacts
+// (runtime/artifact.h):
 //
-//   graph-<hash of the canonical graph, facts, target, versions, options>   host object, kernels, argument info, choices
-//   object-<hash of the canonical function or source, target, options>      its code
+//   graph-<hash of the canonical graph, facts, target, versions, options>   host object, kernels, argument info,
+//   choices object-<hash of the canonical function or source, target, options>      its code
 //
 // Any number of threads and processes may share a folder. It must be the user's own and closed to others: entries are
 // code. An entry that is damaged is a miss and is removed. The least recently used entries go when the folder outgrows
@@ -21,8 +22,8 @@ namespace cinn_like {
 
 class DiskCache : public ObjectCache {
  public:
-  // `folder` empty: $XDG_CACHE_HOME/cinn_like, else $HOME/.cache/cinn_like. Created if missing. Never fails: a folder that
-  // can't be used or trusted leaves a cache that holds nothing, and a warning.
+  // `folder` empty: $XDG_CACHE_HOME/cinn_like, else $HOME/.cache/cinn_like. Created if missing. Never fails: a folder
+  // that can't be used or trusted leaves a cache that holds nothing, and a warning.
   DiskCache(std::string folder, int64_t limit_bytes);
   explicit DiskCache(const CompileOptions& options);
   ~DiskCache() override;

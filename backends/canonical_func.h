@@ -1,5 +1,5 @@
-// A function by what it computes: names of the function, its variables, buffers and blocks are replaced, so that kernels
-// that differ in names alone have one text, one object and one cache entry.
+// A function by what it computes: names of the function, its variables, buffers and blocks are replaced, so that
+// kernels that differ in names alone have one text, one object and one cache entry.
 //
 //   func @softmax_3(x: f32[n], y: f32[n]) {...}  ->  func @f(v0: f32[v1], v2: f32[v1]) {...}
 #pragma once

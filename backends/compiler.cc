@@ -5,6 +5,7 @@
 
 #include "backends/host_symbols.h"
 #include "backends/orc_engine.h"
+#include "ir/lower.h"
 
 namespace cinn_like {
 
@@ -28,14 +29,21 @@ StatusOr<std::unique_ptr<Compiler>> Compiler::Create(const Target& target, const
   return compiler;
 }
 
-Status Compiler::Build(const ir::Module& module, std::string_view device_source) {
+StatusOr<ir::Module> Compiler::Lower(const ir::Module& module) const {
+  RETURN_IF_ERROR(ir::Verify(module));
+  const std::string name = module.funcs.empty() ? "empty" : module.funcs[0].name;
+  return ir::LowerModule(module, {options_, target_, name});
+}
+
+Status Compiler::Build(const ir::Module& input, std::string_view device_source) {
+  ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel && Lookup(f.name) != nullptr) {
       return InvalidArgument("function @", f.name, " was built before by this compiler");
     }
   }
   auto loaded = std::make_unique<Loaded>();
-  SymbolAddresses symbols = HostSymbols(RuntimeSymbols());
+  SymbolAddresses symbols = HostSymbols(symbols_);
   if (device_ != nullptr) {
     ASSIGN_OR_RETURN(loaded->kernels, device_->Build(module, device_source));
   } else if (!device_source.empty()) {
@@ -58,7 +66,8 @@ Status Compiler::Build(const ir::Module& module, std::string_view device_source)
   return absl::OkStatus();
 }
 
-StatusOr<std::string> Compiler::GetSourceCode(const ir::Module& module) const {
+StatusOr<std::string> Compiler::GetSourceCode(const ir::Module& input) const {
+  ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
   if (device_ != nullptr) return device_->EmitSource(module);
   return EmitHostModule(module, target_, options_, HostText::kLlvm);
 }

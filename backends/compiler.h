@@ -4,8 +4,9 @@
 //   RETURN_IF_ERROR(compiler->Build(module));
 //   auto* f = reinterpret_cast<CinnFunctionPtr>(compiler->Lookup("f"));
 //
-// Host functions become machine code of this process. For a device target the module's kernels are compiled for the
-// device and the host functions launch them through the symbols <kernel>_kernel_ptr_. Everything is freed with the
+// Modules may hold blocks and schedules' loop kinds: they are lowered first (ir/lower.h); lowered ones stay as they
+// are. Host functions become machine code of this process. For a device target the module's kernels are compiled for
+// the device and the host functions launch them through the symbols <kernel>_kernel_ptr_. Everything is freed with the
 // Compiler. Build may be called again, for other functions. One thread at a time; code may run in any number.
 #pragma once
 #include <memory>
@@ -17,6 +18,7 @@
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "ir/stmt.h"
+#include "runtime/symbols.h"
 
 namespace cinn_like {
 
@@ -30,6 +32,10 @@ class Compiler {
 
   // `device_source` replaces the generated device source if it is not empty. A name that was built before is an error.
   Status Build(const ir::Module& module, std::string_view device_source = "");
+
+  // What later Builds may call besides runtime_calls.def: int32_t name(const char* attributes, ..., const
+  // CinnCallEnv*).
+  RuntimeSymbols& symbols() { return symbols_; }
 
   // The generated source: of the kernels for a device target, else LLVM IR.
   StatusOr<std::string> GetSourceCode(const ir::Module& module) const;
@@ -47,10 +53,12 @@ class Compiler {
  private:
   struct Loaded;
   Compiler(Target target, CompileOptions options, ObjectCache* cache);
+  StatusOr<ir::Module> Lower(const ir::Module& module) const;
 
   Target target_;
   CompileOptions options_;
   ObjectCache* cache_;
+  RuntimeSymbols symbols_;
   std::unique_ptr<DeviceCompiler> device_;
   std::vector<std::unique_ptr<Loaded>> loaded_;
   int num_functions_ = 0, num_unique_ = 0;

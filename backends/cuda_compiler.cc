@@ -59,7 +59,8 @@ std::vector<std::vector<Unique*>> Partition(const std::vector<Unique*>& kernels,
   std::vector<std::vector<Unique*>> programs(std::min<size_t>(kernels.size(), static_cast<size_t>(threads)));
   std::vector<size_t> load(programs.size()), order(kernels.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return kernels[a]->text.size() > kernels[b]->text.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return kernels[a]->text.size() > kernels[b]->text.size(); });
   for (size_t i : order) {
     const size_t p = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
     load[p] += kernels[i]->text.size();
@@ -130,13 +131,14 @@ class CudaCompiler : public DeviceCompiler {
     return Nvrtc::Open(options_.nvrtc, version);
   }
 
-  bool Contracts() const { return options_.numerics != "exact"; }
+  bool IsExact() const { return options_.numerics == "exact"; }
 
-  StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc, const std::vector<std::string>& sources) const {
+  StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc,
+                                                      const std::vector<std::string>& sources) const {
     ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
                      nvrtc.Compile(sources, {.arch = target_.arch,
                                              .ptx = options_.emit_ptx,
-                                             .contract = Contracts(),
+                                             .exact = IsExact(),
                                              .keep_log = options_.keep_nvrtc_log,
                                              .threads = ThreadsOf(options_)}));
     for (const backends::NvrtcCode& c : codes) LOG_IF(INFO, !c.log.empty()) << "NVRTC: " << c.log;
@@ -146,14 +148,14 @@ class CudaCompiler : public DeviceCompiler {
   // Of a source text, as this target, options and NVRTC compile it.
   std::string KeyOf(const Nvrtc& nvrtc, std::string_view kind, std::string_view source) const {
     return Cat("cuda ", kind, " ", nvrtc.version(), " ", target_.arch, options_.emit_ptx ? " ptx " : " cubin ",
-               Contracts() ? "contract\n" : "exact\n", source);
+               IsExact() ? "exact\n" : "fused\n", source);
   }
   std::string KernelKey(const Nvrtc& nvrtc, const Unique& k) const {
     return KeyOf(nvrtc, "kernel", backends::JoinSource(CudaDialect(), {k.text}));
   }
 
-  // A kernel's entry in the cache is the key of the program that holds it, whose entry is the image. `programs` are those
-  // that `images` has, by key.
+  // A kernel's entry in the cache is the key of the program that holds it, whose entry is the image. `programs` are
+  // those that `images` has, by key.
   bool FindCached(const Nvrtc& nvrtc, Unique& k, KernelImages& images, std::map<std::string, size_t>& programs) {
     if (cache_ == nullptr) return false;
     const std::optional<std::string> program = cache_->Get(KernelKey(nvrtc, k));
@@ -187,7 +189,8 @@ class CudaCompiler : public DeviceCompiler {
 
 }  // namespace
 
-std::unique_ptr<DeviceCompiler> MakeCudaCompiler(const Target& target, const CompileOptions& options, ObjectCache* cache) {
+std::unique_ptr<DeviceCompiler> MakeCudaCompiler(const Target& target, const CompileOptions& options,
+                                                 ObjectCache* cache) {
   return std::make_unique<CudaCompiler>(target, options, cache);
 }
 

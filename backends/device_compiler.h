@@ -24,7 +24,8 @@ class DeviceCompiler {
   StatusOr<std::unique_ptr<LoadedKernels>> Build(const ir::Module& module, std::string_view source);
 };
 
-// Null for targets that run on the host. Unimplemented where this build knows the device's name only. `cache` may be null.
+// Null for targets that run on the host. Unimplemented where this build knows the device's name only. `cache` may be
+// null.
 StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
                                                              ObjectCache* cache);
 

@@ -101,24 +101,44 @@ constexpr Spelling kWrapping[] = {
     {ExprOp::kTruncMod, kInts, "cinn_tmod_$t($0, $1)", kAtom},
 };
 
-constexpr std::array<std::string_view, kNumDTypes> kValueTypes = {
-    "bool", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
-    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
-constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {
-    "unsigned char", "signed char", "short", "int", "long long", "unsigned char", "unsigned short", "unsigned int",
-    "unsigned long long", "unsigned short", "unsigned short", "float", "double"};
+constexpr std::array<std::string_view, kNumDTypes> kValueTypes = {"bool",
+                                                                  "signed char",
+                                                                  "short",
+                                                                  "int",
+                                                                  "long long",
+                                                                  "unsigned char",
+                                                                  "unsigned short",
+                                                                  "unsigned int",
+                                                                  "unsigned long long",
+                                                                  "unsigned short",
+                                                                  "unsigned short",
+                                                                  "float",
+                                                                  "double"};
+constexpr std::array<std::string_view, kNumDTypes> kMemoryTypes = {"unsigned char",
+                                                                   "signed char",
+                                                                   "short",
+                                                                   "int",
+                                                                   "long long",
+                                                                   "unsigned char",
+                                                                   "unsigned short",
+                                                                   "unsigned int",
+                                                                   "unsigned long long",
+                                                                   "unsigned short",
+                                                                   "unsigned short",
+                                                                   "float",
+                                                                   "double"};
 
-// Shared by every dialect; $F starts a helper. Division by zero gives 0 where the operands come from tensors, as a
-// trap would end the process; so does the one quotient that overflows.
+// Shared by every dialect; $F starts a helper. x / 0 is x and x % 0 is 0 where the operands come from tensors, as a
+// trap would end the process; the one quotient that overflows wraps.
 constexpr Helper kCommonHelpers[] = {
     {"cinn_min_$t", kInts | kBool, "$F $T cinn_min_$t($T a, $T b) { return b < a ? b : a; }\n"},
     {"cinn_max_$t", kInts | kBool, "$F $T cinn_max_$t($T a, $T b) { return a < b ? b : a; }\n"},
     {"cinn_abs_$t", kSigned, "$F $T cinn_abs_$t($T a) { return a < 0 ? ($T)(0u - ($U)a) : a; }\n"},
     {"cinn_abs_$t", kUnsigned, "$F $T cinn_abs_$t($T a) { return a; }\n"},
-    {"cinn_tdiv_$t", kUnsigned, "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : a / b; }\n"},
+    {"cinn_tdiv_$t", kUnsigned, "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? a : a / b; }\n"},
     {"cinn_tmod_$t", kUnsigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 ? 0 : a % b; }\n"},
     {"cinn_tdiv_$t", kSigned,
-     "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? 0 : b == -1 ? ($T)(0u - ($U)a) : a / b; }\n"},
+     "$F $T cinn_tdiv_$t($T a, $T b) { return b == 0 ? a : b == -1 ? ($T)(0u - ($U)a) : a / b; }\n"},
     {"cinn_tmod_$t", kSigned, "$F $T cinn_tmod_$t($T a, $T b) { return b == 0 || b == -1 ? 0 : a % b; }\n"},
     {"cinn_isnan_$t", kFloats, "$F bool cinn_isnan_$t($T a) { return a != a; }\n"},
     {"cinn_mod_$t", kF32,
@@ -138,6 +158,23 @@ constexpr Helper kCommonHelpers[] = {
 // Conversions of 16-bit floats by integer arithmetic. From f64 the value is first rounded to odd in f32, so that the
 // second rounding is the only one.
 constexpr Helper kCHelpers[] = {
+    {"cinn_i32_$t", kFloats,
+     "$F int cinn_i32_$t($T a) {\n"
+     "  if (a >= 2147483648.0) return 2147483647;\n"
+     "  return a <= -2147483648.0 ? -2147483647 - 1 : a == a ? (int)a : 0;\n"
+     "}\n"},
+    {"cinn_i64_$t", kFloats,
+     "$F long long cinn_i64_$t($T a) {\n"
+     "  if (a >= 9223372036854775808.0) return 9223372036854775807LL;\n"
+     "  return a <= -9223372036854775808.0 ? -9223372036854775807LL - 1 : a == a ? (long long)a : 0;\n"
+     "}\n"},
+    {"cinn_u32_$t", kFloats,
+     "$F unsigned int cinn_u32_$t($T a) { return a >= 4294967296.0 ? 4294967295u : a > -1.0 ? (unsigned int)a : 0; "
+     "}\n"},
+    {"cinn_u64_$t", kFloats,
+     "$F unsigned long long cinn_u64_$t($T a) {\n"
+     "  return a >= 18446744073709551616.0 ? 18446744073709551615ULL : a > -1.0 ? (unsigned long long)a : 0;\n"
+     "}\n"},
     {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { double r; memcpy(&r, &a, 8); return r; }\n"},
@@ -175,7 +212,13 @@ constexpr Helper kCHelpers[] = {
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
 };
 
+// The conversions of the device saturate; NaN they map to what its type and width make of it.
 constexpr Helper kCudaHelpers[] = {
+    {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return a == a ? (int)a : 0; }\n"},
+    {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return a == a ? (long long)a : 0; }\n"},
+    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return a == a ? (unsigned int)a : 0; }\n"},
+    {"cinn_u64_$t", kFloats,
+     "$F unsigned long long cinn_u64_$t($T a) { return a == a ? (unsigned long long)a : 0; }\n"},
     {"cinn_min_f32", 0,
      "$F float cinn_min_f32(float a, float b) {\n"
      "#if __CUDA_ARCH__ >= 800\n"
@@ -201,6 +244,46 @@ constexpr Helper kCudaHelpers[] = {
      "  float r;\n"
      "  asm(\"ex2.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a));\n"
      "  return r;\n"
+     "}\n"},
+    {"cinn_rcp_f32", 0,
+     "$F float cinn_rcp_f32(float a) {\n"
+     "  float r;\n"
+     "  asm(\"rcp.approx.ftz.f32 %0, %1;\" : \"=f\"(r) : \"f\"(a));\n"
+     "  return r;\n"
+     "}\n"},
+    // Takes one of two computed values: a ?: may become a branch around one of them, which loads don't move across.
+    {"cinn_pick_f32", 0,
+     "$F float cinn_pick_f32(float a, float limit, float at_least, float below) {\n"
+     "  float r;\n"
+     "  asm(\"{.reg .pred p; setp.ge.f32 p, %1, %2; selp.f32 %0, %3, %4, p;}\"\n"
+     "      : \"=f\"(r) : \"f\"(a), \"f\"(limit), \"f\"(at_least), \"f\"(below));\n"
+     "  return r;\n"
+     "}\n"},
+    // Near 0 a polynomial in x^2; else 1 - 2^p(|x|), where p fits log2(erfc).
+    {"cinn_erf_f32", 0,
+     "$F float cinn_erf_f32(float x) {\n"
+     "  const float a = fabsf(x), b = fminf(a, 4.0f), z = x * x;\n"
+     "  float s = -0.000599940424f, q = 0.000282679161f;\n"
+     "  s = fmaf(s, z, 0.00499483012f), q = fmaf(q, b, -0.00439044833f);\n"
+     "  s = fmaf(s, z, -0.0267677195f), q = fmaf(q, b, 0.0320667177f);\n"
+     "  s = fmaf(s, z, 0.112818457f), q = fmaf(q, b, -0.149941698f);\n"
+     "  s = fmaf(s, z, -0.376124978f), q = fmaf(q, b, -0.919259548f);\n"
+     "  s = fmaf(s, z, 0.128379151f), q = fmaf(q, b, -1.62689209f);\n"
+     "  q = fmaf(q, b, -0.000282287132f);\n"
+     "  const float large = copysignf(1.0f - cinn_exp2_f32(q), x);\n"
+     "  return cinn_pick_f32(a, 0.92f, large, fmaf(s, x, x));\n"
+     "}\n"},
+    // Near 0 a polynomial; else 1 - 2 / (e^2|x| + 1).
+    {"cinn_tanh_f32", 0,
+     "$F float cinn_tanh_f32(float x) {\n"
+     "  const float a = fabsf(x), z = x * x;\n"
+     "  float s = -0.00590586057f;\n"
+     "  s = fmaf(s, z, 0.0208053775f);\n"
+     "  s = fmaf(s, z, -0.0537866801f);\n"
+     "  s = fmaf(s, z, 0.133319587f);\n"
+     "  s = fmaf(s, z, -0.333332986f) * z;\n"
+     "  const float r = cinn_rcp_f32(cinn_exp2_f32(a * 2.88539004f) + 1.0f);\n"
+     "  return cinn_pick_f32(a, 0.6f, copysignf(fmaf(-2.0f, r, 1.0f), x), fmaf(s, x, x));\n"
      "}\n"},
     {"cinn_f32_bf16", 0,
      "$F float cinn_f32_bf16(unsigned short a) { return __uint_as_float((unsigned int)a << 16); }\n"},
@@ -279,7 +362,8 @@ constexpr Helper kCudaHelpers[] = {
     {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { return __longlong_as_double(a); }\n"},
 };
 
-constexpr DTypeSet kShuffled = SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64) | kFloats;
+constexpr DTypeSet kShuffled =
+    SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64) | kFloats;
 
 template <class T, size_t N>
 const T* FindIn(const T (&rows)[N], ExprOp op, DType on) {
@@ -307,8 +391,10 @@ std::vector<HelperText> Instantiate(const Dialect& d) {
       const DType t = static_cast<DType>(i);
       auto fill = [&](std::string_view s) {
         std::string out(s);
-        absl::StrReplaceAll({{"$F", std::string(prefix)}, {"$T", std::string(d.value_types[i])},
-                             {"$t", std::string(Name(t))}, {"$U", std::string(WrappingType(t))}},
+        absl::StrReplaceAll({{"$F", std::string(prefix)},
+                             {"$T", std::string(d.value_types[i])},
+                             {"$t", std::string(Name(t))},
+                             {"$U", std::string(WrappingType(t))}},
                             &out);
         return out;
       };
@@ -338,7 +424,8 @@ const Dialect& CDialect() {
       .name = "c",
       .value_types = kValueTypes,
       .memory_types = kMemoryTypes,
-      .header = "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
+      .header =
+          "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
       .spellings = {},
       .helpers = {std::begin(kCHelpers), std::end(kCHelpers)},
       .function = "int32_t",
@@ -364,6 +451,8 @@ const Dialect& CudaDialect() {
       .memory_types = kMemoryTypes,
       .header = "",
       .spellings = {{ExprOp::kExp2, kF32, "cinn_exp2_f32($0)", kAtom},
+                    {ExprOp::kErf, kF32, "cinn_erf_f32($0)", kAtom},
+                    {ExprOp::kTanh, kF32, "cinn_tanh_f32($0)", kAtom},
                     {ExprOp::kRsqrt, kF32, "rsqrtf($0)", kAtom},
                     {ExprOp::kRsqrt, kF64, "rsqrt($0)", kAtom},
                     {ExprOp::kShuffleXor, kShuffled, "__shfl_xor_sync(0xffffffffu, $0, $1)", kAtom},

@@ -1,8 +1,9 @@
 // Languages of the C family as tables. The emitter (c_emitter.h) knows what lowered code means; a dialect says how one
 // language spells it. A new language is a row of dialects.cc: types, operators that are spelled differently, helpers.
 //
-// In the spelling of an operator, $0 $1 $2 are its operands, $T the C type and $t our name of the operands' dtype, $U the
-// unsigned type that wraps (at least 32 bits). Helpers are functions named cinn_*; the source text gets those it uses.
+// In the spelling of an operator, $0 $1 $2 are its operands, $T the C type and $t our name of the operands' dtype, $U
+// the unsigned type that wraps (at least 32 bits). Helpers are functions named cinn_*; the source text gets those it
+// uses.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -20,7 +21,21 @@ constexpr DTypeSet SetOf(DType t) { return 1u << static_cast<int>(t); }
 inline constexpr int kNumDTypes = static_cast<int>(DType::kF64) + 1;
 
 // C precedence of the text that a spelling gives; higher binds tighter.
-enum Precedence : int { kTernary = 3, kLogicalOr, kLogicalAnd, kBitOr, kBitXor, kBitAnd, kEquality, kRelation, kShift, kSum, kProduct, kUnary, kAtom };
+enum Precedence : int {
+  kTernary = 3,
+  kLogicalOr,
+  kLogicalAnd,
+  kBitOr,
+  kBitXor,
+  kBitAnd,
+  kEquality,
+  kRelation,
+  kShift,
+  kSum,
+  kProduct,
+  kUnary,
+  kAtom
+};
 
 struct Spelling {
   ir::ExprOp op;
@@ -36,24 +51,24 @@ struct Helper {
 };
 
 struct Dialect {
-  std::string_view name;                                // "c", "cuda"
+  std::string_view name;                                 // "c", "cuda"
   std::array<std::string_view, kNumDTypes> value_types;  // of variables
   std::array<std::string_view, kNumDTypes> memory_types;
-  std::string_view header;                               // starts every source text
-  std::vector<Spelling> spellings;                       // looked up before the common ones
-  std::vector<Helper> helpers;                           // in order: a helper may use earlier ones
-  std::string_view function;                             // starts a host function
-  std::string_view kernel;                               // starts a kernel; $N is the number of threads of a block
-  std::string_view restricted;                           // after the * of a parameter
-  std::string_view shared;                               // starts a shared array
-  std::string_view dynamic_shared;                       // declares the bytes cinn_shared, sized by the launch
-  std::array<std::string_view, 6> axes;                  // blockIdx.x .. threadIdx.z; empty: there are no kernels
+  std::string_view header;               // starts every source text
+  std::vector<Spelling> spellings;       // looked up before the common ones
+  std::vector<Helper> helpers;           // in order: a helper may use earlier ones
+  std::string_view function;             // starts a host function
+  std::string_view kernel;               // starts a kernel; $N is the number of threads of a block
+  std::string_view restricted;           // after the * of a parameter
+  std::string_view shared;               // starts a shared array
+  std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
+  std::array<std::string_view, 6> axes;  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
-  std::string_view parallel;                             // the line before a parallel loop
-  std::string_view unroll;                               // the line before an unrolled loop
+  std::string_view parallel;  // the line before a parallel loop
+  std::string_view unroll;    // the line before an unrolled loop
   // The word_* spellings: contiguous accesses of 4, 8 or 16 bytes go through 32-bit words. Empty: element by element.
-  std::string_view word_types[3];                        // of 1, 2 and 4 words, with fields x y z w
-  std::string_view word_makers[3];                       // "make_uint2($0, $1)"
+  std::string_view word_types[3];   // of 1, 2 and 4 words, with fields x y z w
+  std::string_view word_makers[3];  // "make_uint2($0, $1)"
   // Loads $0 (a pointer) of memory that the kernel only reads, each byte once.
   std::string_view stream_loads[3];
 

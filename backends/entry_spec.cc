@@ -5,7 +5,9 @@ namespace {
 
 Status AppendDim(ir::Expr e, const ir::Func& func, Dim& dim) {
   switch (e->op) {
-    case ir::ExprOp::kInt: dim.push_back({DimOp::kConst, e->int_value}); return absl::OkStatus();
+    case ir::ExprOp::kInt:
+      dim.push_back({DimOp::kConst, e->int_value});
+      return absl::OkStatus();
     case ir::ExprOp::kVar:
       for (size_t i = 0; i < func.symbols.size(); ++i) {
         if (func.symbols[i].var == e) {
@@ -14,16 +16,28 @@ Status AppendDim(ir::Expr e, const ir::Func& func, Dim& dim) {
         }
       }
       return Internal("entry function @", func.name, ": dimension '", e->name, "' is no symbol of it");
-    default: break;
+    default:
+      break;
   }
   DimOp op;
   switch (e->op) {
-    case ir::ExprOp::kAdd: op = DimOp::kAdd; break;
-    case ir::ExprOp::kSub: op = DimOp::kSub; break;
-    case ir::ExprOp::kMul: op = DimOp::kMul; break;
-    case ir::ExprOp::kDiv: op = DimOp::kFloorDiv; break;
-    case ir::ExprOp::kMod: op = DimOp::kFloorMod; break;
-    default: return Internal("entry function @", func.name, ": dimension '", ir::Print(e), "' is not of + - * / %");
+    case ir::ExprOp::kAdd:
+      op = DimOp::kAdd;
+      break;
+    case ir::ExprOp::kSub:
+      op = DimOp::kSub;
+      break;
+    case ir::ExprOp::kMul:
+      op = DimOp::kMul;
+      break;
+    case ir::ExprOp::kDiv:
+      op = DimOp::kFloorDiv;
+      break;
+    case ir::ExprOp::kMod:
+      op = DimOp::kFloorMod;
+      break;
+    default:
+      return Internal("entry function @", func.name, ": dimension '", ir::Print(e), "' is not of + - * / %");
   }
   for (ir::Expr a : e->args) RETURN_IF_ERROR(AppendDim(a, func, dim));
   dim.push_back({op, 0});
@@ -32,10 +46,14 @@ Status AppendDim(ir::Expr e, const ir::Func& func, Dim& dim) {
 
 ArgRole RoleOf(ir::ParamRole role) {
   switch (role) {
-    case ir::ParamRole::kInput: return ArgRole::kInput;
-    case ir::ParamRole::kStatic: return ArgRole::kPacked;
-    case ir::ParamRole::kPrepared: return ArgRole::kPrepared;
-    case ir::ParamRole::kResult: return ArgRole::kResult;
+    case ir::ParamRole::kInput:
+      return ArgRole::kInput;
+    case ir::ParamRole::kStatic:
+      return ArgRole::kPacked;
+    case ir::ParamRole::kPrepared:
+      return ArgRole::kPrepared;
+    case ir::ParamRole::kResult:
+      return ArgRole::kResult;
   }
   return ArgRole::kInput;
 }

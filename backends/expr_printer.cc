@@ -36,14 +36,20 @@ bool IsContiguous(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(i
 // How tightly operand `k` of a spelling must bind to stand without parentheses.
 int Needed(int precedence, size_t k) {
   switch (precedence) {
-    case kTernary: return kEquality;
-    case kLogicalOr: return k == 0 ? kLogicalOr : kEquality;
-    case kLogicalAnd: return k == 0 ? kLogicalAnd : kEquality;
+    case kTernary:
+      return kEquality;
+    case kLogicalOr:
+      return k == 0 ? kLogicalOr : kEquality;
+    case kLogicalAnd:
+      return k == 0 ? kLogicalAnd : kEquality;
     case kEquality:
-    case kRelation: return kSum;
+    case kRelation:
+      return kSum;
     case kSum:
-    case kProduct: return k == 0 ? precedence : precedence + 1;
-    default: return kAtom;
+    case kProduct:
+      return k == 0 ? precedence : precedence + 1;
+    default:
+      return kAtom;
   }
 }
 
@@ -112,7 +118,8 @@ ExprPrinter::Piece ExprPrinter::Temporary(DType t, const Piece& value) {
 ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
   switch (e->op) {
     case ExprOp::kInt:
-    case ExprOp::kFloat: return Constant(e);
+    case ExprOp::kFloat:
+      return Constant(e);
     case ExprOp::kVar: {
       auto it = var_names_.find(e);
       if (it == var_names_.end()) {
@@ -121,11 +128,14 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       }
       return {e->type.lanes == 1 ? it->second : Cat(it->second, "_", lane)};
     }
-    case ExprOp::kLoad: return LoadLane(e, lane);
+    case ExprOp::kLoad:
+      return LoadLane(e, lane);
     case ExprOp::kAddress:
       return {Cat("(unsigned long long)&", Element(e->buffer, Lane(e->args[0], 0)).text), kUnary};
-    case ExprOp::kCast: return Cast(e->type.dtype, e->args[0]->type.dtype, Lane(e->args[0], lane));
-    case ExprOp::kBroadcast: return Lane(e->args[0], 0);
+    case ExprOp::kCast:
+      return Cast(e->type.dtype, e->args[0]->type.dtype, Lane(e->args[0], lane));
+    case ExprOp::kBroadcast:
+      return Lane(e->args[0], 0);
     case ExprOp::kRamp: {
       const Expr base = e->args[0], stride = e->args[1];
       const DType t = e->type.dtype;
@@ -143,8 +153,10 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
     case ExprOp::kLaneAdd:
     case ExprOp::kLaneMul:
     case ExprOp::kLaneMin:
-    case ExprOp::kLaneMax: return ReduceLanes(e);
-    default: return Operator(e, lane);
+    case ExprOp::kLaneMax:
+      return ReduceLanes(e);
+    default:
+      return Operator(e, lane);
   }
 }
 
@@ -160,7 +172,8 @@ ExprPrinter::Piece ExprPrinter::Constant(Expr e) const {
   const int64_t v = e->int_value;
   const double f = e->float_value;
   switch (t) {
-    case DType::kBool: return {v != 0 ? "true" : "false"};
+    case DType::kBool:
+      return {v != 0 ? "true" : "false"};
     case DType::kI32:
     case DType::kI64: {
       const bool wide = t == DType::kI64;
@@ -168,17 +181,23 @@ ExprPrinter::Piece ExprPrinter::Constant(Expr e) const {
       if (v == (wide ? INT64_MIN : INT32_MIN)) return {Cat("(", v + 1, suffix, " - 1)")};
       return {Cat(v, suffix), v < 0 ? kUnary : kAtom};
     }
-    case DType::kU32: return {Cat(v, "u")};
-    case DType::kU64: return {Cat(static_cast<uint64_t>(v), "ULL")};
+    case DType::kU32:
+      return {Cat(v, "u")};
+    case DType::kU64:
+      return {Cat(static_cast<uint64_t>(v), "ULL")};
     case DType::kF32:
-      if (!std::isfinite(f)) return {Cat("cinn_f32_bits(", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)), "u"), ")")};
+      if (!std::isfinite(f))
+        return {Cat("cinn_f32_bits(", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)), "u"), ")")};
       return {Decimal(f, true), std::signbit(f) ? kUnary : kAtom};
     case DType::kF64:
       if (!std::isfinite(f)) return {Cat("cinn_f64_bits(", Hex(std::bit_cast<uint64_t>(f), "ULL"), ")")};
       return {Decimal(f, false), std::signbit(f) ? kUnary : kAtom};
-    case DType::kBF16: return {Cat("(unsigned short)", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)) >> 16, "")), kUnary};
-    case DType::kF16: return {Cat("(unsigned short)", Hex(std::bit_cast<uint16_t>(static_cast<_Float16>(f)), "")), kUnary};
-    default: return {Cat("(", ValueType(t), ")", v), kUnary};
+    case DType::kBF16:
+      return {Cat("(unsigned short)", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)) >> 16, "")), kUnary};
+    case DType::kF16:
+      return {Cat("(unsigned short)", Hex(std::bit_cast<uint16_t>(static_cast<_Float16>(f)), "")), kUnary};
+    default:
+      return {Cat("(", ValueType(t), ")", v), kUnary};
   }
 }
 
@@ -190,11 +209,12 @@ ExprPrinter::Piece ExprPrinter::Cast(DType to, DType from, const Piece& v) const
     return {Cat("cinn_", Name(to), "_f32(", Cast(DType::kF32, from, v).text, ")")};
   }
   if (to == DType::kBool) return {Cat(Paren(v.text, v.precedence, kSum), " != 0"), kEquality};
-  std::string text = Paren(v.text, v.precedence, kUnary);
-  // Out of range is the caller's; but a value that fits the signed type wraps, as eager frameworks do.
-  if (IsFloat(from) && InfoOf(to).bits < 32) text = Cat("(int)", text);
-  if (IsFloat(from) && (to == DType::kU32 || to == DType::kU64)) text = Cat("(long long)", text);
-  return {Cat("(", ValueType(to), ")", text), kUnary};
+  if (IsFloat(from) && IsInt(to)) {
+    // Saturated at 32 or 64 bits; narrower integers are the low bits of an i32.
+    const DType wide = InfoOf(to).bits < 32 ? DType::kI32 : to;
+    return Cast(to, wide, {Cat("cinn_", Name(wide), "_", Name(from), "(", v.text, ")")});
+  }
+  return {Cat("(", ValueType(to), ")", Paren(v.text, v.precedence, kUnary)), kUnary};
 }
 
 const Spelling* ExprPrinter::SpellingOf(Expr e, ExprOp op, DType on) {
@@ -216,17 +236,23 @@ ExprPrinter::Piece ExprPrinter::Fill(const Spelling& s, const std::vector<Piece>
       continue;
     }
     const char code = text[++i];
-    if (code == 'T') r += ValueType(on);
-    else if (code == 't') r += Name(on);
-    else if (code == 'U') r += ValueType(InfoOf(on).bits == 64 ? DType::kU64 : DType::kU32);
+    if (code == 'T')
+      r += ValueType(on);
+    else if (code == 't')
+      r += Name(on);
+    else if (code == 'U')
+      r += ValueType(InfoOf(on).bits == 64 ? DType::kU64 : DType::kU32);
     else {
       const size_t k = static_cast<size_t>(code - '0');
       const char before = i < 2 ? '\0' : text[i - 2];
       const char after = i + 1 < text.size() ? text[i + 1] : '\0';
       int needed = Needed(s.precedence, k);
-      if (before == ')') needed = kUnary;  // a cast
-      else if ((before == '(' || (i >= 3 && text[i - 3] == ',')) && (after == ')' || after == ',')) needed = 0;
-      else if (s.precedence == kAtom || s.precedence == kUnary) needed = kAtom;
+      if (before == ')')
+        needed = kUnary;  // a cast
+      else if ((before == '(' || (i >= 3 && text[i - 3] == ',')) && (after == ')' || after == ','))
+        needed = 0;
+      else if (s.precedence == kAtom || s.precedence == kUnary)
+        needed = kAtom;
       r += Paren(args[k].text, args[k].precedence, needed);
     }
   }
@@ -288,7 +314,9 @@ ExprPrinter::Piece ExprPrinter::LoadLane(Expr e, int lane) {
   if (t == DType::kBool) p = {Cat(p.text, " != 0"), kEquality};
   if (Expr mask = ir::MaskOf(e)) {
     const Piece m = Lane(mask, lane);
-    p = {Cat(Paren(m.text, m.precedence, kEquality), " ? ", Paren(p.text, p.precedence, kEquality), " : ", t == DType::kBool ? "false" : "0"), kTernary};
+    p = {Cat(Paren(m.text, m.precedence, kEquality), " ? ", Paren(p.text, p.precedence, kEquality), " : ",
+             t == DType::kBool ? "false" : "0"),
+         kTernary};
   }
   return p;
 }
@@ -374,7 +402,9 @@ ExprPrinter::Piece ExprPrinter::LaneOfWords(DType t, const Words& words, int lan
 ExprPrinter::Words ExprPrinter::PackWords(DType t, int lanes, const LaneFn& lane) {
   const int bytes = BytesOf(t);
   Words r;
-  auto cast = [&](std::string_view type, const Piece& p) { return Cat("(", type, ")", Paren(p.text, p.precedence, kUnary)); };
+  auto cast = [&](std::string_view type, const Piece& p) {
+    return Cat("(", type, ")", Paren(p.text, p.precedence, kUnary));
+  };
   if (bytes == 8) {
     for (int i = 0; i < lanes; ++i) {
       const Piece p = lane(i);
@@ -390,8 +420,10 @@ ExprPrinter::Words ExprPrinter::PackWords(DType t, int lanes, const LaneFn& lane
     std::string word;
     for (int k = 0; k < per_word; ++k) {
       const Piece p = lane(w * per_word + k);
-      if (t == DType::kF32) word = Cat("cinn_bits_f32(", p.text, ")");
-      else if (bytes == 4) word = cast("unsigned int", p);
+      if (t == DType::kF32)
+        word = Cat("cinn_bits_f32(", p.text, ")");
+      else if (bytes == 4)
+        word = cast("unsigned int", p);
       else {
         // Through the memory's unsigned type, so that signs don't spill into the neighbours.
         const std::string part = Cat("(unsigned int)", cast(bytes == 2 ? "unsigned short" : "unsigned char", p));
@@ -427,8 +459,9 @@ void ExprPrinter::PrintStore(const ir::Store& s) {
   // A lane is written in two places if the mask may cut the vector, and one read twice must be a name.
   const bool branches = c.words != 0 && mask.size() > 1;
   std::vector<Piece> values;
-  const bool packs_pairs = c.words != 0 && !branches && IsHalf(t) && s.value->op == ExprOp::kCast && uses_[s.value] == 1 &&
-                           s.value->args[0]->type.dtype == DType::kF32 && s.value->type.lanes == lanes;
+  const bool packs_pairs = c.words != 0 && !branches && IsHalf(t) && s.value->op == ExprOp::kCast &&
+                           uses_[s.value] == 1 && s.value->args[0]->type.dtype == DType::kF32 &&
+                           s.value->type.lanes == lanes;
   if (!packs_pairs) {
     for (int i = 0; i < lanes; ++i) {
       Piece p = Lane(s.value, i);
@@ -437,12 +470,16 @@ void ExprPrinter::PrintStore(const ir::Store& s) {
       values.push_back(std::move(p));
     }
   }
-  auto element = [&](int i) { return Cat(Element(b, Lane(index, i)).text, " = ", values[static_cast<size_t>(i)].text, ";"); };
+  auto element = [&](int i) {
+    return Cat(Element(b, Lane(index, i)).text, " = ", values[static_cast<size_t>(i)].text, ";");
+  };
   if (c.words == 0) {
     for (int i = 0; i < lanes; ++i) {
       const std::string text = element(i);
-      if (mask.empty()) out_.Line(text);
-      else out_.Line("if (", mask[mask.size() == 1 ? 0 : static_cast<size_t>(i)], ") ", text);
+      if (mask.empty())
+        out_.Line(text);
+      else
+        out_.Line("if (", mask[mask.size() == 1 ? 0 : static_cast<size_t>(i)], ") ", text);
     }
     return;
   }

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "backends/llvm_emitter.h"
+#include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/pass_pipeline.h"
@@ -18,19 +19,12 @@ namespace {
 // Part of every key: raise it when the emitter changes what it makes of a text.
 constexpr std::string_view kEmitterVersion = "llvm19-1";
 
-StatusOr<EmitOptions> MakeEmitOptions(const Target& target, const CompileOptions& options) {
-  EmitOptions r;
-  ASSIGN_OR_RETURN(r.cpu, ResolveHostCpu(target));
-  r.contract = options.numerics != "exact";
-  return r;
-}
-
-StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const EmitOptions& emit,
+StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               const CompileOptions& options, HostText kind) {
   llvm::LLVMContext context;
-  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, name, funcs, emit));
+  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
+  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact"));
   RETURN_IF_ERROR(VerifyLlvm(*module));
-  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(emit.cpu));
   OptimizeModule(*module, *machine);
   if (kind == HostText::kLlvm || options.dump_llvm) {
     const std::string text = PrintLlvm(*module);
@@ -70,7 +64,8 @@ class Canonicalizer {
       const auto* call = ir::As<ir::Call>(s);
       if (call == nullptr || call->is_runtime || !status.ok()) return true;
       const ir::Func* callee = module_.Find(call->callee);
-      status = callee == nullptr ? Internal("@", func.name, " calls the unknown function @", call->callee) : Add(*callee);
+      status =
+          callee == nullptr ? Internal("@", func.name, " calls the unknown function @", call->callee) : Add(*callee);
       return true;
     });
     return status;
@@ -95,8 +90,8 @@ class Canonicalizer {
 
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                         ObjectCache* cache) {
-  ASSIGN_OR_RETURN(const EmitOptions emit, MakeEmitOptions(target, options));
-  Canonicalizer canonicalizer(module, Cat(kEmitterVersion, "|", emit.cpu.name, "|", emit.cpu.features, "|", emit.contract));
+  ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
+  Canonicalizer canonicalizer(module, Cat(kEmitterVersion, "|", cpu.name, "|", cpu.features, "|", options.numerics));
   HostObjects r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kInternal) continue;
@@ -128,7 +123,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
           return;
         }
       }
-      results[i] = Compile(f.name, {&f, 1}, emit, options, HostText::kObject);
+      results[i] = Compile(f.name, {&f, 1}, cpu, options, HostText::kObject);
       if (cacheable && results[i].ok()) cache->Put(f.name, *results[i]);
     });
   }
@@ -143,12 +138,12 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
 
 StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                      HostText kind) {
-  ASSIGN_OR_RETURN(const EmitOptions emit, MakeEmitOptions(target, options));
+  ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   std::vector<ir::Func> funcs;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
-  return Compile("module", funcs, emit, options, kind);
+  return Compile("module", funcs, cpu, options, kind);
 }
 
 }  // namespace cinn_like

@@ -19,9 +19,9 @@ namespace cinn_like {
 struct HostObjects {
   std::vector<std::string> objects;
   CalleeNames symbols;  // of each host function of the module
-  int functions = 0;  // internal functions of the module
-  int unique = 0;     // those that are different
-  int cached = 0;     // of these, how many came from the cache
+  int functions = 0;    // internal functions of the module
+  int unique = 0;       // those that are different
+  int cached = 0;       // of these, how many came from the cache
 };
 // Entries keep their names. `cache` may be null.
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,

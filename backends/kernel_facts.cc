@@ -33,7 +33,8 @@ class Finder {
     if (loop != nullptr) {
       expr(loop->extent);
       const int axis = static_cast<int>(loop->kind) - static_cast<int>(ir::ForKind::kBlockX);
-      if (ir::IsBlockAxis(loop->kind) || ir::IsThreadAxis(loop->kind)) facts_.extents[static_cast<size_t>(axis)] = loop->extent;
+      if (ir::IsBlockAxis(loop->kind) || ir::IsThreadAxis(loop->kind))
+        facts_.extents[static_cast<size_t>(axis)] = loop->extent;
       loops_.push_back(loop);
       Walk(loop->body);
       loops_.pop_back();

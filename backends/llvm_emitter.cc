@@ -17,19 +17,22 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
+constexpr int64_t kMaxUnroll = 256;
 constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
 
 struct ModuleState {
   llvm::Module& module;
-  const EmitOptions& options;
+  const llvm::TargetMachine& machine;
+  const bool contract;
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
-    auto* f = llvm::Function::Create(
-        type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage, std::string(name), module);
+    auto* f =
+        llvm::Function::Create(type, exported ? llvm::GlobalValue::ExternalLinkage : llvm::GlobalValue::InternalLinkage,
+                               std::string(name), module);
     f->setDoesNotThrow();
-    f->addFnAttr("target-cpu", options.cpu.name);
-    f->addFnAttr("target-features", options.cpu.features);
+    f->addFnAttr("target-cpu", machine.getTargetCPU());
+    f->addFnAttr("target-features", machine.getTargetFeatureString());
     // LLVM would stay at 256 bits, where a full-width tile is half as fast.
     f->addFnAttr("prefer-vector-width", "512");
     f->addFnAttr("min-legal-vector-width", "512");
@@ -69,10 +72,14 @@ Mentions MentionsOf(const Stmt& body) {
 class FunctionEmitter {
  public:
   FunctionEmitter(ModuleState& m, const ir::Func& func, const AliasScopes& alias, llvm::Function* f)
-      : m_(m), func_(func), alias_(alias), f_(f), b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
+      : m_(m),
+        func_(func),
+        alias_(alias),
+        f_(f),
+        b_(llvm::BasicBlock::Create(m.module.getContext(), "entry", f)),
         exprs_(b_, m.math, alias) {
     llvm::FastMathFlags flags;
-    if (m.options.contract) flags.setAllowContract();
+    if (m.contract) flags.setAllowContract();
     b_.setFastMathFlags(flags);
   }
 
@@ -176,9 +183,9 @@ class FunctionEmitter {
   void EmitStmt(const Stmt& s) {
     exprs_.BeginStatement();
     ir::Match(
-        s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); }, [&](const ir::If& n) { EmitIf(n); },
-        [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); }, [&](const ir::Alloc& n) { EmitAlloc(n.buffer); },
-        [&](const ir::Store& n) { exprs_.EmitStore(n); },
+        s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); },
+        [&](const ir::If& n) { EmitIf(n); }, [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); },
+        [&](const ir::Alloc& n) { EmitAlloc(n.buffer); }, [&](const ir::Store& n) { exprs_.EmitStore(n); },
         [&](const ir::Block& n) { Fail(Internal("LLVM emitter: block '", n.name, "' in lowered code")); },
         [&](const ir::Barrier&) { Fail(Internal("LLVM emitter: barrier in host function @", func_.name)); },
         [&](const ir::Launch& n) { EmitLaunch(n); }, [&](const ir::Call& n) { EmitCall(n); });
@@ -210,8 +217,9 @@ class FunctionEmitter {
       count = ir::IsInt(e) && count > 0 && e->int_value <= kMaxStackBytes ? count * e->int_value : -1;
     }
     if (buffer->scope == ir::Scope::kShared || count < 0 || count * element_bytes > kMaxStackBytes) {
-      Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ", ir::Name(buffer->scope),
-                         " has to be local and of constant size, at most ", kMaxStackBytes, " bytes"));
+      Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ",
+                         ir::Name(buffer->scope), " has to be local and of constant size, at most ", kMaxStackBytes,
+                         " bytes"));
       count = 1;
     }
     const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
@@ -241,9 +249,10 @@ class FunctionEmitter {
 
   void EmitFor(const ir::For& n) {
     switch (n.kind) {
-      case ir::ForKind::kParallel: return EmitParallel(n);
+      case ir::ForKind::kParallel:
+        return EmitParallel(n);
       case ir::ForKind::kUnrolled:
-        if (ir::IsInt(n.extent)) {
+        if (ir::IsInt(n.extent) && n.extent->int_value <= kMaxUnroll) {
           for (int64_t i = 0; i < n.extent->int_value; ++i) {
             exprs_.Bind(n.var, llvm::ConstantInt::get(ValueType(b_.getContext(), n.var->type), i));
             EmitScope(n.body);
@@ -255,7 +264,8 @@ class FunctionEmitter {
         llvm::Value* extent = exprs_.Emit(n.extent);
         return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);
       }
-      default: Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
+      default:
+        Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
     }
   }
 
@@ -301,7 +311,8 @@ class FunctionEmitter {
     for (llvm::Value* v : values) types.push_back(v->getType());
     auto* capture_type = llvm::StructType::get(b_.getContext(), types);
     llvm::Value* captures = Local(capture_type, m_.module.getDataLayout().getABITypeAlign(capture_type));
-    for (unsigned i = 0; i < values.size(); ++i) b_.CreateStore(values[i], b_.CreateStructGEP(capture_type, captures, i));
+    for (unsigned i = 0; i < values.size(); ++i)
+      b_.CreateStore(values[i], b_.CreateStructGEP(capture_type, captures, i));
 
     auto* type = llvm::FunctionType::get(b_.getVoidTy(), {b_.getInt64Ty(), b_.getInt64Ty(), b_.getPtrTy()}, false);
     llvm::Function* body = m_.NewFunction(type, Cat(std::string(f_->getName()), ".", n.var->name), false);
@@ -330,7 +341,7 @@ class FunctionEmitter {
 
   // ---- calls ----
   llvm::Value* EmitArg(Expr e) {
-    if (e->op == ir::ExprOp::kAddress) return exprs_.EmitPointer(e->buffer, e->args[0]);
+    if (e->op == ir::ExprOp::kAddress) return exprs_.EmitAddress(e);
     return exprs_.Emit(e);
   }
 
@@ -396,13 +407,13 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, std::string_view name,
-                                                 std::span<const ir::Func> funcs, const EmitOptions& options) {
+StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
+                                                 std::string_view name, std::span<const ir::Func> funcs,
+                                                 bool contract) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
-  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(options.cpu));
-  module->setDataLayout(machine->createDataLayout());
-  module->setTargetTriple(machine->getTargetTriple().str());
-  ModuleState state{*module, options, VectorMath(*module)};
+  module->setDataLayout(machine.createDataLayout());
+  module->setTargetTriple(machine.getTargetTriple().str());
+  ModuleState state{*module, machine, contract, VectorMath(*module)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }

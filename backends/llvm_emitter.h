@@ -10,21 +10,19 @@
 #include <span>
 #include <string_view>
 
-#include "backends/llvm_machine.h"
+#include "cinn_like/base/status.h"
 #include "ir/stmt.h"
 
 namespace llvm {
 class LLVMContext;
 class Module;
+class TargetMachine;
 }  // namespace llvm
 
 namespace cinn_like {
 
-struct EmitOptions {
-  HostCpu cpu;
-  bool contract = true;  // a * b + c may round once
-};
-StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, std::string_view name,
-                                                 std::span<const ir::Func> funcs, const EmitOptions& options);
+// `contract`: a * b + c may round once.
+StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
+                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract);
 
 }  // namespace cinn_like

@@ -86,17 +86,22 @@ llvm::Value* ExprEmitter::Emit(Expr e) {
 llvm::Value* ExprEmitter::EmitNew(Expr e) {
   llvm::Type* type = ValueType(b_.getContext(), e->type);
   switch (e->op) {
-    case ExprOp::kInt: return llvm::ConstantInt::get(type, static_cast<uint64_t>(e->int_value));
+    case ExprOp::kInt:
+      return llvm::ConstantInt::get(type, static_cast<uint64_t>(e->int_value));
     case ExprOp::kFloat:
       if (IsHalf(e->type.dtype)) {
         llvm::Value* f = llvm::ConstantFP::get(b_.getFloatTy(), e->float_value);
         return EmitCast(b_, DType::kF32, e->type.dtype, f);
       }
       return llvm::ConstantFP::get(type, e->float_value);
-    case ExprOp::kLoad: return EmitLoad(e);
-    case ExprOp::kAddress: return b_.CreatePtrToInt(EmitPointer(e->buffer, e->args[0]), type);
-    case ExprOp::kCast: return EmitCast(b_, e->args[0]->type.dtype, e->type.dtype, Emit(e->args[0]));
-    case ExprOp::kBroadcast: return Splat(Emit(e->args[0]), e->type.lanes);
+    case ExprOp::kLoad:
+      return EmitLoad(e);
+    case ExprOp::kAddress:
+      return b_.CreatePtrToInt(EmitAddress(e), type);
+    case ExprOp::kCast:
+      return EmitCast(b_, e->args[0]->type.dtype, e->type.dtype, Emit(e->args[0]));
+    case ExprOp::kBroadcast:
+      return Splat(Emit(e->args[0]), e->type.lanes);
     case ExprOp::kRamp: {
       std::vector<llvm::Constant*> steps;
       for (int i = 0; i < e->type.lanes; ++i) steps.push_back(llvm::ConstantInt::get(type->getScalarType(), i));
@@ -104,7 +109,8 @@ llvm::Value* ExprEmitter::EmitNew(Expr e) {
       llvm::Value* offsets = b_.CreateMul(llvm::ConstantVector::get(steps), stride);
       return b_.CreateAdd(Splat(Emit(e->args[0]), e->type.lanes), offsets);
     }
-    default: return EmitOperator(e);
+    default:
+      return EmitOperator(e);
   }
 }
 
@@ -117,7 +123,8 @@ llvm::Value* ExprEmitter::EmitIntDivision(Expr e, llvm::Value* x, llvm::Value* y
     llvm::Value* bad = b_.CreateICmpEQ(y, llvm::Constant::getNullValue(y->getType()));
     if (is_signed) {
       const unsigned bits = y->getType()->getScalarSizeInBits();
-      llvm::Value* is_min = b_.CreateICmpEQ(x, llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits)));
+      llvm::Value* is_min =
+          b_.CreateICmpEQ(x, llvm::ConstantInt::get(x->getType(), llvm::APInt::getSignedMinValue(bits)));
       llvm::Value* is_minus_1 = b_.CreateICmpEQ(y, llvm::Constant::getAllOnesValue(y->getType()));
       bad = b_.CreateOr(bad, b_.CreateAnd(is_min, is_minus_1));
     }
@@ -141,9 +148,9 @@ llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::V
     llvm::Value* less = is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
     return is_min ? b_.CreateSelect(less, x, y) : b_.CreateSelect(less, y, x);
   }
-  // The hardware's min and max give the second operand if either is NaN, so a constant goes first and only a NaN in a
-  // variable first operand needs a look.
-  if (llvm::isa<llvm::Constant>(y)) std::swap(x, y);
+  // The hardware's min and max give the second operand if either is NaN. So the first one, which an accumulation writes
+  // back, goes second: then only the other one needs a look, off the critical path. A constant needs none.
+  if (!llvm::isa<llvm::Constant>(x)) std::swap(x, y);
   llvm::Value* r = b_.CreateSelect(is_min ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y);
   return llvm::isa<llvm::Constant>(x) ? r : b_.CreateSelect(b_.CreateFCmpUNO(x, x), x, r);
 }
@@ -176,24 +183,30 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
   const bool is_float = IsFloat(t), is_signed = IsSigned(t);
   if (e->op >= ExprOp::kLaneAdd && e->op <= ExprOp::kLaneMax) return EmitLanes(e);
   if (IsHalf(t) && e->op != ExprOp::kSelect) return Fail(e, "arithmetic on a 16-bit float");
+  if (!is_float && e->op >= ExprOp::kExp && e->op <= ExprOp::kIsNan) return Fail(e, "a function of floats on integers");
   std::vector<llvm::Value*> v;
   for (Expr a : e->args) v.push_back(Emit(a));
   llvm::Value* x = v[0];
   llvm::Value* y = v.size() > 1 ? v[1] : nullptr;
-  auto unary = [&](llvm::Intrinsic::ID id) { return is_float ? b_.CreateUnaryIntrinsic(id, x) : x; };
+  auto unary = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, x); };
   auto shift_count = [&] {
     llvm::Value* count = b_.CreateIntCast(y, x->getType(), false);
     return b_.CreateAnd(count, llvm::ConstantInt::get(x->getType(), InfoOf(t).bits - 1));
   };
   switch (e->op) {
-    case ExprOp::kAdd: return is_float ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
-    case ExprOp::kSub: return is_float ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
-    case ExprOp::kMul: return is_float ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
-    case ExprOp::kDiv: return is_float ? b_.CreateFDiv(x, y) : EmitIntDivision(e, x, y);
+    case ExprOp::kAdd:
+      return is_float ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
+    case ExprOp::kSub:
+      return is_float ? b_.CreateFSub(x, y) : b_.CreateSub(x, y);
+    case ExprOp::kMul:
+      return is_float ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
+    case ExprOp::kDiv:
+      return is_float ? b_.CreateFDiv(x, y) : EmitIntDivision(e, x, y);
     case ExprOp::kTruncDiv:
       if (is_float) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(x, y));
       return EmitIntDivision(e, x, y);
-    case ExprOp::kTruncMod: return is_float ? b_.CreateFRem(x, y) : EmitIntDivision(e, x, y);
+    case ExprOp::kTruncMod:
+      return is_float ? b_.CreateFRem(x, y) : EmitIntDivision(e, x, y);
     case ExprOp::kMod: {
       if (!is_float) return EmitIntDivision(e, x, y);
       llvm::Value* rem = b_.CreateFRem(x, y);
@@ -203,33 +216,50 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
       return b_.CreateSelect(wrong, b_.CreateFAdd(rem, y), rem);
     }
     case ExprOp::kMin:
-    case ExprOp::kMax: return EmitMinMax(e->op, t, x, y);
-    case ExprOp::kEq: return is_float ? b_.CreateFCmpOEQ(x, y) : b_.CreateICmpEQ(x, y);
-    case ExprOp::kNe: return is_float ? b_.CreateFCmpUNE(x, y) : b_.CreateICmpNE(x, y);
-    case ExprOp::kLt: return is_float ? b_.CreateFCmpOLT(x, y) : is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
-    case ExprOp::kLe: return is_float ? b_.CreateFCmpOLE(x, y) : is_signed ? b_.CreateICmpSLE(x, y) : b_.CreateICmpULE(x, y);
+    case ExprOp::kMax:
+      return EmitMinMax(e->op, t, x, y);
+    case ExprOp::kEq:
+      return is_float ? b_.CreateFCmpOEQ(x, y) : b_.CreateICmpEQ(x, y);
+    case ExprOp::kNe:
+      return is_float ? b_.CreateFCmpUNE(x, y) : b_.CreateICmpNE(x, y);
+    case ExprOp::kLt:
+      return is_float ? b_.CreateFCmpOLT(x, y) : is_signed ? b_.CreateICmpSLT(x, y) : b_.CreateICmpULT(x, y);
+    case ExprOp::kLe:
+      return is_float ? b_.CreateFCmpOLE(x, y) : is_signed ? b_.CreateICmpSLE(x, y) : b_.CreateICmpULE(x, y);
     case ExprOp::kAnd:
-    case ExprOp::kBitAnd: return b_.CreateAnd(x, y);
+    case ExprOp::kBitAnd:
+      return b_.CreateAnd(x, y);
     case ExprOp::kOr:
-    case ExprOp::kBitOr: return b_.CreateOr(x, y);
-    case ExprOp::kBitXor: return b_.CreateXor(x, y);
-    case ExprOp::kNot: return b_.CreateNot(x);
-    case ExprOp::kShl: return b_.CreateShl(x, shift_count());
-    case ExprOp::kShr: return is_signed ? b_.CreateAShr(x, shift_count()) : b_.CreateLShr(x, shift_count());
-    case ExprOp::kNeg: return is_float ? b_.CreateFNeg(x) : b_.CreateNeg(x);
+    case ExprOp::kBitOr:
+      return b_.CreateOr(x, y);
+    case ExprOp::kBitXor:
+      return b_.CreateXor(x, y);
+    case ExprOp::kNot:
+      return b_.CreateNot(x);
+    case ExprOp::kShl:
+      return b_.CreateShl(x, shift_count());
+    case ExprOp::kShr:
+      return is_signed ? b_.CreateAShr(x, shift_count()) : b_.CreateLShr(x, shift_count());
+    case ExprOp::kNeg:
+      return is_float ? b_.CreateFNeg(x) : b_.CreateNeg(x);
     case ExprOp::kAbs:
       if (is_signed) return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, x, b_.getFalse());
-      return unary(llvm::Intrinsic::fabs);
-    case ExprOp::kSelect: return b_.CreateSelect(x, y, v[2]);
+      return is_float ? unary(llvm::Intrinsic::fabs) : x;
+    case ExprOp::kSelect:
+      return b_.CreateSelect(x, y, v[2]);
     case ExprOp::kFma:
       if (!is_float) return b_.CreateAdd(b_.CreateMul(x, y), v[2]);
       return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, v[2]});
-    case ExprOp::kFloor: return unary(llvm::Intrinsic::floor);
-    case ExprOp::kCeil: return unary(llvm::Intrinsic::ceil);
-    case ExprOp::kRound: return unary(llvm::Intrinsic::roundeven);
-    case ExprOp::kTrunc: return unary(llvm::Intrinsic::trunc);
+    case ExprOp::kFloor:
+      return unary(llvm::Intrinsic::floor);
+    case ExprOp::kCeil:
+      return unary(llvm::Intrinsic::ceil);
+    case ExprOp::kRound:
+      return unary(llvm::Intrinsic::roundeven);
+    case ExprOp::kTrunc:
+      return unary(llvm::Intrinsic::trunc);
     case ExprOp::kIsNan:
-      return is_float ? b_.CreateFCmpUNO(x, x) : llvm::Constant::getNullValue(ValueType(b_.getContext(), e->type));
+      return b_.CreateFCmpUNO(x, x);
     case ExprOp::kSqrt:
     case ExprOp::kRsqrt:
     case ExprOp::kExp:
@@ -242,9 +272,9 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
     case ExprOp::kSin:
     case ExprOp::kCos:
     case ExprOp::kPow:
-      if (!is_float) return Fail(e, "a function of floats on integers");
       return math_.Emit(b_, e->op, x, y);
-    default: return Fail(e, "an operator that host code can't have");
+    default:
+      return Fail(e, "an operator that host code can't have");
   }
 }
 
@@ -255,6 +285,22 @@ llvm::Value* ExprEmitter::EmitPointer(Buffer buffer, Expr index) {
     return llvm::PoisonValue::get(b_.getPtrTy());
   }
   return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base, Emit(index));
+}
+
+llvm::Value* ExprEmitter::EmitAddress(Expr e) {
+  const Buffer buffer = e->buffer;
+  if (e->args.size() == 1 && buffer->strides.empty()) return EmitPointer(buffer, e->args[0]);
+  // Only parameters of entry functions still have dimensions.
+  llvm::Value* offset = b_.getInt64(0);
+  llvm::Value* stride = b_.getInt64(1);
+  for (size_t d = e->args.size(); d-- > 0;) {
+    if (!buffer->strides.empty()) stride = Emit(buffer->strides[d]);
+    offset = b_.CreateAdd(offset, b_.CreateMul(Emit(e->args[d]), stride));
+    if (buffer->strides.empty()) stride = b_.CreateMul(stride, Emit(buffer->shape[d]));
+  }
+  llvm::Value* base = Find(buffer);
+  if (base == nullptr) return b_.CreateIntToPtr(Fail(e, Cat("unknown buffer '", buffer->name, "'")), b_.getPtrTy());
+  return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base, offset);
 }
 
 // A vector of addresses. A ramp of constant stride gets constant 32-bit offsets, for which gathers are twice as wide.

@@ -48,8 +48,8 @@ class ExprEmitter {
 
   void BeginStatement() { memo_.clear(); }
   llvm::Value* Emit(ir::Expr e);
-  // The address of an element as a pointer.
-  llvm::Value* EmitPointer(ir::Buffer buffer, ir::Expr index);
+  // A kAddress as a pointer.
+  llvm::Value* EmitAddress(ir::Expr e);
   void EmitStore(const ir::Store& store);
 
   // The first thing that could not be emitted; values are poison from there on.
@@ -62,6 +62,7 @@ class ExprEmitter {
   llvm::Value* EmitMinMax(ir::ExprOp op, DType t, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitLanes(ir::Expr e);
   llvm::Value* EmitLoad(ir::Expr e);
+  llvm::Value* EmitPointer(ir::Buffer buffer, ir::Expr index);
   llvm::Value* Pointers(ir::Buffer buffer, ir::Expr index, int lanes);
   llvm::Value* Splat(llvm::Value* v, int lanes);
   llvm::Value* Fail(ir::Expr e, std::string_view what);

@@ -36,8 +36,13 @@ HostCpu DetectHostCpu() {
   HostCpu cpu{llvm::sys::getHostCPUName().str(), {}};
   // The name only tunes; what may be used comes from the bits.
   if (bits.lookup("amx-tile") && !llvm::StringRef(cpu.name).contains("rapids")) cpu.name = "sapphirerapids";
+  // Only what the name does not imply: each feature costs time in every compilation.
+  const std::unique_ptr<llvm::MCSubtargetInfo> implied(FindTarget()->createMCSubtargetInfo(kTriple, cpu.name, ""));
   std::vector<std::string> features;
-  for (const auto& bit : bits) features.push_back(Cat(bit.second ? "+" : "-", bit.first().str()));
+  for (const auto& bit : bits) {
+    std::string feature = Cat(bit.second ? "+" : "-", bit.first().str());
+    if (!implied->checkFeatures(feature)) features.push_back(std::move(feature));
+  }
   std::sort(features.begin(), features.end());
   for (const std::string& f : features) cpu.features += (cpu.features.empty() ? "" : ",") + f;
   return cpu;

@@ -194,8 +194,10 @@ StatusOr<const Nvrtc*> Nvrtc::Open(std::string_view path, int driver) {
     if (r.ok()) return (*opened)[key] = *r;
     tried += Cat("\n  ", Message(r.status()));
   }
-  return absl::NotFoundError(Cat("NVRTC was not found; install the package nvidia-cuda-nvrtc or name the library by the flag "
-                                 "cinn_nvrtc. Tried:", tried));
+  return absl::NotFoundError(
+      Cat("NVRTC was not found; install the package nvidia-cuda-nvrtc or name the library by the flag "
+          "cinn_nvrtc. Tried:",
+          tried));
 }
 
 std::string Nvrtc::SupportedArchs() const {
@@ -221,8 +223,14 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   } destroyer{api_, &program};
   const std::string arch = Cat("--gpu-architecture=", options.arch);
   // The last three save time only; an NVRTC that doesn't know them goes without.
-  const char* flags[] = {arch.c_str(), options.contract ? "--fmad=true" : "--fmad=false", "--minimal",
-                         "-modify-stack-limit=false", "--no-cache"};
+  const bool exact = options.exact;
+  const char* flags[] = {arch.c_str(),
+                         exact ? "--fmad=false" : "--fmad=true",
+                         exact ? "--prec-div=true" : "--prec-div=false",
+                         exact ? "--prec-sqrt=true" : "--prec-sqrt=false",
+                         "--minimal",
+                         "-modify-stack-limit=false",
+                         "--no-cache"};
   auto read_log = [&] {
     size_t size = 0;
     if (api_->log_size(program, &size) != 0 || size <= 1) return std::string();
@@ -231,16 +239,16 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     log.resize(size - 1);
     return log;
   };
-  int rc = api_->compile(program, 5, flags);
+  int rc = api_->compile(program, 7, flags);
   std::string log = rc == 0 && !options.keep_log ? "" : read_log();
   const bool bad_arch = rc == kInvalidOption && absl::StrContains(log, "gpu-architecture");
   if (rc == kInvalidOption && !bad_arch) {
-    rc = api_->compile(program, 2, flags);
+    rc = api_->compile(program, 4, flags);
     log = read_log();
   }
   if (bad_arch) {
-    return InvalidArgument("arch '", options.arch, "' is not known to NVRTC ", version_ / 1000, ".", version_ % 1000 / 10,
-                           "; it knows ", SupportedArchs());
+    return InvalidArgument("arch '", options.arch, "' is not known to NVRTC ", version_ / 1000, ".",
+                           version_ % 1000 / 10, "; it knows ", SupportedArchs());
   }
   if (rc != 0) return Internal("NVRTC: ", error(rc), "\n", log, "\nin this source:\n", source);
   NvrtcCode r;
@@ -254,10 +262,12 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   return r;
 }
 
-StatusOr<std::vector<NvrtcCode>> Nvrtc::Compile(const std::vector<std::string>& sources, const NvrtcOptions& options) const {
+StatusOr<std::vector<NvrtcCode>> Nvrtc::Compile(const std::vector<std::string>& sources,
+                                                const NvrtcOptions& options) const {
   const size_t threads = static_cast<size_t>(options.threads > 0 ? options.threads : ThreadsOfProcess());
   std::vector<std::optional<StatusOr<NvrtcCode>>> results(sources.size());
-  RETURN_IF_ERROR(RunOnDeepStacks(sources.size(), threads, [&](size_t i) { results[i] = CompileOne(sources[i], options); }));
+  RETURN_IF_ERROR(
+      RunOnDeepStacks(sources.size(), threads, [&](size_t i) { results[i] = CompileOne(sources[i], options); }));
   std::vector<NvrtcCode> r;
   for (auto& x : results) {
     if (!x->ok()) return x->status();

@@ -1,5 +1,5 @@
-// NVRTC, opened when first needed: CUDA C++ text -> machine code (CUBIN) for one arch, or PTX. Nothing links to it and no
-// GPU is needed.
+// NVRTC, opened when first needed: CUDA C++ text -> machine code (CUBIN) for one arch, or PTX. Nothing links to it and
+// no GPU is needed.
 //
 // Searched in this order: `path` if given; a copy that the process has loaded; the CUDA wheels beside a loaded PyTorch
 // or in $VIRTUAL_ENV; /usr/local/cuda*; the loader's path.
@@ -13,11 +13,11 @@
 namespace cinn_like::backends {
 
 struct NvrtcOptions {
-  std::string arch;        // "sm_90a"
-  bool ptx = false;        // PTX text instead of a CUBIN
-  bool contract = true;    // a * b + c may become one fused multiply-add
-  bool keep_log = false;   // also of a success
-  int64_t threads = 0;     // programs compiled at a time; 0: as many as the process may use
+  std::string arch;       // "sm_90a"
+  bool ptx = false;       // PTX text instead of a CUBIN
+  bool exact = false;     // every operation rounded by itself; else a * b + c may fuse, and / and sqrt err by 2 ULP
+  bool keep_log = false;  // also of a success
+  int64_t threads = 0;    // programs compiled at a time; 0: as many as the process may use
 };
 
 struct NvrtcCode {

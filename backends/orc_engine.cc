@@ -14,9 +14,12 @@
 namespace cinn_like {
 namespace {
 
+// Why a link failed comes by the session's reporter, in the thread that links; the error itself only says what failed.
+thread_local std::string report;
+
 Status ToStatus(llvm::Error error) {
   if (!error) return absl::OkStatus();
-  return Internal("JIT: ", llvm::toString(std::move(error)));
+  return Internal("JIT: ", std::exchange(report, ""), llvm::toString(std::move(error)));
 }
 
 // Listeners hear only of what RuntimeDyld links; everything else goes through JITLink, LLJIT's own choice.
@@ -46,7 +49,8 @@ StatusOr<std::unique_ptr<llvm::orc::LLJIT>> MakeEngine(std::string_view listener
   }
   auto jit = builder.create();
   if (!jit) return ToStatus(jit.takeError());
-  (*jit)->getExecutionSession().setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
+  (*jit)->getExecutionSession().setErrorReporter(
+      [](llvm::Error error) { report += llvm::toString(std::move(error)) + "; "; });
   return std::move(*jit);
 }
 
@@ -94,7 +98,8 @@ StatusOr<std::unique_ptr<JitCode>> JitCode::Load(std::string_view name, std::spa
     auto interface = llvm::orc::getObjectFileInterface(session, buffer->getMemBufferRef());
     if (!interface) return ToStatus(interface.takeError());
     for (const auto& [symbol, flags] : interface->SymbolFlags) defined.add(symbol);
-    auto error = jit->getObjLinkingLayer().add(library.getDefaultResourceTracker(), std::move(buffer), *std::move(interface));
+    auto error =
+        jit->getObjLinkingLayer().add(library.getDefaultResourceTracker(), std::move(buffer), *std::move(interface));
     if (error) return ToStatus(std::move(error));
   }
   // Links everything now, so that an error surfaces here and calls never compile.

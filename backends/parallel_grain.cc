@@ -65,7 +65,8 @@ class Estimator {
 }  // namespace
 
 Expr ParallelGrain(ir::Context& c, const ir::For& loop) {
-  const Expr work = c.Max(Estimator(c).Cost(ir::MakeStmt(ir::For{loop.var, c.Int(1), ir::ForKind::kSerial, loop.body})), c.Int(1));
+  const Expr work =
+      c.Max(Estimator(c).Cost(ir::MakeStmt(ir::For{loop.var, c.Int(1), ir::ForKind::kSerial, loop.body})), c.Int(1));
   const Expr one = c.Int(1);
   if (ir::IsInt(work)) return c.Int(std::max<int64_t>(kPieceCost / work->int_value, 1));
   return c.Max(c.Make(ExprOp::kTruncDiv, {c.Int(kPieceCost), work}), one);

@@ -44,7 +44,8 @@ class FloatMath {
     x = ClampMin(ClampMax(x, 129.0), -151.0);
     Value* shifted = Add(x, F(kRoundingShift));
     Value* r = Sub(x, Sub(shifted, F(kRoundingShift)));
-    Value* p = Polynomial(r, {1.0, 0.693147182, 0.240226477, 0.0555035956, 0.00961850304, 0.00133909972, 0.00015327803});
+    Value* p =
+        Polynomial(r, {1.0, 0.693147182, 0.240226477, 0.0555035956, 0.00961850304, 0.00133909972, 0.00015327803});
     return ScaleByPowerOf2(p, IntegerOfShifted(shifted));
   }
 
@@ -96,11 +97,11 @@ class FloatMath {
   Value* Erf(Value* x) {
     Value* a = ClampMax(Abs(x), 4.0);
     Value* z = Mul(x, x);
-    Value* p = Polynomial(z, {0.128379166, -0.37612626, 0.112835787, -0.0268533472, 0.0051871622, -0.00079978531,
-                              7.80690389e-05});
+    Value* p = Polynomial(
+        z, {0.128379166, -0.37612626, 0.112835787, -0.0268533472, 0.0051871622, -0.00079978531, 7.80690389e-05});
     Value* small = Fma(x, p, x);
-    Value* q = Polynomial(a, {-0.000244713272, -1.12747502, -0.637516856, -0.103640571, 0.0220878348, -0.00300861034,
-                              0.000192436666});
+    Value* q = Polynomial(
+        a, {-0.000244713272, -1.12747502, -0.637516856, -0.103640571, 0.0220878348, -0.00300861034, 0.000192436666});
     const Reduced r = ReduceForExp(q);
     Value* large = Sub(F(1.0), Mul(ExpPolynomial(r.remainder), PowerOf2(r.power)));
     return b_.CreateSelect(b_.CreateFCmpOLT(a, F(1.0)), small, CopySign(large, x));
@@ -175,7 +176,9 @@ class FloatMath {
   Value* Neg(Value* x) { return b_.CreateFNeg(x); }
   Value* Abs(Value* x) { return Intrinsic(llvm::Intrinsic::fabs, x); }
   Value* Intrinsic(llvm::Intrinsic::ID id, Value* x) { return b_.CreateUnaryIntrinsic(id, x); }
-  Value* Fma(Value* x, Value* y, Value* z) { return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z}); }
+  Value* Fma(Value* x, Value* y, Value* z) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  }
   Value* FmaD(Value* x, Value* y, Value* z) { return Fma(x, y, z); }
   Value* CopySign(Value* x, Value* sign) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign); }
   // NaN stays NaN: it is the second operand of the hardware's min and max.
@@ -224,8 +227,8 @@ class FloatMath {
   Value* LogFromParts(Value* f, Value* k) {
     Value* n = b_.CreateSIToFP(k, float_);
     Value* z = Mul(f, f);
-    Value* p = Polynomial(f, {0.333333313, -0.250008196, 0.200012416, -0.166234091, 0.1420158, -0.131596103, 0.127622128,
-                              -0.0763642788});
+    Value* p = Polynomial(
+        f, {0.333333313, -0.250008196, 0.200012416, -0.166234091, 0.1420158, -0.131596103, 0.127622128, -0.0763642788});
     Value* low = Fma(Mul(z, f), p, Fma(n, F(kLn2Low), Mul(z, F(-0.5))));
     return Fma(n, F(kLn2High), Add(low, f));
   }
@@ -257,11 +260,11 @@ class FloatMath {
     e = b_.CreateSelect(b_.CreateFCmpOGT(D(-200.0), e), D(-200.0), e);
     Value* shifted = Add(e, D(kRoundingShiftD));
     Value* r = Sub(e, Sub(shifted, D(kRoundingShiftD)));
-    Value* p = Polynomial(r, {0.9999999999997616, 0.693147180546493, 0.2402265069888564, 0.05550410939428138,
-                              0.009618128542143958, 0.0013333451978540592, 0.00015403852027547071, 1.530975987573159e-05,
-                              1.317583717406253e-06});
-    Value* power = b_.CreateBitCast(b_.CreateShl(b_.CreateAdd(b_.CreateBitCast(shifted, long_),
-                                                              llvm::ConstantInt::get(long_, 1023)), 52), double_);
+    Value* p = Polynomial(
+        r, {0.9999999999997616, 0.693147180546493, 0.2402265069888564, 0.05550410939428138, 0.009618128542143958,
+            0.0013333451978540592, 0.00015403852027547071, 1.530975987573159e-05, 1.317583717406253e-06});
+    Value* power = b_.CreateBitCast(
+        b_.CreateShl(b_.CreateAdd(b_.CreateBitCast(shifted, long_), llvm::ConstantInt::get(long_, 1023)), 52), double_);
     return b_.CreateFPTrunc(Mul(p, power), float_);
   }
 
@@ -284,7 +287,8 @@ Value* VectorMath::CallLibm(llvm::IRBuilderBase& b, std::string_view name, Value
   std::vector<Value*> args = {x};
   if (y != nullptr) args.push_back(y);
   const std::vector<llvm::Type*> scalars(args.size(), scalar);
-  const llvm::FunctionCallee libm = module_.getOrInsertFunction(symbol, llvm::FunctionType::get(scalar, scalars, false));
+  const llvm::FunctionCallee libm =
+      module_.getOrInsertFunction(symbol, llvm::FunctionType::get(scalar, scalars, false));
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   if (vector == nullptr) return b.CreateCall(libm, args);
 
@@ -328,15 +332,24 @@ Value* VectorMath::Emit(llvm::IRBuilderBase& b, ir::ExprOp op, Value* x, Value* 
   if (op == ir::ExprOp::kRsqrt) return math.Rsqrt(x);
   if (!x->getType()->getScalarType()->isFloatTy()) return CallLibm(b, LibmName(op), x, y);
   switch (op) {
-    case ir::ExprOp::kExp: return math.Exp(x);
-    case ir::ExprOp::kExp2: return math.Exp2(x);
-    case ir::ExprOp::kExpm1: return math.Expm1(x);
-    case ir::ExprOp::kLog: return math.Log(x);
-    case ir::ExprOp::kLog1p: return math.Log1p(x);
-    case ir::ExprOp::kTanh: return math.Tanh(x);
-    case ir::ExprOp::kErf: return math.Erf(x);
-    case ir::ExprOp::kPow: return math.Pow(x, y);
-    default: break;
+    case ir::ExprOp::kExp:
+      return math.Exp(x);
+    case ir::ExprOp::kExp2:
+      return math.Exp2(x);
+    case ir::ExprOp::kExpm1:
+      return math.Expm1(x);
+    case ir::ExprOp::kLog:
+      return math.Log(x);
+    case ir::ExprOp::kLog1p:
+      return math.Log1p(x);
+    case ir::ExprOp::kTanh:
+      return math.Tanh(x);
+    case ir::ExprOp::kErf:
+      return math.Erf(x);
+    case ir::ExprOp::kPow:
+      return math.Pow(x, y);
+    default:
+      break;
   }
   // sin and cos: arguments beyond the reduction's reach are rare, and libm's.
   Value* fast = math.SinCos(x, op == ir::ExprOp::kCos ? 1 : 0);

@@ -82,7 +82,7 @@ void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
   info.lo = BoundsOf(lo).lo;
   info.hi = BoundsOf(hi).hi;
   info.order = static_cast<int>(vars_.size()) + 1;
-  info.has_range = true;
+  info.has_range = !IsData(min) && !IsData(extent);  // memory changes
   info.min = lo;
   info.max = hi;
   vars_[var] = std::move(info);
@@ -114,14 +114,15 @@ Analyzer::Assume::~Assume() {
 
 void Analyzer::Learn(Expr cond) {
   if (cond->type.lanes != 1 || IsInt(cond)) return;
-  Expr opposite = Simplify(c_.Not(cond));
-  truths_.emplace_back(cond, true);
-  truths_.emplace_back(opposite, false);
   if (cond->op == ExprOp::kAnd) {
     Learn(cond->args[0]);
     Learn(cond->args[1]);
     return;
   }
+  if (IsData(cond)) return;  // memory changes
+  Expr opposite = Simplify(c_.Not(cond));
+  truths_.emplace_back(cond, true);
+  truths_.emplace_back(opposite, false);
   if (cond->op != ExprOp::kLt && cond->op != ExprOp::kLe && cond->op != ExprOp::kEq) return;
   Expr a = cond->args[0], b = cond->args[1];
   const DType t = a->type.dtype;

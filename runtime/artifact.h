@@ -3,7 +3,8 @@
 //
 //   "CINNLIKE" version sections size checksum key | name size bytes | name size bytes | ...
 //
-// Whatever is wrong with the bytes (cut short, altered, of another version, for another key) is an error, never a crash.
+// Whatever is wrong with the bytes (cut short, altered, of another version, for another key) is an error, never a
+// crash.
 #pragma once
 #include <map>
 #include <string>

@@ -82,7 +82,9 @@ class Nest {
   }
 
  private:
-  static std::string_view NameOf(size_t axis) { return Name(static_cast<ForKind>(axis + static_cast<size_t>(ForKind::kBlockX))); }
+  static std::string_view NameOf(size_t axis) {
+    return Name(static_cast<ForKind>(axis + static_cast<size_t>(ForKind::kBlockX)));
+  }
   template <class... Args>
   Status Error(const Args&... args) const {
     return InvalidArgument("function ", func_, ": ", args...);
@@ -107,7 +109,8 @@ class Nest {
     }
     Status status;
     ForEachChild(
-        s, [](Expr) {}, [&](const Stmt& x) {
+        s, [](Expr) {},
+        [&](const Stmt& x) {
           if (status.ok()) status = Collect(x, bound);
         });
     return status;
@@ -142,17 +145,20 @@ class Splitter {
   Stmt Walk(const Stmt& s) {
     const For* loop = As<For>(s);
     if (loop != nullptr && IsBound(loop->kind)) return MakeKernel(s);
-    if (const Store* n = As<Store>(s)) return Fail(s, "the store to ", n->buffer->name, " is in no loop bound to a device axis");
+    if (const Store* n = As<Store>(s))
+      return Fail(s, "the store to ", n->buffer->name, " is in no loop bound to a device axis");
     if (const Block* n = As<Block>(s)) return Fail(s, "block ", n->name, " is in no loop bound to a device axis");
     if (As<Barrier>(s) != nullptr) return Fail(s, "a barrier is in no loop bound to a device axis");
     if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope != Scope::kGlobal) {
-      return Fail(s, "memory ", n->buffer->name, " (", Name(n->buffer->scope), ") is in no loop bound to a device axis");
+      return Fail(s, "memory ", n->buffer->name, " (", Name(n->buffer->scope),
+                  ") is in no loop bound to a device axis");
     }
     return MapChildren(
         s,
         [&](Expr e) {
           Visit(e, [&](Expr x) {
-            if (x->op == ExprOp::kLoad) Fail(s, "the load of ", x->buffer->name, " is in no loop bound to a device axis");
+            if (x->op == ExprOp::kLoad)
+              Fail(s, "the load of ", x->buffer->name, " is in no loop bound to a device axis");
             return true;
           });
           return e;
@@ -168,14 +174,15 @@ class Splitter {
       return s;
     }
     Func k{names_.Fresh(Cat(f_.name, "_kernel")), FuncKind::kKernel, nest.Params(*body), f_.symbols, *body, f_.context};
-    Launch launch{.kernel = k.name, .grid = {}, .block = {}, .shared_bytes = c_.Int(DynamicSharedBytes(*body)), .args = {}};
+    Launch launch{
+        .kernel = k.name, .grid = {}, .block = {}, .shared_bytes = c_.Int(DynamicSharedBytes(*body)), .args = {}};
     for (size_t i = 0; i < 3; ++i) {
       launch.grid.push_back(nest.Extent(i));
       launch.block.push_back(nest.Extent(i + 3));
     }
     for (const Param& p : k.params) {
-      launch.args.push_back(p.buffer == nullptr ? p.var
-                                                : c_.Address(p.buffer, std::vector<Expr>(p.buffer->shape.size(), c_.Int(0))));
+      launch.args.push_back(
+          p.buffer == nullptr ? p.var : c_.Address(p.buffer, std::vector<Expr>(p.buffer->shape.size(), c_.Int(0))));
     }
     kernels_.push_back(std::move(k));
     return MakeStmt(std::move(launch));
@@ -199,7 +206,8 @@ int64_t SharedBytesOf(Buffer b) {
 int64_t DynamicSharedBytes(const Stmt& kernel_body) {
   int64_t bytes = 0;
   VisitStmts(kernel_body, [&](const Stmt& s) {
-    if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope == Scope::kShared) bytes += SharedBytesOf(n->buffer);
+    if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope == Scope::kShared)
+      bytes += SharedBytesOf(n->buffer);
     return true;
   });
   return bytes <= kStaticSharedBytes ? 0 : bytes;

@@ -1,7 +1,7 @@
 #include "backends/cache.h"
 
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -52,7 +52,9 @@ class CacheTest : public testing::Test {
     for (const auto& e : fs::directory_iterator(folder_)) n += static_cast<int64_t>(e.file_size());
     return n;
   }
-  size_t FilesInFolder() { return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator())); }
+  size_t FilesInFolder() {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
 
   fs::path root_, folder_;
   std::mt19937 random_{std::random_device{}()};
@@ -87,7 +89,8 @@ TEST_F(CacheTest, EveryDamageIsAMissAndIsRemoved) {
   DiskCache cache(folder_, 10 * kMegabyte);
   const Artifact good = Make(RandomBytes(300));
   const std::string bytes = good.Encode("kernel-1");
-  std::vector<std::string> damaged = {"", "x", bytes.substr(0, 40), bytes.substr(0, bytes.size() - 1), bytes + "x", good.Encode("kernel-2")};
+  std::vector<std::string> damaged = {
+      "", "x", bytes.substr(0, 40), bytes.substr(0, bytes.size() - 1), bytes + "x", good.Encode("kernel-2")};
   for (size_t i = 0; i < bytes.size(); i += 1 + random_() % 8) {
     std::string s = bytes;
     s[i] = static_cast<char>(s[i] ^ (1 << random_() % 8));
@@ -240,7 +243,8 @@ TEST_F(CacheTest, ManyProcesses) {
     waitpid(c, &status, 0);
     EXPECT_EQ(status, 0);
   }
-  for (const auto& e : fs::directory_iterator(folder_)) EXPECT_FALSE(absl::StartsWith(e.path().filename().string(), "tmp."));
+  for (const auto& e : fs::directory_iterator(folder_))
+    EXPECT_FALSE(absl::StartsWith(e.path().filename().string(), "tmp."));
   EXPECT_LE(BytesOfFolder(), 400000);
 }
 

@@ -28,18 +28,21 @@ class MapCache : public ObjectCache {
 // Three kernels, of which two are equal but for names.
 ir::Module ThreeKernels(std::string_view factor = "2.0") {
   auto kernel = [](std::string_view f, std::string_view x, std::string_view y, std::string_view scale) {
-    return Cat("func @", f, "(", x, ": f32[n * 256] align 16, ", y, ": f32[n * 256] align 16, n: i64) where n in 1..99 {\n",
-               "for b", f, " in 0..n @blockIdx.x { for t", f, " in 0..64 @threadIdx.x {\n", y, "[ramp(b", f, " * 256 + t", f,
-               " * 4, 1, 4)] = ", x, "[ramp(b", f, " * 256 + t", f, " * 4, 1, 4)] * broadcast(", scale, ", 4) } } }\n");
+    return Cat("func @", f, "(", x, ": f32[n * 256] align 16, ", y,
+               ": f32[n * 256] align 16, n: i64) where n in 1..99 {\n", "for b", f, " in 0..n @blockIdx.x { for t", f,
+               " in 0..64 @threadIdx.x {\n", y, "[ramp(b", f, " * 256 + t", f, " * 4, 1, 4)] = ", x, "[ramp(b", f,
+               " * 256 + t", f, " * 4, 1, 4)] * broadcast(", scale, ", 4) } } }\n");
   };
-  auto m = ir::ParseModule(Cat(kernel("a", "x", "y", "2.0"), kernel("b", "u", "v", "2.0"), kernel("c", "x", "y", Cat(factor, " + 1.0"))));
+  auto m = ir::ParseModule(
+      Cat(kernel("a", "x", "y", "2.0"), kernel("b", "u", "v", "2.0"), kernel("c", "x", "y", Cat(factor, " + 1.0"))));
   EXPECT_TRUE(m.ok()) << m.status();
   auto split = ir::SplitHostDevice(*m);
   EXPECT_TRUE(split.ok()) << split.status();
   return *split;
 }
 
-std::unique_ptr<DeviceCompiler> MakeCompiler(ObjectCache* cache = nullptr, CompileOptions options = {}, std::string arch = "sm_90a") {
+std::unique_ptr<DeviceCompiler> MakeCompiler(ObjectCache* cache = nullptr, CompileOptions options = {},
+                                             std::string arch = "sm_90a") {
   Target t;
   t.kind = TargetKind::kCuda;
   t.arch = std::move(arch);
@@ -112,7 +115,8 @@ TEST(CudaCompiler, PtxByFlagAndOwnSource) {
   const auto r = MakeCompiler(nullptr, options)->Compile(ThreeKernels(), "");
   ASSERT_TRUE(r.ok());
   EXPECT_TRUE(absl::StrContains(r->images[0], ".target sm_90a"));
-  const auto own = MakeCompiler(nullptr, options)->Compile(ThreeKernels(), "extern \"C\" __global__ void a_kernel(float* x) { *x = 7.0f; }");
+  const auto own = MakeCompiler(nullptr, options)
+                       ->Compile(ThreeKernels(), "extern \"C\" __global__ void a_kernel(float* x) { *x = 7.0f; }");
   ASSERT_TRUE(own.ok());
   EXPECT_EQ(own->kernels[0].entry, "a_kernel");
   EXPECT_TRUE(absl::StrContains(own->images[0], "a_kernel"));
@@ -148,10 +152,12 @@ TEST(Nvrtc, MissingLibraryIsNamed) {
 TEST(Nvrtc, ManyProgramsInParallel) {
   SKIP_WITHOUT_NVRTC();
   std::vector<std::string> sources;
-  for (int i = 0; i < 12; ++i) sources.push_back(Cat("extern \"C\" __global__ void f", i, "(float* x) { x[threadIdx.x] *= ", i, ".0f; }"));
+  for (int i = 0; i < 12; ++i)
+    sources.push_back(Cat("extern \"C\" __global__ void f", i, "(float* x) { x[threadIdx.x] *= ", i, ".0f; }"));
   const auto r = backends::NvrtcForTests()->Compile(sources, {.arch = "sm_90a", .ptx = true, .threads = 4});
   ASSERT_TRUE(r.ok()) << r.status();
-  for (int i = 0; i < 12; ++i) EXPECT_TRUE(absl::StrContains((*r)[static_cast<size_t>(i)].code, Cat(".entry f", i, "(")));
+  for (int i = 0; i < 12; ++i)
+    EXPECT_TRUE(absl::StrContains((*r)[static_cast<size_t>(i)].code, Cat(".entry f", i, "(")));
 }
 
 }  // namespace

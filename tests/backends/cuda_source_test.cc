@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "backends/c_emitter.h"
 #include "tests/backends/nvrtc_for_tests.h"
 
@@ -66,6 +67,69 @@ TEST(CudaSource, SoftmaxKeepsItsRowInRegisters) {
   EXPECT_EQ(CountOf(ptx, "st.global.v4"), 2);
   EXPECT_EQ(CountOf(ptx, ".local"), 0);
   EXPECT_GE(CountOf(ptx, "max.NaN.f32"), 16);
+}
+
+TEST(CudaSource, HotFunctionsDoNotBranch) {
+  SKIP_WITHOUT_NVRTC();
+  const std::string ptx = Ptx(ReadFile("tests/backends/golden/pointwise_bf16.cu"));
+  EXPECT_EQ(CountOf(ptx, "bra"), 0) << ptx;
+}
+
+// Every operator, cast and shuffle on every dtype, for the oldest and a new arch.
+TEST(CudaSource, EverythingCompiles) {
+  SKIP_WITHOUT_NVRTC();
+  const std::string all = "bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64";
+  std::string text;
+  int count = 0;
+  auto kernel = [&](std::string_view in, std::string_view out, std::string_view value) {
+    text += Cat("func @k", count++, " kernel (x: ", in, "[64], z: ", in, "[64], y: ", out,
+                "[64]) {\nfor t in 0..64 @threadIdx.x {\n", "let a = x[t]\nlet b = z[t]\ny[t] = ", value, "\n}\n}\n");
+  };
+  const std::vector<std::string> dtypes = absl::StrSplit(all, ' ');
+  for (const std::string& t : dtypes) {
+    for (const std::string& u : dtypes) kernel(t, u, Cat(u, "(a)"));
+    kernel(t, t, "shuffle_xor(a, i32(1))");
+    kernel(t, t, "select(t < 5, a, b)");
+    if (t == "f16" || t == "bf16" || t == "bool") continue;
+    for (const char* v :
+         {"a + b", "a - b", "a * b", "tdiv(a, b)", "tmod(a, b)", "min(a, b)", "max(a, b)", "neg(a)", "abs(a)"})
+      kernel(t, t, v);
+    for (const char* v : {"a == b", "a != b", "a < b", "a <= b"}) kernel(t, "bool", v);
+    if (t[0] == 'f') {
+      for (const char* v : {"a / b", "a % b", "fma(a, b, a)", "exp(a)", "exp2(a)", "expm1(a)", "log(a)", "log1p(a)",
+                            "sqrt(a)", "rsqrt(a)", "tanh(a)", "erf(a)", "sin(a)", "cos(a)", "pow(a, b)", "floor(a)",
+                            "ceil(a)", "round(a)", "trunc(a)"}) {
+        kernel(t, t, v);
+      }
+      kernel(t, t, Cat("max(a, ", t, "(-inf))"));
+      kernel(t, "bool", "isnan(a)");
+    } else {
+      for (const char* v : {"a | b", "a & b", "a ^ b", "not(a)", "a << b", "a >> b"}) kernel(t, t, v);
+    }
+  }
+  const std::string source = CudaSourceOf(text);
+  for (const char* arch : {"sm_75", "sm_90a"}) {
+    const std::string ptx = Ptx(source, arch);
+    EXPECT_EQ(CountOf(ptx, ".entry k"), count);
+  }
+}
+
+TEST(CudaSource, MuchSharedMemoryIsDynamic) {
+  const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64]) {
+    for t in 0..64 @threadIdx.x {
+      alloc a: f32[8192] @shared
+      alloc b: bf16[16384] @shared
+      a[t] = x[t]
+      b[ramp(t * 8, 1, 8)] = bf16(a[ramp(t * 8, 1, 8)])
+      barrier
+      x[t] = f32(b[t])
+    }
+  })");
+  EXPECT_TRUE(absl::StrContains(source, "extern __shared__ __align__(16) unsigned char cinn_shared[];")) << source;
+  EXPECT_TRUE(absl::StrContains(source, "unsigned short* const s1 = (unsigned short*)(cinn_shared + 32768);"));
+  EXPECT_TRUE(absl::StrContains(source, "*(uint4*)(s1 + ")) << source;
+  SKIP_WITHOUT_NVRTC();
+  EXPECT_FALSE(Ptx(source).empty());
 }
 
 }  // namespace

@@ -14,10 +14,10 @@ namespace {
 using ir::ExprOp;
 
 constexpr int kCount = 240;
-constexpr DType kInts[] = {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64,
+constexpr DType kInts[] = {DType::kBool, DType::kI8,  DType::kI16, DType::kI32, DType::kI64,
                            DType::kU8,   DType::kU16, DType::kU32, DType::kU64};
 constexpr DType kFloats[] = {DType::kF32, DType::kF64};
-constexpr DType kAll[] = {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
+constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kI16, DType::kI32,  DType::kI64, DType::kU8, DType::kU16,
                           DType::kU32,  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
 
 // A value of any element type: integers exactly, floats as double.
@@ -47,7 +47,8 @@ class Memory {
     if (t_ == DType::kF64) return Write(p, v.f);
     if (t_ == DType::kF32) return Write(p, static_cast<float>(v.f));
     if (t_ == DType::kF16) return Write(p, static_cast<_Float16>(v.f));
-    if (t_ == DType::kBF16) return Write(p, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v.f)) >> 16));
+    if (t_ == DType::kBF16)
+      return Write(p, static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v.f)) >> 16));
     std::memcpy(p, &v.i, BytesOf(t_));
   }
 
@@ -68,7 +69,8 @@ class Memory {
 
 Value RandomValue(DType t, std::mt19937_64& rng) {
   if (IsFloat(t)) {
-    static const double specials[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1.0, -1.0, 0.5, 1e-40, -1e-40, 3.0, 1e30, -1e30, 0x1p-24};
+    static const double specials[] = {0.0, -0.0,  INFINITY, -INFINITY, NAN,  1.0,   -1.0,
+                                      0.5, 1e-40, -1e-40,   3.0,       1e30, -1e30, 0x1p-24};
     const uint64_t kind = rng() % 8;
     if (kind == 0) return {0, ir::RoundTo(t, specials[rng() % std::size(specials)])};
     const double scale = kind < 5 ? 4.0 : 100.0;
@@ -88,8 +90,6 @@ std::optional<Value> Evaluate(ExprOp op, DType t, const std::vector<Value>& v) {
     if (op == ExprOp::kFma) {
       return Value{ir::WrapTo(t, static_cast<int64_t>(static_cast<uint64_t>(v[0].i) * v[1].i + v[2].i)), 0};
     }
-    if (op == ExprOp::kIsNan) return Value{0, 0};
-    if (op == ExprOp::kFloor || op == ExprOp::kCeil || op == ExprOp::kRound || op == ExprOp::kTrunc) return v[0];
     std::vector<int64_t> args;
     for (Value a : v) args.push_back(a.i);
     const auto r = ir::FoldInt(op, t, args);
@@ -99,58 +99,103 @@ std::optional<Value> Evaluate(ExprOp op, DType t, const std::vector<Value>& v) {
   auto boolean = [](bool b) { return Value{b, 0}; };
   auto real = [](double d) { return Value{0, d}; };
   switch (op) {
-    case ExprOp::kEq: return boolean(x == y);
-    case ExprOp::kNe: return boolean(x != y);
-    case ExprOp::kLt: return boolean(x < y);
-    case ExprOp::kLe: return boolean(x <= y);
-    case ExprOp::kIsNan: return boolean(std::isnan(x));
-    case ExprOp::kAdd: return real(x + y);
-    case ExprOp::kSub: return real(x - y);
-    case ExprOp::kMul: return real(x * y);
-    case ExprOp::kDiv: return real(x / y);
-    case ExprOp::kTruncDiv: return real(std::trunc(t == DType::kF32 ? static_cast<float>(x) / static_cast<float>(y) : x / y));
-    case ExprOp::kTruncMod: return real(std::fmod(x, y));
+    case ExprOp::kEq:
+      return boolean(x == y);
+    case ExprOp::kNe:
+      return boolean(x != y);
+    case ExprOp::kLt:
+      return boolean(x < y);
+    case ExprOp::kLe:
+      return boolean(x <= y);
+    case ExprOp::kIsNan:
+      return boolean(std::isnan(x));
+    case ExprOp::kAdd:
+      return real(x + y);
+    case ExprOp::kSub:
+      return real(x - y);
+    case ExprOp::kMul:
+      return real(x * y);
+    case ExprOp::kDiv:
+      return real(x / y);
+    case ExprOp::kTruncDiv:
+      return real(std::trunc(t == DType::kF32 ? static_cast<float>(x) / static_cast<float>(y) : x / y));
+    case ExprOp::kTruncMod:
+      return real(std::fmod(x, y));
     case ExprOp::kMod: {
       double r = std::fmod(x, y);
       if (r != 0 && (r < 0) != (y < 0)) r = t == DType::kF32 ? static_cast<float>(r) + static_cast<float>(y) : r + y;
       return real(r);
     }
-    case ExprOp::kNeg: return real(-x);
-    case ExprOp::kMin: return real(std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y));
-    case ExprOp::kMax: return real(std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y));
-    case ExprOp::kFma: return real(t == DType::kF32 ? std::fmaf(x, y, z) : std::fma(x, y, z));
-    case ExprOp::kAbs: return real(std::fabs(x));
-    case ExprOp::kSqrt: return real(std::sqrt(x));
-    case ExprOp::kRsqrt: return real(1 / std::sqrt(x));
-    case ExprOp::kFloor: return real(std::floor(x));
-    case ExprOp::kCeil: return real(std::ceil(x));
-    case ExprOp::kRound: return real(std::nearbyint(x));
-    case ExprOp::kTrunc: return real(std::trunc(x));
-    case ExprOp::kExp: return real(std::exp(x));
-    case ExprOp::kExp2: return real(std::exp2(x));
-    case ExprOp::kExpm1: return real(std::expm1(x));
-    case ExprOp::kLog: return real(std::log(x));
-    case ExprOp::kLog1p: return real(std::log1p(x));
-    case ExprOp::kTanh: return real(std::tanh(x));
-    case ExprOp::kErf: return real(std::erf(x));
-    case ExprOp::kSin: return real(std::sin(x));
-    case ExprOp::kCos: return real(std::cos(x));
-    case ExprOp::kPow: return real(std::pow(x, y));
-    default: return std::nullopt;
+    case ExprOp::kNeg:
+      return real(-x);
+    case ExprOp::kMin:
+      return real(std::isnan(x) || std::isnan(y) ? NAN : std::min(x, y));
+    case ExprOp::kMax:
+      return real(std::isnan(x) || std::isnan(y) ? NAN : std::max(x, y));
+    case ExprOp::kFma:
+      return real(t == DType::kF32 ? std::fmaf(x, y, z) : std::fma(x, y, z));
+    case ExprOp::kAbs:
+      return real(std::fabs(x));
+    case ExprOp::kSqrt:
+      return real(std::sqrt(x));
+    case ExprOp::kRsqrt:
+      return real(1 / std::sqrt(x));
+    case ExprOp::kFloor:
+      return real(std::floor(x));
+    case ExprOp::kCeil:
+      return real(std::ceil(x));
+    case ExprOp::kRound:
+      return real(std::nearbyint(x));
+    case ExprOp::kTrunc:
+      return real(std::trunc(x));
+    case ExprOp::kExp:
+      return real(std::exp(x));
+    case ExprOp::kExp2:
+      return real(std::exp2(x));
+    case ExprOp::kExpm1:
+      return real(std::expm1(x));
+    case ExprOp::kLog:
+      return real(std::log(x));
+    case ExprOp::kLog1p:
+      return real(std::log1p(x));
+    case ExprOp::kTanh:
+      return real(std::tanh(x));
+    case ExprOp::kErf:
+      return real(std::erf(x));
+    case ExprOp::kSin:
+      return real(std::sin(x));
+    case ExprOp::kCos:
+      return real(std::cos(x));
+    case ExprOp::kPow:
+      return real(std::pow(x, y));
+    default:
+      return std::nullopt;
   }
 }
 
 bool Defined(ExprOp op, DType t) {
   if (IsHalf(t)) return op == ExprOp::kSelect;
   if (IsFloat(t)) {
-    return !(op == ExprOp::kAnd || op == ExprOp::kOr || op == ExprOp::kNot || (op >= ExprOp::kBitOr && op <= ExprOp::kShr));
+    return !(op == ExprOp::kAnd || op == ExprOp::kOr || op == ExprOp::kNot ||
+             (op >= ExprOp::kBitOr && op <= ExprOp::kShr));
   }
-  if (op >= ExprOp::kExp && op <= ExprOp::kPow && op != ExprOp::kFloor) return op == ExprOp::kFma || op == ExprOp::kAbs;
+  if (op >= ExprOp::kExp) return false;
   if (t != DType::kBool) return op != ExprOp::kAnd && op != ExprOp::kOr;
   switch (op) {
-    case ExprOp::kAnd: case ExprOp::kOr: case ExprOp::kNot: case ExprOp::kEq: case ExprOp::kNe: case ExprOp::kSelect:
-    case ExprOp::kMin: case ExprOp::kMax: case ExprOp::kBitAnd: case ExprOp::kBitOr: case ExprOp::kBitXor: return true;
-    default: return false;
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+    case ExprOp::kNot:
+    case ExprOp::kEq:
+    case ExprOp::kNe:
+    case ExprOp::kSelect:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+    case ExprOp::kBitXor:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -182,7 +227,8 @@ class HostOps : public ::testing::TestWithParam<const char*> {
     const ir::Expr value = c.Make(k.op, args);
     const ir::Buffer y = c.MakeBuffer({.name = "y", .dtype = value->type.dtype, .shape = {c.Int(kCount)}});
     f.params.push_back({.buffer = y});
-    f.body = ir::MakeStmt(ir::For{i, c.Int(kCount / k.lanes), ir::ForKind::kSerial, ir::MakeStmt(ir::Store{y, {at(i)}, value})});
+    f.body = ir::MakeStmt(
+        ir::For{i, c.Int(kCount / k.lanes), ir::ForKind::kSerial, ir::MakeStmt(ir::Store{y, {at(i)}, value})});
     return f;
   }
 
@@ -197,7 +243,8 @@ class HostOps : public ::testing::TestWithParam<const char*> {
       for (int i = 0; i < kCount; ++i) {
         Value v = RandomValue(types[a], rng);
         // Shift counts below the width are all that has a meaning.
-        if ((k.op == ExprOp::kShl || k.op == ExprOp::kShr) && a == 1) v.i = static_cast<int64_t>(rng() % InfoOf(k.t).bits);
+        if ((k.op == ExprOp::kShl || k.op == ExprOp::kShr) && a == 1)
+          v.i = static_cast<int64_t>(rng() % InfoOf(k.t).bits);
         in[a].Set(i, v);
       }
     }
@@ -225,8 +272,11 @@ class HostOps : public ::testing::TestWithParam<const char*> {
         ASSERT_TRUE(std::isnan(got.f)) << k.name << text << " gives " << got.f;
       } else {
         const double rounded = ir::RoundTo(out_type, want->f);
-        const double slack = is_function && std::isfinite(rounded) ? std::fabs(rounded) * (out_type == DType::kF32 ? 4e-7 : 4e-16) + 3e-45 : 0;
-        ASSERT_TRUE(got.f == rounded || std::fabs(got.f - rounded) <= slack) << k.name << text << " gives " << got.f << ", not " << rounded;
+        const double slack = is_function && std::isfinite(rounded)
+                                 ? std::fabs(rounded) * (out_type == DType::kF32 ? 4e-7 : 4e-16) + 3e-45
+                                 : 0;
+        ASSERT_TRUE(got.f == rounded || std::fabs(got.f - rounded) <= slack)
+            << k.name << text << " gives " << got.f << ", not " << rounded;
       }
     }
   }
@@ -257,7 +307,8 @@ Value EvaluateCast(DType from, DType to, Value v) {
   if (IsFloat(to)) {
     if (IsFloat(from)) return {0, ir::RoundTo(to, v.f)};
     const bool is_big = from == DType::kU64;
-    if (to == DType::kF32) return {0, is_big ? static_cast<float>(static_cast<uint64_t>(v.i)) : static_cast<float>(v.i)};
+    if (to == DType::kF32)
+      return {0, is_big ? static_cast<float>(static_cast<uint64_t>(v.i)) : static_cast<float>(v.i)};
     return {0, ir::RoundTo(to, is_big ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i))};
   }
   if (!IsFloat(from)) return {ir::WrapTo(to, v.i), 0};
@@ -287,8 +338,12 @@ TEST_P(HostOps, EveryCast) {
         const ir::Buffer x = c.MakeBuffer({.name = "x", .dtype = from, .shape = {c.Int(kCount)}});
         const ir::Buffer y = c.MakeBuffer({.name = "y", .dtype = to, .shape = {c.Int(kCount)}});
         const auto body = ir::MakeStmt(ir::Store{y, {at}, c.Cast(to, c.Load(x, {at}))});
-        module.funcs.push_back({Cat("cast_", Name(from), "_", Name(to)), ir::FuncKind::kInternal, {{.buffer = x}, {.buffer = y}},
-                                {}, ir::MakeStmt(ir::For{i, c.Int(kCount / lanes), ir::ForKind::kSerial, body}), context});
+        module.funcs.push_back({Cat("cast_", Name(from), "_", Name(to)),
+                                ir::FuncKind::kInternal,
+                                {{.buffer = x}, {.buffer = y}},
+                                {},
+                                ir::MakeStmt(ir::For{i, c.Int(kCount / lanes), ir::ForKind::kSerial, body}),
+                                context});
       }
     }
     const auto compiler = CompileForTest(module, GetParam());
@@ -299,15 +354,19 @@ TEST_P(HostOps, EveryCast) {
         for (int i = 0; i < kCount; ++i) {
           Value v = RandomValue(from, rng);
           // Ties and near-ties of both 16-bit types.
-          if (IsFloat(from) && i % 3 == 0) v.f = ir::RoundTo(from, (1 + static_cast<double>(rng() % 4096) / 4096) * (1 + 0x1p-40 * static_cast<double>(rng() % 3)));
+          if (IsFloat(from) && i % 3 == 0)
+            v.f = ir::RoundTo(
+                from, (1 + static_cast<double>(rng() % 4096) / 4096) * (1 + 0x1p-40 * static_cast<double>(rng() % 3)));
           x.Set(i, v);
         }
         ASSERT_EQ(CallInternal(*compiler, Cat("cast_", Name(from), "_", Name(to)), x.data(), y.data()), 0);
         for (int i = 0; i < kCount; ++i) {
           const Value want = EvaluateCast(from, to, x.Get(i)), got = y.Get(i);
-          const bool equal = IsFloat(to) ? got.f == want.f || (std::isnan(got.f) && std::isnan(want.f)) : got.i == want.i;
+          const bool equal =
+              IsFloat(to) ? got.f == want.f || (std::isnan(got.f) && std::isnan(want.f)) : got.i == want.i;
           ASSERT_TRUE(equal) << Name(from) << " to " << Name(to) << ", " << lanes << " lanes: " << x.Get(i).f << " / "
-                             << x.Get(i).i << " gives " << got.f << " / " << got.i << ", not " << want.f << " / " << want.i;
+                             << x.Get(i).i << " gives " << got.f << " / " << got.i << ", not " << want.f << " / "
+                             << want.i;
         }
       }
     }
@@ -325,8 +384,12 @@ TEST_P(HostOps, LaneReductions) {
         const ir::Buffer x = c.MakeBuffer({.name = "x", .dtype = t, .shape = {c.Int(lanes)}});
         const ir::Buffer y = c.MakeBuffer({.name = "y", .dtype = t, .shape = {c.Int(1)}});
         const ir::Expr value = c.Make(op, {c.Load(x, {c.Ramp(c.Int(0), c.Int(1), lanes)})});
-        module.funcs.push_back({Cat("r", static_cast<int>(op), "_", Name(t), lanes), ir::FuncKind::kInternal,
-                                {{.buffer = x}, {.buffer = y}}, {}, ir::MakeStmt(ir::Store{y, {c.Int(0)}, value}), context});
+        module.funcs.push_back({Cat("r", static_cast<int>(op), "_", Name(t), lanes),
+                                ir::FuncKind::kInternal,
+                                {{.buffer = x}, {.buffer = y}},
+                                {},
+                                ir::MakeStmt(ir::Store{y, {c.Int(0)}, value}),
+                                context});
       }
     }
   }
@@ -341,10 +404,16 @@ TEST_P(HostOps, LaneReductions) {
             x.Set(i, {static_cast<int64_t>(rng() % 200), std::uniform_real_distribution<double>(-2, 2)(rng)});
           }
           if (round == 0 && IsFloat(t) && op >= ExprOp::kLaneMin) x.Set(lanes / 2, {0, NAN});
-          ASSERT_EQ(CallInternal(*compiler, Cat("r", static_cast<int>(op), "_", Name(t), lanes), x.data(), y.data()), 0);
+          ASSERT_EQ(CallInternal(*compiler, Cat("r", static_cast<int>(op), "_", Name(t), lanes), x.data(), y.data()),
+                    0);
           Value want = x.Get(0);
           constexpr ExprOp kBinary[] = {ExprOp::kAdd, ExprOp::kMul, ExprOp::kMin, ExprOp::kMax};
-          for (int i = 1; i < lanes; ++i) want = *Evaluate(kBinary[op == kOps[1] ? 1 : op == kOps[2] ? 2 : op == kOps[3] ? 3 : 0], t, {want, x.Get(i)});
+          for (int i = 1; i < lanes; ++i)
+            want = *Evaluate(kBinary[op == kOps[1]   ? 1
+                                     : op == kOps[2] ? 2
+                                     : op == kOps[3] ? 3
+                                                     : 0],
+                             t, {want, x.Get(i)});
           if (!IsFloat(t)) {
             ASSERT_EQ(y.Get(0).i, want.i);
           } else if (std::isnan(want.f)) {

@@ -1,5 +1,6 @@
 // Statements of the lowered form, compiled and run on this machine.
-#include <cstring>
+#include <cmath>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -108,8 +109,8 @@ func @outer(x: f32[1], y: f32[1], n: i64, m: i64) {
     for j in 0..m {
       sum[0] = sum[0] + x[i * m + j]
     }
-    for j in 0..m @parallel {
-      y[i * m + j] = x[i * m + j] - sum[0] / scale
+    for k in 0..m @parallel {
+      y[i * m + k] = x[i * m + k] - sum[0] / scale
     }
   }
 }
@@ -134,11 +135,11 @@ TEST(Loops, BranchesUnrollsAndLets) {
 func @f(x: i32[1], y: i64[1], n: i64) {
   for i in 0..n {
     let v = i64(x[i])
-    if v % 2 == 0 {
-      y[i] = v / 2
+    if tmod(v, 2) == 0 {
+      y[i] = tdiv(v, 2)
     } else {
       if v < 0 {
-        y[i] = -v
+        y[i] = neg(v)
       } else {
         y[i] = v * 3 + 1
       }
@@ -147,17 +148,58 @@ func @f(x: i32[1], y: i64[1], n: i64) {
     for k in 0..4 @unrolled {
       t[k] = v * k
     }
-    for k in 1..2 @unrolled {
-      y[i] = y[i] + t[k + 1]
+    for l in 0..2 @unrolled {
+      y[i] = y[i] + t[l + 2]
     }
   }
 }
 )");
-  if (c == nullptr) return;
+  std::vector<int32_t> x(101);
+  std::iota(x.begin(), x.end(), -50);
+  std::vector<int64_t> y(101);
+  ASSERT_EQ(CallInternal(*c, "f", x.data(), y.data(), int64_t{101}), 0);
+  for (int i = 0; i <= 100; ++i) {
+    const int64_t v = x[i];
+    EXPECT_EQ(y[i], (v % 2 == 0 ? v / 2 : v < 0 ? -v : v * 3 + 1) + v * 2 + v * 3);
+  }
 }
 
-TEST(Loops, CallsPassErrorsOn) {
+// Stores through one name don't change what was loaded before in the same statement, and are seen by the next one.
+TEST(Loops, LoadsSeeEarlierStores) {
   auto c = CompileForTest(R"(
+func @fibonacci(x: i64[1], n: i64) {
+  for i in 0..n {
+    x[i + 2] = x[i] + x[i + 1]
+    x[i] = x[i + 2] - x[i + 1]
+  }
+}
+)");
+  std::vector<int64_t> x(32, 1);
+  ASSERT_EQ(CallInternal(*c, "fibonacci", x.data(), int64_t{30}), 0);
+  EXPECT_EQ(x[31], 2178309);
+}
+
+int live_workspaces = 0;
+CinnCallEnv CountingEnv() {
+  CinnCallEnv env = HostEnv();
+  env.alloc = [](void*, int32_t index, DLTensor* spec) -> int32_t {
+    if (index != -1) return -3;
+    ++live_workspaces;
+    spec->data = std::malloc(static_cast<size_t>(spec->shape[0]));
+    return 0;
+  };
+  env.free = [](void*, void* data) {
+    --live_workspaces;
+    std::free(data);
+  };
+  return env;
+}
+
+int32_t FailAt(const char* attributes, int64_t value, const CinnCallEnv*) {
+  return value == std::atoi(attributes) ? -9 : 0;
+}
+
+constexpr char kCalls[] = R"(
 func @copy(x: f32[1], y: f32[1], n: i64) {
   for i in 0..n {
     y[i] = x[i]
@@ -168,15 +210,78 @@ func @twice(x: f32[1], y: f32[1], n: i64) {
   call @copy(&x[0], &t[0], n)
   call @copy(&t[0], &y[0], n)
 }
-func @bad(x: f32[1], n: i64) {
+func @failing(x: f32[1], n: i64) {
   alloc t: u8[n] @global
-  call cinn_cublaslt_matmul(0)
+  for i in 0..n @parallel {
+    alloc u: u8[16] @global
+    call test_fail_at(i) "77"
+  }
+  x[0] = 1.0
 }
-)");
+)";
+
+TEST(Loops, CallsPassFailuresOnAndGiveMemoryBack) {
+  auto compiler = Compiler::Create(*Target::Parse("cpu"));
+  ASSERT_TRUE(compiler.ok());
+  ASSERT_TRUE((*compiler)->symbols().Add("test_fail_at", reinterpret_cast<void*>(&FailAt)).ok());
+  const Status s = (*compiler)->Build(*ir::ParseModule(kCalls));
+  ASSERT_TRUE(s.ok()) << s;
   const auto x = RandomFloats(100, 6);
   std::vector<float> y(100);
-  ASSERT_EQ(CallInternal(*c, "twice", x.data(), y.data(), int64_t{100}), 0);
+  const CinnCallEnv env = CountingEnv();
+  auto* twice =
+      reinterpret_cast<int32_t (*)(const float*, float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("twice"));
+  ASSERT_EQ(twice(x.data(), y.data(), 100, &env), 0);
   EXPECT_EQ(x, y);
+  auto* failing = reinterpret_cast<int32_t (*)(float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("failing"));
+  y[0] = 5;
+  EXPECT_EQ(failing(y.data(), 100, &env), -9);
+  EXPECT_EQ(y[0], 5);
+  EXPECT_EQ(failing(y.data(), 77, &env), 0);
+  EXPECT_EQ(y[0], 1);
+  EXPECT_EQ(live_workspaces, 0);
+}
+
+TEST(Loops, ContractsUnlessExact) {
+  const std::string text = R"(
+func @f(x: f32[1], y: f32[1], n: i64) {
+  for i in 0..n {
+    y[i] = x[i] * x[i + 1] + x[i + 2]
+  }
+}
+)";
+  CompileOptions exact;
+  exact.numerics = "exact";
+  const auto fused_code = CompileForTest(text), exact_code = CompileForTest(text, "cpu", exact);
+  const auto x = RandomFloats(1002, 8);
+  std::vector<float> fused(1000), rounded(1000);
+  ASSERT_EQ(CallInternal(*fused_code, "f", x.data(), fused.data(), int64_t{1000}), 0);
+  ASSERT_EQ(CallInternal(*exact_code, "f", x.data(), rounded.data(), int64_t{1000}), 0);
+  for (int i = 0; i < 1000; ++i) {
+    const volatile float product = x[i] * x[i + 1];
+    ASSERT_EQ(rounded[i], product + x[i + 2]);
+    ASSERT_TRUE(fused[i] == std::fmaf(x[i], x[i + 1], x[i + 2]) || fused[i] == rounded[i]);
+  }
+}
+
+// The host side of a kernel launch, as LLVM has it: device tests run it.
+TEST(Loops, LaunchesThroughKernelVariables) {
+  const auto text = EmitHostModule(*ir::ParseModule(R"(
+func @f(x: f32[1], n: i64) {
+  launch @k grid(tdiv(n + 255, 256), 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
+}
+)"),
+                                   *Target::Parse("cpu"), {}, HostText::kLlvm);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("@k_kernel_ptr_ = external global ptr"), std::string::npos) << *text;
+  EXPECT_NE(text->find("call i32 @cinn_cuda_launch(ptr"), std::string::npos) << *text;
+}
+
+TEST(Loops, UnknownSymbolIsAnError) {
+  auto compiler = Compiler::Create(*Target::Parse("cpu"));
+  ASSERT_TRUE(compiler.ok());
+  const Status s = (*compiler)->Build(*ir::ParseModule(kCalls));
+  EXPECT_NE(Message(s).find("test_fail_at"), std::string::npos) << s;
 }
 
 }  // namespace

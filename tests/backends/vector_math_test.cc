@@ -19,8 +19,9 @@ struct Function {
 };
 double Rsqrt(double x) { return 1 / std::sqrt(x); }
 constexpr Function kFunctions[] = {
-    {"exp", std::exp}, {"exp2", std::exp2}, {"expm1", std::expm1}, {"log", std::log}, {"log1p", std::log1p},
-    {"sqrt", std::sqrt}, {"rsqrt", Rsqrt}, {"tanh", std::tanh}, {"erf", std::erf}, {"sin", std::sin}, {"cos", std::cos},
+    {"exp", std::exp},     {"exp2", std::exp2}, {"expm1", std::expm1}, {"log", std::log},
+    {"log1p", std::log1p}, {"sqrt", std::sqrt}, {"rsqrt", Rsqrt},      {"tanh", std::tanh},
+    {"erf", std::erf},     {"sin", std::sin},   {"cos", std::cos},
 };
 
 // The table of bounds: lines "| exp | 1.1 | ...".
@@ -57,11 +58,12 @@ class VectorMathTest : public ::testing::TestWithParam<int> {};
 std::string Text(int lanes) {
   std::string text;
   for (const Function& f : kFunctions) {
-    text += lanes == 1 ? Cat("func @", f.name, "(x: f32[1], y: f32[1], n: i64) {\n  for i in 0..n {\n    y[i] = ", f.name,
-                             "(x[i])\n  }\n}\n")
-                       : Cat("func @", f.name, "(x: f32[1], y: f32[1], n: i64) {\n  for i in 0..tdiv(n, ", lanes,
-                             ") {\n    y[ramp(i * ", lanes, ", 1, ", lanes, ")] = ", f.name, "(x[ramp(i * ", lanes, ", 1, ",
-                             lanes, ")])\n  }\n}\n");
+    text += lanes == 1
+                ? Cat("func @", f.name, "(x: f32[1], y: f32[1], n: i64) {\n  for i in 0..n {\n    y[i] = ", f.name,
+                      "(x[i])\n  }\n}\n")
+                : Cat("func @", f.name, "(x: f32[1], y: f32[1], n: i64) {\n  for i in 0..tdiv(n, ", lanes,
+                      ") {\n    y[ramp(i * ", lanes, ", 1, ", lanes, ")] = ", f.name, "(x[ramp(i * ", lanes, ", 1, ",
+                      lanes, ")])\n  }\n}\n");
   }
   return text;
 }
@@ -91,7 +93,8 @@ TEST_P(VectorMathTest, WithinDocumentedBounds) {
       }
     }
     RecordProperty(f.name, Cat(worst));
-    EXPECT_LE(worst, bounds.at(f.name)) << f.name << "(" << worst_at << ") gives " << worst_got << ", not " << f.reference(worst_at);
+    EXPECT_LE(worst, bounds.at(f.name)) << f.name << "(" << worst_at << ") gives " << worst_got << ", not "
+                                        << f.reference(worst_at);
   }
 }
 
@@ -117,8 +120,9 @@ TEST_P(VectorMathTest, DenseAroundOneAndZero) {
 TEST_P(VectorMathTest, SpecialValuesAsLibm) {
   const int lanes = GetParam();
   const auto compiler = CompileForTest(Text(lanes));
-  std::vector<float> x = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 3.4028235e38f, -3.4028235e38f,
-                          1e-45f, -1e-45f, 1.1754944e-38f, -1.1754944e-38f, 88.8f, -110.0f, -2.0f};
+  std::vector<float> x = {
+      0.0f,   -0.0f,   INFINITY,       -INFINITY,       NAN,   1.0f,    -1.0f, 3.4028235e38f, -3.4028235e38f,
+      1e-45f, -1e-45f, 1.1754944e-38f, -1.1754944e-38f, 88.8f, -110.0f, -2.0f};
   std::vector<float> y(x.size());
   for (const Function& f : kFunctions) {
     ASSERT_EQ(CallInternal(*compiler, f.name, x.data(), y.data(), static_cast<int64_t>(x.size())), 0);
@@ -137,10 +141,12 @@ TEST_P(VectorMathTest, Pow) {
   const double bound = ReadBounds()["pow"];
   ASSERT_GT(bound, 0);
   const std::string index = lanes == 1 ? "i" : Cat("ramp(i * ", lanes, ", 1, ", lanes, ")");
-  const auto compiler = CompileForTest(Cat("func @pow(x: f32[1], y: f32[1], z: f32[1], n: i64) {\n  for i in 0..tdiv(n, ", lanes,
-                                           ") {\n    z[", index, "] = pow(x[", index, "], y[", index, "])\n  }\n}\n"));
-  std::vector<float> values = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 2.0f, -2.0f, 3.0f, -3.0f, 0.5f, -0.5f,
-                               2.5f, 1e-45f, -1e-45f, 3.4e38f, -3.4e38f, 16777215.0f, 16777216.0f, 1.0000001f, 0.9999999f};
+  const auto compiler =
+      CompileForTest(Cat("func @pow(x: f32[1], y: f32[1], z: f32[1], n: i64) {\n  for i in 0..tdiv(n, ", lanes,
+                         ") {\n    z[", index, "] = pow(x[", index, "], y[", index, "])\n  }\n}\n"));
+  std::vector<float> values = {0.0f,    -0.0f,    INFINITY,    -INFINITY,   NAN,        1.0f,      -1.0f,  2.0f,
+                               -2.0f,   3.0f,     -3.0f,       0.5f,        -0.5f,      2.5f,      1e-45f, -1e-45f,
+                               3.4e38f, -3.4e38f, 16777215.0f, 16777216.0f, 1.0000001f, 0.9999999f};
   std::vector<float> x, y;
   for (float a : values) {
     for (float b : values) {

@@ -94,9 +94,12 @@ TEST(SplitHostDevice, Errors) {
   EXPECT_EQ(body("for i in 0..4 { x[i] = 1.0 }"), "function f: the store to x is in no loop bound to a device axis");
   EXPECT_EQ(body("if x[0] < 1.0 { for t in 0..4 @threadIdx.x { x[t] = 1.0 } }"),
             "function f: the load of x is in no loop bound to a device axis");
-  EXPECT_EQ(body("for t in 0..n @threadIdx.x { x[t] = 1.0 }"), "function f: the extent of threadIdx.x must be constant, got n");
-  EXPECT_EQ(body("for t in 0..65 @threadIdx.z { x[t] = 1.0 }"), "function f: the extent of threadIdx.z is at most 64, got 65");
-  EXPECT_EQ(body("for b in 0..65536 @blockIdx.y { x[b] = 1.0 }"), "function f: the extent of blockIdx.y is at most 65535, got 65536");
+  EXPECT_EQ(body("for t in 0..n @threadIdx.x { x[t] = 1.0 }"),
+            "function f: the extent of threadIdx.x must be constant, got n");
+  EXPECT_EQ(body("for t in 0..65 @threadIdx.z { x[t] = 1.0 }"),
+            "function f: the extent of threadIdx.z is at most 64, got 65");
+  EXPECT_EQ(body("for b in 0..65536 @blockIdx.y { x[b] = 1.0 }"),
+            "function f: the extent of blockIdx.y is at most 65535, got 65536");
   EXPECT_EQ(body("for t in 0..64 @threadIdx.x { for u in 0..32 @threadIdx.y { x[t] = 1.0 } }"),
             "function f: a block has at most 1024 threads, got 2048");
   EXPECT_EQ(body("for t in 0..4 @threadIdx.x { for u in 0..4 @threadIdx.x { x[t] = 1.0 } }"),

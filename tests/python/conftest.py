@@ -43,10 +43,24 @@ def reference(monkeypatch):
 
 
 @pytest.fixture
-def real_library():
+def real_library(monkeypatch):
+    """The shared library; gives the list of functions compiled with it."""
     if not library.available():
         pytest.skip("needs the shared library (CINN_LIKE_LIBRARY)")
-    return library.get()
+    made, compile_function = [], function.compile_function
+
+    def keep(*args):
+        made.append(compile_function(*args))
+        return made[-1]
+
+    monkeypatch.setattr(function, "compile_function", keep)
+    return made
+
+
+@pytest.fixture(params=["reference", "library"])
+def engine(request):
+    """Runs a test twice: what the frontend writes is evaluated by the reference, and by the library."""
+    return request.getfixturevalue("reference" if request.param == "reference" else "real_library")
 
 
 @pytest.fixture(autouse=True)

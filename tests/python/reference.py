@@ -14,7 +14,9 @@ DTYPES = dict(bool=torch.bool, i8=torch.int8, i16=torch.int16, i32=torch.int32, 
               u16=torch.uint16, u32=torch.uint32, u64=torch.uint64, f16=torch.float16, bf16=torch.bfloat16,
               f32=torch.float32, f64=torch.float64)  # fmt: skip
 BITS = dict(i8=8, i16=16, i32=32, i64=64, u8=8, u16=16, u32=32, u64=64)
-TOKEN = re.compile(r'\s+|//[^\n]*|(?P<str>"[^"]*")|(?P<num>\d+(\.(?!\.)\d*)?([eE][+-]?\d+)?)|(?P<id>[%@]?\w+)|(?P<p>\.\.|.)')
+TOKEN = re.compile(
+    r'\s+|//[^\n]*|(?P<str>"[^"]*")|(?P<num>\d+(\.(?!\.)\d*)?([eE][+-]?\d+)?)|(?P<id>[%@]?\w+)|(?P<p>\.\.|.)'
+)
 
 
 class Parser:

@@ -2,15 +2,14 @@
 
     torch.compile(model, backend="cinn_like")
 
-Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled regions,
-stitched with the framework's own ops where graph text can't say one.
+Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled
+regions, stitched with the framework's own ops where graph text can't say one.
 """
 
 import os
 import threading
 import time
 
-import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
@@ -62,7 +61,7 @@ def compile_graph(gm, example_inputs, inference, target=None):
                 compiled[region] = _compile_region(region, static, shape_env, device, target)
             except Exception as why:
                 reason = f"{type(why).__name__}: {why}"
-                reporting.add_failure(f"a region of {partition.count_ops(region.nodes)} ops: {reason}")
+                reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
                 reasons.update(dict.fromkeys(region.nodes, reason))
         for node, reason in reasons.items():
             if reason is not None and not partition.is_getitem(node):
@@ -104,7 +103,12 @@ def _compile_region(region, static, shape_env, device, target):
     emit_seconds = time.perf_counter() - start
     target = target or function.default_target(device)
     compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+    call = compiled.call
+    if verify.enabled():
+        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     info = compiled.info
+    stages = {"emit": emit_seconds, **info.get("seconds", {})}
+    total = stages.pop("total", 0.0)
     reporting.add_subgraph(
         reporting.Subgraph(
             name=name,
@@ -113,14 +117,12 @@ def _compile_region(region, static, shape_env, device, target):
             kernels=info.get("kernels", 0),
             unique_kernels=info.get("unique_kernels", 0),
             cache_hit=bool(info.get("cache_hit")),
-            seconds={"emit": emit_seconds, **info.get("seconds", {})},
+            seconds=stages,
+            total_seconds=emit_seconds + total,
             peak_rss_bytes=info.get("peak_rss_bytes", 0),
             text=text,
         )
     )
-    call = compiled.call
-    if verify.enabled():
-        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     return call, emitter.writer.extra_symbols(), permutations
 
 

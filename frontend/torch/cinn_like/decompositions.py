@@ -16,12 +16,15 @@ aten = torch.ops.aten
 @functools.cache
 def table():
     result = dict(core_aten_decompositions())
-    extra = """gelu_backward threshold_backward native_layer_norm_backward _softmax_backward_data _log_softmax_backward_data
-        nll_loss_forward native_batch_norm_backward _native_batch_norm_legit_functional _native_batch_norm_legit
-        native_batch_norm silu_backward tanh_backward sigmoid_backward hardtanh_backward leaky_relu_backward elu_backward
-        addcmul addcdiv mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu
-        native_group_norm native_group_norm_backward linalg_vector_norm std std_mean leaky_relu elu hardtanh softplus
-        softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward dot mv""".split()
+    extra = """
+        gelu_backward threshold_backward native_layer_norm_backward _softmax_backward_data
+        _log_softmax_backward_data nll_loss_forward native_batch_norm_backward
+        _native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm silu_backward
+        tanh_backward sigmoid_backward hardtanh_backward leaky_relu_backward elu_backward addcmul addcdiv
+        mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu
+        native_group_norm native_group_norm_backward linalg_vector_norm std std_mean leaky_relu elu hardtanh
+        softplus softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward
+    """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
     for kept in (aten.mv.default, aten.dot.default):
         result.pop(kept, None)

@@ -1,6 +1,6 @@
 """Symbolic sizes: from the framework's SymInt to graph text's integer expressions (`+ - * / %`, `/` floors).
 
-    SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
+SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
 """
 
 import sympy

@@ -47,7 +47,7 @@ def request_dynamic_batch(gm):
 
 
 def _source_name(node):
-    """How the frame reaches the input, if it is one of the frame's own arguments or variables and no module attribute."""
+    """How the frame reaches the input, if it is an argument or variable of its own and no module attribute."""
     grapharg = node.meta.get("grapharg")
     source = getattr(grapharg, "source", None)
     if source is None or getattr(grapharg, "is_tensor", True) is False:

@@ -1,4 +1,4 @@
-"""FX nodes (ATen overloads with FakeTensor values) -> graph text, through the table of ops.py.
+"""FX nodes (ATen overloads with FakeTensor values) -> graph text, through the table that the ops_*.py files fill.
 
     mul = aten.mul.Tensor(arg0, 2.0)   ->   %1 = mul(%p0, %0) : f32[n,8]
 
@@ -11,13 +11,21 @@ import operator
 import torch
 from torch.fx.node import map_arg
 
-from . import dims, ops
+from . import dims, ops_matrix, ops_movement, ops_pointwise, ops_reduction  # noqa: F401
 from .errors import Unsupported
+from .table import TABLE
 from .writer import GraphWriter, Value
 
 
 def is_sym(node):
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymBool, torch.SymFloat, int, bool, float))
+
+
+def is_constant(node):
+    """A 0-d tensor made from numbers alone; it may lie on the CPU beside tensors of any device."""
+    fake = node.meta.get("val")
+    made = node.op == "call_function" and isinstance(fake, torch.Tensor) and fake.ndim == 0
+    return made and all(is_sym(n) for n in node.all_input_nodes)
 
 
 def op_name(node):
@@ -42,12 +50,12 @@ class Emitter:
 
     def add(self, node):
         """Emits a call_function node; raises Unsupported."""
-        rule = ops.TABLE.get(node.target)
+        rule = TABLE.get(node.target)
         if rule is None:
             raise Unsupported("no such op in graph text")
         out = node.meta["val"]
         check_layout(out)
-        if node.target is ops.aten.as_strided.default and dense_permutation(node.args[0].meta["val"]) is not None:
+        if node.target is torch.ops.aten.as_strided.default and dense_permutation(node.args[0].meta["val"]) is not None:
             raise Unsupported("as_strided of a tensor that is not contiguous")
         if node.target is not operator.getitem:
             check_device(node)
@@ -65,7 +73,13 @@ class Emitter:
                 v = node.meta["val"]
                 if isinstance(v, torch.SymBool):
                     raise Unsupported("a symbolic condition")
-                return dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr if isinstance(v, torch.SymFloat) else v
+                return (
+                    dims.to_expr(v)
+                    if isinstance(v, torch.SymInt)
+                    else v.node.expr
+                    if isinstance(v, torch.SymFloat)
+                    else v
+                )
             if node not in self.values:
                 raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
             return self.values[node]
@@ -84,9 +98,7 @@ class Emitter:
         for p in params:
             expected = p.strides if p.strides is not None else dims.contiguous_strides(p.value.shape)
             strides.append(tuple(expected) if all(isinstance(s, int) for s in expected) else None)
-        return Signature(
-            tuple(p.static for p in params), tuple(strides), len(self.writer.extra_symbols()), num_results
-        )
+        return Signature(tuple(p.static for p in params), tuple(strides), len(self.writer.extra_symbols()), num_results)
 
     def text(self, results, shape_env):
         """`results`: (node, perm or None) in order; a permuted-dense result is written in its memory order."""
@@ -125,7 +137,7 @@ def check_device(node):
         raise Unsupported("a result that is no tensor")
     for source in node.all_input_nodes:
         fake = source.meta.get("val")
-        if isinstance(fake, torch.Tensor) and fake.device != first.device:
+        if isinstance(fake, torch.Tensor) and fake.device != first.device and not is_constant(source):
             raise Unsupported(f"an operand on {fake.device} beside {first.device}")
 
 

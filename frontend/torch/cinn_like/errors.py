@@ -2,4 +2,4 @@
 
 
 class Unsupported(Exception):
-    """An op, dtype, layout or size that graph text cannot say; the framework runs it, and the report gives this reason."""
+    """What graph text cannot say (op, dtype, layout, size): the framework runs it, the report gives this reason."""

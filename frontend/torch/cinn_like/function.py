@@ -1,7 +1,7 @@
 """A compiled region as something to call: `compile_function(text, target, device, signature).call(*tensors, *sizes)`.
 
-Calls go through the extension module `_call` where the framework's tensors carry the DLPack exchange table, else through
-`slow_call`. Static tensors are prepared before the first call and again when a data pointer or version changed.
+Calls go through the extension module `_call` where the framework's tensors carry the DLPack exchange table, else
+through `slow_call`. Static tensors are prepared before the first call and again when a data pointer or version changed.
 """
 
 import os

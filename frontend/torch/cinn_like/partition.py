@@ -6,11 +6,11 @@ never lead from a level to a lower one, so the regions can't form a cycle.
 """
 
 import dataclasses
+import operator
 
 import torch
-from torch.fx import Node
 
-from . import emit, ops
+from . import emit
 from .errors import Unsupported
 
 aten = torch.ops.aten
@@ -32,7 +32,7 @@ class Region:
 
 
 def is_getitem(node):
-    return node.target is ops.operator.getitem
+    return node.target is operator.getitem
 
 
 def find_device(graph):
@@ -72,7 +72,7 @@ def check_placement(node, device):
     fake = node.meta["val"]
     results = list(fake) if isinstance(fake, (tuple, list)) else [fake]
     for result in results:
-        if isinstance(result, torch.Tensor) and result.device != device:
+        if isinstance(result, torch.Tensor) and result.device != device and not emit.is_constant(node):
             raise Unsupported(f"it runs on {result.device} beside {device}")
     if isinstance(fake, torch.Tensor) and node.target not in VIEWS and emit.dense_permutation(fake) is False:
         raise Unsupported(f"the strides {list(fake.stride())}")
@@ -102,8 +102,9 @@ def partition(graph, device, min_ops=1):
 
 
 def _copy_views(graph, group):
-    """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with the
-    region's input or with another result, or strides that are no permutation of contiguous ones."""
+    """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with
+    the region's input or with another result, or strides that are no permutation of contiguous ones. So is a constant,
+    which may lie on the CPU in a graph for another device."""
     framework = (False, None)
 
     def is_read_outside(node):
@@ -116,9 +117,12 @@ def _copy_views(graph, group):
         return is_read_outside(source) or (source.target in VIEWS and shares_memory(source))
 
     for node in reversed(list(graph.nodes)):
-        if node.target not in VIEWS or not group.get(node, framework)[0]:
+        if not group.get(node, framework)[0]:
             continue
-        if not shares_memory(node) and emit.dense_permutation(node.meta["val"]) is not False:
+        if node.target not in VIEWS:
+            if not emit.is_constant(node):
+                continue
+        elif not shares_memory(node) and emit.dense_permutation(node.meta["val"]) is not False:
             continue
         for user in list(node.users):
             where = group.get(user, framework)
@@ -155,7 +159,3 @@ def placeholder_symbols(graph):
                 if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
                     found.setdefault(size.node.expr, (node, d))
     return found
-
-
-def count_ops(nodes):
-    return sum(isinstance(n, Node) and not is_getitem(n) for n in nodes)

@@ -15,7 +15,8 @@ class Subgraph:
     kernels: int = 0
     unique_kernels: int = 0
     cache_hit: bool = False
-    seconds: dict = dataclasses.field(default_factory=dict)
+    seconds: dict = dataclasses.field(default_factory=dict)  # by stage; stages that run in parallel add up threads
+    total_seconds: float = 0.0  # from the framework's graph to loaded code
     peak_rss_bytes: int = 0
     text: str = dataclasses.field(default="", repr=False)
 
@@ -25,7 +26,8 @@ class Report:
     subgraphs: list = dataclasses.field(default_factory=list)
     fallback_ops: dict = dataclasses.field(default_factory=dict)  # op -> reason
     failures: list = dataclasses.field(default_factory=list)  # why a whole region or graph was left to the framework
-    compile_seconds: dict = dataclasses.field(default_factory=dict)  # stage -> seconds
+    compile_seconds: dict = dataclasses.field(default_factory=dict)  # stage -> seconds, see Subgraph.seconds
+    total_seconds: float = 0.0  # what compiling took in all, the framework's tracing apart
     differences: list = dataclasses.field(default_factory=list)  # found by the flag cinn_verify
     _graphs: list = dataclasses.field(default_factory=list, repr=False)  # (GraphModule, compiled nodes)
 
@@ -43,19 +45,21 @@ class Report:
         return sum(s.cache_hit for s in self.subgraphs)
 
     @property
+    def graphs(self):
+        """How many graphs the framework traced and handed over (a forward and its backward are two)."""
+        return len(self._graphs)
+
+    @property
     def compiled_share(self):
         """The share of eager's time that is spent in ops which were compiled; measured on made-up inputs when asked."""
+        if all(node in nodes for gm, nodes in self._graphs for node in gm.graph.nodes if _is_tensor_op(node)):
+            return 1.0 if self.subgraphs else 0.0
         compiled = total = 0.0
         for gm, nodes in self._graphs:
-            if all(n in nodes for n in gm.graph.nodes if n.op == "call_function" and _is_tensor_op(n)):
-                times = dict.fromkeys(nodes, 0.0) if len(self._graphs) == 1 else _time_ops(gm)
-                if len(self._graphs) == 1:
-                    return 1.0 if nodes else 0.0
-            else:
-                times = _time_ops(gm)
+            times = _time_ops(gm)
             compiled += sum(t for n, t in times.items() if n in nodes)
             total += sum(times.values())
-        return compiled / total if total else 0.0
+        return compiled / total
 
     def __str__(self):
         ops = sum(self.compiled_ops.values())
@@ -65,7 +69,7 @@ class Report:
                          f"{', cached' if s.cache_hit else ''}")  # fmt: skip
         if self.compile_seconds:
             stages = ", ".join(f"{k} {v:.3f}" for k, v in self.compile_seconds.items())
-            lines.append(f"  seconds: {stages}; together {sum(self.compile_seconds.values()):.3f}")
+            lines.append(f"  seconds: {stages}; in all {self.total_seconds:.3f}")
         lines += [f"  left to the framework: {op}: {reason}" for op, reason in self.fallback_ops.items()]
         if not self.fallback_ops:
             lines.append("  nothing was left to the framework")
@@ -80,13 +84,8 @@ _report = Report()
 
 def report():
     with _lock:
-        return dataclasses.replace(
-            _report,
-            **{
-                f.name: (dict if isinstance(v := getattr(_report, f.name), dict) else list)(v)
-                for f in dataclasses.fields(Report)
-            },
-        )
+        fields = {f.name: getattr(_report, f.name) for f in dataclasses.fields(Report)}
+        return Report(**{k: v.copy() if isinstance(v, (list, dict)) else v for k, v in fields.items()})
 
 
 def reset_report():
@@ -98,12 +97,14 @@ def reset_report():
 def add_subgraph(subgraph):
     with _lock:
         _report.subgraphs.append(subgraph)
+        _report.total_seconds += subgraph.total_seconds
         for stage, seconds in subgraph.seconds.items():
             _report.compile_seconds[stage] = _report.compile_seconds.get(stage, 0.0) + seconds
 
 
 def add_seconds(stage, seconds):
     with _lock:
+        _report.total_seconds += seconds
         _report.compile_seconds[stage] = _report.compile_seconds.get(stage, 0.0) + seconds
 
 
@@ -133,7 +134,7 @@ def reset_after_fork():
 
 
 def _is_tensor_op(node):
-    return isinstance(node.meta.get("val"), torch.Tensor)
+    return node.op == "call_function" and isinstance(node.meta.get("val"), torch.Tensor)
 
 
 def _make_input(value):

@@ -1,10 +1,10 @@
 """The Python function that runs a partitioned graph: one line per region or framework op, in topological order.
 
-    def run(args):
-        a, b = args
-        v0, = region_0(a, b)
-        v1 = aten_sort(v0)
-        return (v1,)
+def run(args):
+    a, b = args
+    v0, = region_0(a, b)
+    v1 = aten_sort(v0)
+    return (v1,)
 """
 
 import operator

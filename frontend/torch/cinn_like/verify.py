@@ -1,4 +1,4 @@
-"""The flag cinn_verify: every compiled region runs beside the framework, op by op, and the first differing op is reported.
+"""The flag cinn_verify: every compiled region runs beside the framework, op by op; the first difference is reported.
 
 The region is compiled a second time with the result of every op as a result of the graph. If each op agrees there but
 the region itself does not, the difference comes from fusing them.

@@ -1,10 +1,10 @@
 """Writes graph text (docs/graph_text.md): one method per kind of op, each of which gives the value it defines.
 
-    w = GraphWriter(); x = w.param(torch.float32, [2, 3]); y = w.unary("exp", x); w.text([y])
-    -> graph @subgraph(%p0: f32[2,3]) {
-         %0 = exp(%p0) : f32[2,3]
-         return %0
-       }
+w = GraphWriter(); x = w.param(torch.float32, [2, 3]); y = w.unary("exp", x); w.text([y])
+-> graph @subgraph(%p0: f32[2,3]) {
+     %0 = exp(%p0) : f32[2,3]
+     return %0
+   }
 """
 
 import dataclasses

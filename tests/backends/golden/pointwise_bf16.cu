@@ -1,3 +1,26 @@
+static __device__ __forceinline__ float cinn_exp2_f32(float a) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(a));
+  return r;
+}
+static __device__ __forceinline__ float cinn_pick_f32(float a, float limit, float at_least, float below) {
+  float r;
+  asm("{.reg .pred p; setp.ge.f32 p, %1, %2; selp.f32 %0, %3, %4, p;}"
+      : "=f"(r) : "f"(a), "f"(limit), "f"(at_least), "f"(below));
+  return r;
+}
+static __device__ __forceinline__ float cinn_erf_f32(float x) {
+  const float a = fabsf(x), b = fminf(a, 4.0f), z = x * x;
+  float s = -0.000599940424f, q = 0.000282679161f;
+  s = fmaf(s, z, 0.00499483012f), q = fmaf(q, b, -0.00439044833f);
+  s = fmaf(s, z, -0.0267677195f), q = fmaf(q, b, 0.0320667177f);
+  s = fmaf(s, z, 0.112818457f), q = fmaf(q, b, -0.149941698f);
+  s = fmaf(s, z, -0.376124978f), q = fmaf(q, b, -0.919259548f);
+  s = fmaf(s, z, 0.128379151f), q = fmaf(q, b, -1.62689209f);
+  q = fmaf(q, b, -0.000282287132f);
+  const float large = copysignf(1.0f - cinn_exp2_f32(q), x);
+  return cinn_pick_f32(a, 0.92f, large, fmaf(s, x, x));
+}
 static __device__ __forceinline__ float cinn_f32_bf16(unsigned short a) { return __uint_as_float((unsigned int)a << 16); }
 static __device__ __forceinline__ unsigned short cinn_bf16_f32(float a) {
 #if __CUDA_ARCH__ >= 800
@@ -42,10 +65,10 @@ extern "C" __global__ void __launch_bounds__(256) pointwise(const unsigned short
     const float t8 = cinn_f32_bf16((unsigned short)(t1.z >> 16)) + cinn_f32_bf16((unsigned short)(t2.z >> 16));
     const float t9 = cinn_f32_bf16((unsigned short)t1.w) + cinn_f32_bf16((unsigned short)t2.w);
     const float t10 = cinn_f32_bf16((unsigned short)(t1.w >> 16)) + cinn_f32_bf16((unsigned short)(t2.w >> 16));
-    const unsigned int t11 = cinn_pack_bf16(t3 * 0.5f * (1.0f + erff(t3 * 0.70710677f)), t4 * 0.5f * (1.0f + erff(t4 * 0.70710677f)));
-    const unsigned int t12 = cinn_pack_bf16(t5 * 0.5f * (1.0f + erff(t5 * 0.70710677f)), t6 * 0.5f * (1.0f + erff(t6 * 0.70710677f)));
-    const unsigned int t13 = cinn_pack_bf16(t7 * 0.5f * (1.0f + erff(t7 * 0.70710677f)), t8 * 0.5f * (1.0f + erff(t8 * 0.70710677f)));
-    const unsigned int t14 = cinn_pack_bf16(t9 * 0.5f * (1.0f + erff(t9 * 0.70710677f)), t10 * 0.5f * (1.0f + erff(t10 * 0.70710677f)));
+    const unsigned int t11 = cinn_pack_bf16(t3 * 0.5f * (1.0f + cinn_erf_f32(t3 * 0.70710677f)), t4 * 0.5f * (1.0f + cinn_erf_f32(t4 * 0.70710677f)));
+    const unsigned int t12 = cinn_pack_bf16(t5 * 0.5f * (1.0f + cinn_erf_f32(t5 * 0.70710677f)), t6 * 0.5f * (1.0f + cinn_erf_f32(t6 * 0.70710677f)));
+    const unsigned int t13 = cinn_pack_bf16(t7 * 0.5f * (1.0f + cinn_erf_f32(t7 * 0.70710677f)), t8 * 0.5f * (1.0f + cinn_erf_f32(t8 * 0.70710677f)));
+    const unsigned int t14 = cinn_pack_bf16(t9 * 0.5f * (1.0f + cinn_erf_f32(t9 * 0.70710677f)), t10 * 0.5f * (1.0f + cinn_erf_f32(t10 * 0.70710677f)));
     *(uint4*)(p2 + t0) = make_uint4(t11, t12, t13, t14);
   }
 }

@@ -1,0 +1,247 @@
+"""Rows of the table: pointwise ops and constants."""
+
+import math
+
+import sympy
+import torch
+
+from .table import TABLE, as_value, promoted, row
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+
+def unary(name):
+    return lambda w, out, x: w.unary(name, w.cast(x, out.dtype))
+
+
+for _name in ("neg abs exp log sqrt rsqrt tanh erf sigmoid relu sin cos floor ceil round sign reciprocal log1p expm1 "
+              "silu square").split():  # fmt: skip
+    TABLE[getattr(aten, _name).default] = unary(_name)
+TABLE[aten.sgn.default] = unary("sign")
+
+
+@row(aten.gelu.default)
+def gelu(w, out, x, approximate="none"):
+    return w.unary("gelu", x, approximate=approximate)
+
+
+@row(aten.trunc.default)
+def trunc(w, out, x):
+    if not x.dtype.is_floating_point:
+        return x
+    return w.select(w.compare("lt", x, w.full(0, x.dtype)), w.unary("ceil", x), w.unary("floor", x))
+
+
+@row(aten.logical_not.default)
+def logical_not(w, out, x):
+    return w.unary("not", w.cast(x, torch.bool))
+
+
+@row(aten.bitwise_not.default)
+def bitwise_not(w, out, x):
+    return w.unary("not", x)
+
+
+@row(aten.isnan.default)
+def isnan(w, out, x):
+    if not x.dtype.is_floating_point:
+        return w.full(False, torch.bool, x.shape)
+    return w.op("isnan", [x], (torch.bool, x.shape))
+
+
+@row(aten.isinf.default)
+def isinf(w, out, x):
+    if not x.dtype.is_floating_point:
+        return w.full(False, torch.bool, x.shape)
+    return w.compare("eq", w.unary("abs", x), w.full(math.inf, x.dtype))
+
+
+def scaled_unary(name, before=1.0, after=1.0):
+    def rule(w, out, x):
+        x = w.cast(x, out.dtype)
+        x = x if before == 1.0 else w.binary("mul", x, w.full(before, out.dtype))
+        x = w.unary(name, x)
+        return x if after == 1.0 else w.binary("mul", x, w.full(after, out.dtype))
+
+    return rule
+
+
+TABLE[aten.exp2.default] = scaled_unary("exp", before=math.log(2))
+TABLE[aten.log2.default] = scaled_unary("log", after=1 / math.log(2))
+TABLE[aten.log10.default] = scaled_unary("log", after=1 / math.log(10))
+
+
+def binary(name):
+    def rule(w, out, a, b, alpha=1):
+        a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
+        if alpha != 1:
+            b = w.binary("mul", b, as_value(w, alpha, out.dtype))
+        return w.binary(name, a, b)
+
+    return rule
+
+
+def boolean_sum(name):
+    """add and mul of two bools are `or` and `and`."""
+
+    def rule(w, out, a, b, alpha=1):
+        if out.dtype == torch.bool:
+            return w.binary({"add": "or", "mul": "and"}[name], as_value(w, a, torch.bool), as_value(w, b, torch.bool))
+        return binary(name)(w, out, a, b, alpha)
+
+    return rule
+
+
+for _name in ("add", "mul"):
+    TABLE[getattr(aten, _name).Tensor] = TABLE[getattr(aten, _name).Scalar] = boolean_sum(_name)
+TABLE[aten.sub.Tensor] = TABLE[aten.sub.Scalar] = binary("sub")
+for _name in ("maximum", "minimum"):
+    TABLE[getattr(aten, _name).default] = binary(_name)
+for _overload in ("Tensor_Tensor", "Tensor_Scalar", "Scalar"):
+    TABLE[getattr(aten.pow, _overload)] = binary("pow")
+
+
+@row(aten.fmod.Tensor, aten.fmod.Scalar)
+def fmod(w, out, a, b):
+    a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
+    return w.binary("mul", w.unary("sign", a), w.binary("mod", w.unary("abs", a), w.unary("abs", b)))
+
+
+TABLE[aten.remainder.Tensor] = TABLE[aten.remainder.Scalar] = binary("mod")
+TABLE[aten.floor_divide.default] = binary("floor_div")
+for _name in ("and", "or", "xor"):
+    for _overload in ("Tensor", "Scalar"):
+        TABLE[getattr(getattr(aten, f"bitwise_{_name}"), _overload)] = binary(_name)
+
+
+@row(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default)
+def div(w, out, a, b):
+    return w.binary("div", as_value(w, a, out.dtype), as_value(w, b, out.dtype))
+
+
+@row(aten.div.Tensor_mode, aten.div.Scalar_mode)
+def div_mode(w, out, a, b, rounding_mode=None):
+    a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
+    if rounding_mode is None:
+        return w.binary("div", a, b)
+    if rounding_mode == "floor":
+        return w.binary("floor_div", a, b)
+    if out.dtype.is_floating_point:
+        return trunc(w, out, w.binary("div", a, b))
+    magnitude = w.binary("floor_div", w.unary("abs", a), w.unary("abs", b))
+    return w.binary("mul", magnitude, w.binary("mul", w.unary("sign", a), w.unary("sign", b)))
+
+
+def logical(name):
+    return lambda w, out, a, b: w.binary(name, w.cast(a, torch.bool), w.cast(b, torch.bool))
+
+
+for _name in ("and", "or", "xor"):
+    TABLE[getattr(aten, f"logical_{_name}").default] = logical(_name)
+
+
+def compare(name):
+    def rule(w, out, a, b):
+        dtype = promoted(a, b)
+        return w.compare(name, as_value(w, a, dtype), as_value(w, b, dtype))
+
+    return rule
+
+
+for _name in "eq ne lt le gt ge".split():
+    TABLE[getattr(aten, _name).Tensor] = TABLE[getattr(aten, _name).Scalar] = compare(_name)
+
+
+@row(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def where(w, out, c, a, b):
+    return w.select(w.cast(c, torch.bool), as_value(w, a, out.dtype), as_value(w, b, out.dtype))
+
+
+@row(aten.clamp.default, aten.clamp.Tensor)
+def clamp(w, out, x, min=None, max=None):
+    x = w.cast(x, out.dtype)
+    x = x if min is None else w.binary("maximum", x, as_value(w, min, out.dtype))
+    return x if max is None else w.binary("minimum", x, as_value(w, max, out.dtype))
+
+
+@row(aten.clamp_min.default)
+def clamp_min(w, out, x, low):
+    return clamp(w, out, x, low)
+
+
+@row(aten.clamp_max.default)
+def clamp_max(w, out, x, high):
+    return clamp(w, out, x, None, high)
+
+
+@row(aten._to_copy.default, prims.convert_element_type.default)
+def to_copy(w, out, x, dtype=None, **kwargs):
+    return w.cast(x, out.dtype)
+
+
+@row(aten.copy.default)
+def copy(w, out, target, source, non_blocking=False):
+    return w.broadcast_to(w.cast(source, target.dtype), target.shape)
+
+
+@row(aten.clone.default, aten.alias.default, aten.detach.default, aten.contiguous.default, aten.lift_fresh_copy.default)
+def identity(w, out, x, memory_format=None):
+    return x
+
+
+# Constants
+
+
+@row(aten.full.default)
+def full(w, out, size, value, **kwargs):
+    if isinstance(value, sympy.Expr):
+        return w.broadcast_to(as_value(w, value, out.dtype), out.shape)
+    return w.full(value, out.dtype, out.shape)
+
+
+@row(aten.full_like.default)
+def full_like(w, out, x, value, **kwargs):
+    return full(w, out, None, value)
+
+
+@row(aten.scalar_tensor.default)
+def scalar_tensor(w, out, value, **kwargs):
+    return full(w, out, None, value)
+
+
+# Uninitialised memory may hold anything, zeros too.
+@row(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.empty.memory_format,
+     aten.empty_like.default, aten.new_empty.default)  # fmt: skip
+def zeros(w, out, *args, **kwargs):
+    return w.full(0, out.dtype, out.shape)
+
+
+@row(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
+def ones(w, out, *args, **kwargs):
+    return w.full(1, out.dtype, out.shape)
+
+
+@row(aten.new_full.default)
+def new_full(w, out, x, size, value, **kwargs):
+    return full(w, out, size, value)
+
+
+def _ramp(w, out, start, step):
+    index = w.iota(out.dtype, out.shape)
+    index = index if step == 1 else w.binary("mul", index, as_value(w, step, out.dtype))
+    return index if start == 0 else w.binary("add", index, as_value(w, start, out.dtype))
+
+
+@row(aten.arange.start_step)
+def arange(w, out, start, end, step=1, **kwargs):
+    return _ramp(w, out, start, step)
+
+
+@row(aten.arange.default)
+def arange_end(w, out, end, **kwargs):
+    return _ramp(w, out, 0, 1)
+
+
+@row(prims.iota.default)
+def iota(w, out, length, start, step, **kwargs):
+    return _ramp(w, out, start, step)

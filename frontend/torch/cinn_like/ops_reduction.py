@@ -1,0 +1,128 @@
+"""Rows of the table: reductions, softmax and normalisations."""
+
+import torch
+
+from . import dims
+from .table import TABLE, as_value, row
+
+aten = torch.ops.aten
+
+
+def _axes(x, axes):
+    if axes is None or axes == []:
+        return list(range(x.rank))
+    return [axes] if isinstance(axes, int) else list(axes)
+
+
+def reduce(name, cast=True):
+    def rule(w, out, x, axes=None, keepdim=False, dtype=None):
+        return w.reduce(name, w.cast(x, out.dtype) if cast else x, _axes(x, axes), keepdim)
+
+    return rule
+
+
+TABLE[aten.sum.default] = lambda w, out, x, dtype=None: reduce("reduce_sum")(w, out, x)
+TABLE[aten.sum.dim_IntList] = reduce("reduce_sum")
+TABLE[aten.mean.default] = lambda w, out, x, dtype=None: reduce("reduce_mean")(w, out, x)
+TABLE[aten.mean.dim] = reduce("reduce_mean")
+TABLE[aten.prod.default] = lambda w, out, x, dtype=None: reduce("reduce_prod")(w, out, x)
+TABLE[aten.prod.dim_int] = reduce("reduce_prod")
+TABLE[aten.amax.default] = TABLE[aten.max.default] = reduce("reduce_max")
+TABLE[aten.amin.default] = TABLE[aten.min.default] = reduce("reduce_min")
+
+
+def reduce_bool(name):
+    return lambda w, out, x, axes=None, keepdim=False: w.cast(
+        w.reduce(name, w.cast(x, torch.bool), _axes(x, axes), keepdim), out.dtype
+    )
+
+
+for _name in ("any", "all"):
+    for _overload in ("default", "dim", "dims"):
+        TABLE[getattr(getattr(aten, _name), _overload)] = reduce_bool(f"reduce_{_name}")
+
+
+def arg_extreme(w, out, x, axis=None, keepdim=False, name=None):
+    if axis is None:
+        x, axis = w.reshape(x, [dims.product(x.shape)]), 0
+    axis %= x.rank
+    shape = [1 if i == axis else s for i, s in enumerate(x.shape) if keepdim or i != axis]
+    value = w.op(name, [x], (torch.int64, shape), axis=axis, keepdims=keepdim)
+    return w.reshape(value, out.shape)
+
+
+TABLE[aten.argmax.default] = lambda *a, **k: arg_extreme(*a, name="argmax", **k)
+TABLE[aten.argmin.default] = lambda *a, **k: arg_extreme(*a, name="argmin", **k)
+
+
+def extreme_dim(name):
+    def rule(w, out, x, axis, keepdim=False):
+        if x.rank == 0:
+            return x, w.full(0, torch.int64)
+        return w.reduce(f"reduce_{name}", x, [axis], keepdim), TABLE[getattr(aten, f"arg{name}").default](
+            w, out[1], x, axis, keepdim
+        )
+
+    return rule
+
+
+TABLE[aten.max.dim], TABLE[aten.min.dim] = extreme_dim("max"), extreme_dim("min")
+
+
+def _moments(w, x, axes, correction):
+    """Mean and variance with the reduced axes kept, in x's dtype."""
+    mean = w.reduce("reduce_mean", x, axes, True)
+    square = w.unary("square", w.binary("sub", x, mean))
+    if correction == 0:
+        return mean, w.reduce("reduce_mean", square, axes, True)
+    count = dims.product(x.shape[a] for a in axes)
+    divisor = max(count - correction, 0) if isinstance(count, int) else count - correction
+    return mean, w.binary("div", w.reduce("reduce_sum", square, axes, True), as_value(w, divisor, x.dtype))
+
+
+@row(aten.var.correction)
+def var(w, out, x, axes=None, *, correction=None, keepdim=False):
+    return w.reshape(_moments(w, x, _axes(x, axes), 1 if correction is None else correction)[1], out.shape)
+
+
+@row(aten.var_mean.correction)
+def var_mean(w, out, x, axes=None, *, correction=None, keepdim=False):
+    mean, variance = _moments(w, x, _axes(x, axes), 1 if correction is None else correction)
+    return w.reshape(variance, out[0].shape), w.reshape(mean, out[1].shape)
+
+
+@row(aten._softmax.default)
+def softmax(w, out, x, axis, half_to_float, name="softmax"):
+    x = w.cast(x, out.dtype)
+    if x.rank == 0:
+        return w.unary("exp", w.binary("sub", x, x))
+    return w.unary(name, x, axis=axis % x.rank)
+
+
+@row(aten._log_softmax.default)
+def log_softmax(w, out, x, axis, half_to_float):
+    if x.rank == 0:
+        return w.binary("sub", x, x)
+    return softmax(w, out, x, axis, half_to_float, "log_softmax")
+
+
+@row(aten.native_layer_norm.default)
+def layer_norm(w, out, x, normalized_shape, weight, bias, epsilon):
+    axes = list(range(x.rank - len(normalized_shape), x.rank))
+    weight = w.full(1, x.dtype, normalized_shape) if weight is None else w.cast(weight, x.dtype)
+    bias = w.full(0, x.dtype, normalized_shape) if bias is None else w.cast(bias, x.dtype)
+    result = w.op("layer_norm", [x, weight, bias], (x.dtype, x.shape), axes=axes, epsilon=epsilon)
+    # The statistics are what the backward pass reads; where nobody does, the compiler drops them.
+    wide = w.cast(x, out[1].dtype)
+    mean, variance = _moments(w, wide, axes, 0)
+    rstd = w.unary("rsqrt", w.binary("add", variance, w.full(epsilon, wide.dtype)))
+    return result, mean, rstd
+
+
+@row(aten._native_batch_norm_legit_no_training.default)
+def batch_norm(w, out, x, weight, bias, mean, var, momentum, epsilon):
+    channels = [x.shape[1]]
+    weight = w.full(1, mean.dtype, channels) if weight is None else weight
+    bias = w.full(0, mean.dtype, channels) if bias is None else bias
+    operands = [w.cast(v, x.dtype) for v in (x, weight, bias, mean, var)]
+    return w.op("batch_norm", operands, (x.dtype, x.shape), epsilon=epsilon, axis=1), None, None

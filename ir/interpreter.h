@@ -1,0 +1,41 @@
+// The reference: runs any stage of the IR, slowly and obviously. Tests check passes, schedules and emitters against it.
+//
+// Arithmetic is done in double or int64 and rounded to the node's dtype. A thread loop runs one fiber per thread, which
+// switch at barriers and shuffles. An access outside a buffer, a read of what was never written, a division by 0, a
+// barrier that not all threads reach, and two threads using one shared element without a barrier between (one of them
+// writing) are errors that name the buffer.
+#pragma once
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+
+// Row-major memory of a tensor, and which of it was written.
+struct HostArray {
+  HostArray(DType t, std::vector<int64_t> dims);
+  int64_t NumElements() const { return static_cast<int64_t>(bytes.size()) / BytesOf(dtype); }
+  double Get(int64_t i) const;          // 64-bit integers: use GetInt
+  int64_t GetInt(int64_t i) const;
+  void Set(int64_t i, double v);        // rounds to the dtype; marks the element written
+  void SetInt(int64_t i, int64_t v);
+
+  DType dtype;
+  std::vector<int64_t> shape;
+  std::vector<uint8_t> bytes;
+  std::vector<uint8_t> written;  // per byte
+};
+
+using InterpretArg = std::variant<HostArray*, int64_t, double>;
+
+// Runs `name` on its parameters in order. Symbols take their values from the arrays' shapes, or from `symbols` where no
+// dimension is just the symbol. An array may have another rank than the parameter but not fewer elements.
+Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {});
+Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {});
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,173 @@
+#include "ir/passes/lower_blocks.h"
+
+#include <algorithm>
+
+#include "ir/analyzer.h"
+#include "ir/clone.h"
+
+namespace cinn_like::ir {
+namespace {
+
+using VarSet = absl::flat_hash_set<Expr>;
+
+VarMap BindingsOf(const Block& b) {
+  VarMap r;
+  for (const BlockIter& i : b.iters) r[i.var] = i.binding;
+  return r;
+}
+
+bool Touches(const Stmt& s, const std::vector<Buffer>& buffers) {
+  auto any = [&](const std::vector<Buffer>& used) {
+    return std::any_of(used.begin(), used.end(),
+                       [&](Buffer b) { return std::find(buffers.begin(), buffers.end(), b) != buffers.end(); });
+  };
+  return any(BuffersRead(s)) || any(BuffersWritten(s));
+}
+
+bool ReadsMemory(Expr e) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found = found || x->op == ExprOp::kLoad;
+    return !found;
+  });
+  return found;
+}
+
+// Every load of what `init` writes reads the element that the body writes: running the init early changes no other.
+bool ReadsOwnElement(const Block& b) {
+  absl::flat_hash_map<Buffer, std::vector<Expr>> own;
+  VisitStmts(b.init, [&](const Stmt& s) {
+    if (const Store* n = As<Store>(s)) own[n->buffer] = n->indices;
+    return true;
+  });
+  bool ok = true;
+  ForEachExpr(b.body, [&](Expr e) {
+    Visit(e, [&](Expr x) {
+      auto it = x->op == ExprOp::kLoad ? own.find(x->buffer) : own.end();
+      ok = ok && (it == own.end() || it->second == IndicesOf(x));
+      return true;
+    });
+  });
+  return ok;
+}
+
+class Lowering {
+ public:
+  explicit Lowering(const Func& f) : c_(*f.context), a_(f), names_(f) {}
+
+  Stmt Walk(const Stmt& s) {
+    path_.push_back(s);
+    Stmt r;
+    if (const For* n = As<For>(s)) {
+      a_.BindRange(n->var, c_.Int(0, n->var->type.dtype), n->extent);
+      // Which blocks hoist their init to here is known once their paths are: on the way back.
+      Stmt body = Walk(n->body);
+      std::vector<Stmt> out;
+      if (auto it = hoisted_.find(s); it != hoisted_.end()) out = std::move(it->second);
+      out.push_back(body == n->body ? s : MakeStmt(For{n->var, n->extent, n->kind, body}));
+      r = MakeSeq(std::move(out));
+    } else if (const Block* n = As<Block>(s)) {
+      r = LowerBlock(*n);
+    } else {
+      r = MapChildren(
+          s, [](Expr e) { return e; }, [&](const Stmt& x) { return Walk(x); });
+    }
+    path_.pop_back();
+    return r;
+  }
+
+ private:
+  Stmt Guarded(Expr cond, Stmt body) {
+    return cond == nullptr || IsTrue(cond) ? body : MakeStmt(If{cond, std::move(body), nullptr});
+  }
+  Expr And(Expr a, Expr b) { return a == nullptr ? b : c_.And(a, b); }
+
+  Stmt LowerBlock(const Block& b) {
+    const VarMap bindings = BindingsOf(b);
+    Stmt body = Substitute(c_, b.body, bindings);
+    std::vector<Stmt> out;
+    if (b.init != nullptr) {
+      if (Stmt init = PlaceInit(b)) out.push_back(init);
+    }
+    out.push_back(body);
+    return Guarded(b.predicate, MakeSeq(std::move(out)));
+  }
+
+  // Puts the init before the outermost loop that it may leave; returns what stays in place, if anything.
+  Stmt PlaceInit(const Block& b) {
+    VarSet data_vars, reduce_vars;
+    Expr at_start = nullptr;
+    for (const BlockIter& i : b.iters) {
+      for (Expr v : VarsOf(i.binding)) (i.kind == IterKind::kData ? data_vars : reduce_vars).insert(v);
+      if (i.kind == IterKind::kReduce) at_start = And(at_start, c_.Eq(i.binding, c_.Int(0)));
+    }
+    auto is_reduction = [&](const For& n) { return reduce_vars.contains(n.var) && !data_vars.contains(n.var); };
+    const std::vector<Buffer> outputs = BuffersWritten(b.init);
+    size_t target = path_.size();
+    VarSet dropped, dropped_so_far;
+    for (size_t i = path_.size() - 1; i-- > 0 && ReadsOwnElement(b);) {
+      const Stmt& s = path_[i];
+      const Stmt& child = path_[i + 1];
+      if (const For* n = As<For>(s)) {
+        if (is_reduction(*n)) {
+          if (n->kind != ForKind::kSerial && n->kind != ForKind::kUnrolled && n->kind != ForKind::kVectorized) break;
+          dropped_so_far.insert(n->var);
+          target = i;
+          dropped = dropped_so_far;
+        }
+      } else if (const Seq* q = As<Seq>(s)) {
+        bool others_touch = false;
+        for (const Stmt& x : q->stmts) {
+          const Alloc* alloc = As<Alloc>(x);
+          others_touch = others_touch || As<Let>(x) != nullptr || (x != child && Touches(x, outputs)) ||
+                         (alloc != nullptr && std::find(outputs.begin(), outputs.end(), alloc->buffer) != outputs.end());
+        }
+        if (others_touch) break;
+      } else if (const If* n = As<If>(s); n == nullptr || n->then != child || ReadsMemory(n->cond)) {
+        break;
+      }
+    }
+    VarMap start;
+    for (Expr v : dropped) start[v] = c_.Int(0, v->type.dtype);
+    Expr cond = a_.Simplify(Substitute(c_, at_start, start));
+    Stmt init = Guarded(cond, Substitute(c_, b.init, BindingsOf(b)));
+    if (target == path_.size()) return init;
+    // The nest from the target down, without the reduction loops.
+    init = Guarded(b.predicate, init);
+    for (size_t i = path_.size() - 1; i-- > target;) {
+      if (const For* n = As<For>(path_[i]); n != nullptr && !dropped.contains(n->var)) {
+        init = MakeStmt(For{n->var, n->extent, n->kind, init});
+      } else if (const If* n = As<If>(path_[i])) {
+        init = Guarded(n->cond, init);
+      }
+    }
+    init = RewriteConditions(CloneFresh(c_, init, names_, start));
+    hoisted_[path_[target]].push_back(init);
+    return nullptr;
+  }
+
+  // The start of the reduction makes most conditions constant.
+  Stmt RewriteConditions(const Stmt& s) {
+    return RewriteStmts(s, [&](const Stmt& x) -> Stmt {
+      const If* n = As<If>(x);
+      if (n == nullptr) return nullptr;
+      Expr cond = a_.Simplify(n->cond);
+      return IsTrue(cond) ? n->then : MakeStmt(If{cond, n->then, n->otherwise});
+    });
+  }
+
+  Context& c_;
+  Analyzer a_;
+  NameSupply names_;
+  std::vector<Stmt> path_;
+  absl::flat_hash_map<Stmt, std::vector<Stmt>> hoisted_;
+};
+
+}  // namespace
+
+StatusOr<Func> LowerBlocks(Func f) {
+  f.body = Lowering(f).Walk(f.body);
+  return f;
+}
+
+}  // namespace cinn_like::ir

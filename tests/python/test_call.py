@@ -1,0 +1,148 @@
+"""Calls into the shared library: static tensors, errors, threads and overhead, on both call paths."""
+
+import threading
+import time
+
+import pytest
+import torch
+from cinn_like import emit, function, library
+
+CPU = torch.device("cpu")
+ADD = """graph @add(%a: f32[n,4], %b: f32[n,4]) where n in 1..1000 {
+  %0 = add(%a, %b) : f32[n,4]
+  return %0
+}
+"""
+LINEAR = """graph @linear(%x: f32[n,8], %w: f32[8,8] static) where n in 1..1000 {
+  %0 = transpose(%w) {perm=[1, 0]} : f32[8,8]
+  %1 = exp(%0) : f32[8,8]
+  %2 = matmul(%x, %1) : f32[n,8]
+  return %2
+}
+"""
+
+
+@pytest.fixture(params=["extension", "slow_call"])
+def path(request, monkeypatch):
+    if not library.available():
+        pytest.skip("needs the shared library (CINN_LIKE_LIBRARY)")
+    if request.param == "slow_call":
+        monkeypatch.setenv("CINN_LIKE_SLOW_CALL", "1")
+    return request.param
+
+
+def compile_text(text, static=(False, False), results=1, symbols=0):
+    signature = emit.Signature(static, (None,) * len(static), symbols, results)
+    return function.compile_function(text, function.default_target(CPU), CPU, signature)
+
+
+def test_add(path):
+    add = compile_text(ADD)
+    for n in (1, 3, 127):
+        a, b = torch.randn(n, 4), torch.randn(n, 4)
+        (got,) = add.call(a, b)
+        assert torch.equal(got, a + b) and got.is_contiguous()
+    weight = torch.nn.Parameter(torch.randn(3, 4))
+    assert torch.equal(add.call(weight, weight)[0], weight.detach() * 2)
+
+
+def test_static_tensors_are_prepared_again_when_they_change(path):
+    linear = compile_text(LINEAR, (False, True))
+    x, w = torch.randn(5, 8), torch.randn(8, 8)
+
+    def check():
+        torch.testing.assert_close(linear.call(x, w)[0], x @ w.t().exp(), rtol=1e-4, atol=1e-4)
+
+    check()
+    w.mul_(0.5)
+    check()
+    w.data = torch.randn(8, 8)
+    check()
+    with torch.inference_mode():
+        w = torch.randn(8, 8)
+        check()
+
+
+def test_wrong_arguments_are_errors_that_name_the_argument(path):
+    add = compile_text(ADD)
+    a = torch.randn(3, 4)
+    for b, what in [(torch.randn(2, 4), "b"), (torch.randn(3, 5), "b"), (torch.randn(3, 4, 1), "b"),
+                    (torch.randn(3, 4).double(), "b"), (torch.randn(4, 3).t(), "b")]:  # fmt: skip
+        with pytest.raises(RuntimeError, match=what):
+            add.call(a, b)
+    with pytest.raises((TypeError, AttributeError)):
+        add.call(a, 3)
+    with pytest.raises(TypeError, match="expected 2 tensors and 0 sizes, got 1"):
+        add.call(a)
+    assert torch.equal(add.call(a, a)[0], a + a)
+
+
+def test_bad_text_is_an_error_that_says_where(path):
+    for text, what in [(ADD.replace("add(%a", "bad(%a"), "bad"), (ADD.replace("f32[n,4]\n  return", "f32[n,5]\n  return"), "add"),
+                       (ADD.replace("%0 =", "%0 ="[:-1]), "line 2"), ("", "graph")]:  # fmt: skip
+        with pytest.raises(RuntimeError, match=what):
+            compile_text(text)
+    with pytest.raises(RuntimeError, match="abacus"):
+        function.compile_function(ADD, "abacus", CPU, emit.Signature((False, False), (None, None), 0, 1))
+
+
+def test_symbols_that_no_shape_gives_are_arguments(path):
+    ramp = compile_text(
+        "graph @ramp(%x: f32[], n: i64) where n in 1..100 {\n  %0 = iota() {dtype=f32, shape=[n], axis=0} : f32[n]\n"
+        "  %1 = mul(%0, %x) : f32[n]\n  return %1\n}\n", (False,), symbols=1)  # fmt: skip
+    torch.testing.assert_close(ramp.call(torch.tensor(2.0), 5)[0], torch.arange(5) * 2.0)
+
+
+def test_threads_share_a_function(path):
+    linear = compile_text(LINEAR, (False, True))
+    w, errors = torch.randn(8, 8), []
+
+    def work(seed):
+        x = torch.randn(seed + 1, 8)
+        expected = x @ w.t().exp()
+        for _ in range(50):
+            if not torch.allclose(linear.call(x, w)[0], expected, rtol=1e-4, atol=1e-4):
+                errors.append(seed)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+def test_overhead(path):
+    """An elementwise call on a few numbers costs little more than the framework's own add."""
+    if path == "slow_call":
+        pytest.skip("the extension is the fast path")
+    add, a, b = compile_text(ADD), torch.randn(1, 4), torch.randn(1, 4)
+    best = {}
+    for _ in range(20):
+        for name, f in (("ours", lambda: add.call(a, b)), ("eager", lambda: torch.add(a, b))):
+            start = time.perf_counter()
+            for _ in range(500):
+                f()
+            best[name] = min(best.get(name, 1.0), (time.perf_counter() - start) / 500)
+    assert best["ours"] - best["eager"] < 5e-6, best
+
+
+def test_functions_are_released(path):
+    for _ in range(50):
+        add = compile_text(ADD)
+        assert add.info["params"][0]["name"].lstrip("%") == "a"
+        call = add.call
+        del add
+        assert torch.equal(call(torch.ones(1, 4), torch.ones(1, 4))[0], torch.full((1, 4), 2.0))
+
+
+def test_flags(path):
+    lib = library.get()
+    before = lib.get_flag("cinn_verify")
+    lib.set_flag("cinn_verify", True)
+    assert lib.get_flag("cinn_verify") == "true"
+    lib.set_flag("cinn_verify", before)
+    with pytest.raises(ValueError, match="cinn_nothing"):
+        lib.get_flag("cinn_nothing")
+    with pytest.raises(ValueError):
+        lib.set_flag("cinn_nothing", 1)
