@@ -126,16 +126,22 @@ OpDef FloatComposite(std::string name, std::string doc, std::function<ValueRef(O
 
 ValueRef Like(OpBuilder* b, ValueRef x, Attr value) { return b->Full(std::move(value), b->DTypeOf(x)); }
 
-ValueRef GeluTanh(OpBuilder* b, ValueRef x) {
-  const ValueRef cube = b->Mul(b->Mul(x, x), x);
-  const ValueRef inner = b->Mul(b->Add(x, b->Mul(cube, Like(b, x, 0.044715))), Like(b, x, std::sqrt(2.0 / M_PI)));
-  return b->Mul(b->Mul(x, Like(b, x, 0.5)), b->Add(b->Tanh(inner), Like(b, x, 1.0)));
+// A call's arguments are built in no fixed order, so decompositions build at most one op per argument list: the order of
+// ops must not depend on the compiler.
+ValueRef HalfTimesOnePlus(OpBuilder* b, ValueRef x, ValueRef f) {
+  const ValueRef one_plus = b->Add(f, Like(b, x, 1.0));
+  const ValueRef half = b->Mul(x, Like(b, x, 0.5));
+  return b->Mul(half, one_plus);
 }
 
-ValueRef GeluErf(OpBuilder* b, ValueRef x) {
-  const ValueRef erf = b->Erf(b->Mul(x, Like(b, x, std::sqrt(0.5))));
-  return b->Mul(b->Mul(x, Like(b, x, 0.5)), b->Add(erf, Like(b, x, 1.0)));
+ValueRef GeluTanh(OpBuilder* b, ValueRef x) {
+  const ValueRef cube = b->Mul(b->Mul(x, x), x);
+  const ValueRef cubic = b->Mul(cube, Like(b, x, 0.044715));
+  const ValueRef sum = b->Add(x, cubic);
+  return HalfTimesOnePlus(b, x, b->Tanh(b->Mul(sum, Like(b, x, std::sqrt(2.0 / M_PI)))));
 }
+
+ValueRef GeluErf(OpBuilder* b, ValueRef x) { return HalfTimesOnePlus(b, x, b->Erf(b->Mul(x, Like(b, x, std::sqrt(0.5))))); }
 
 OpDef Gelu() {
   OpDef def = Unary("gelu", "x * Phi(x), Phi the normal distribution function or its tanh approximation", DTypeClass::kFloat);
@@ -164,9 +170,9 @@ OpDef Square() {
 OpDef Sign() {
   OpDef def = Unary("sign", "-1, 0 or 1; 0 for NaN", DTypeClass::kNumber);
   def.decompose = [](OpBuilder* b, const Refs& x, const Attrs&) -> Refs {
-    const ValueRef zero = Like(b, x[0], 0), one = Like(b, x[0], 1);
+    const ValueRef zero = Like(b, x[0], 0), one = Like(b, x[0], 1), minus_one = b->Neg(one);
     const ValueRef positive = b->Select(b->Gt(x[0], zero), one, zero);
-    return {b->Select(b->Lt(x[0], zero), b->Neg(one), positive)};
+    return {b->Select(b->Lt(x[0], zero), minus_one, positive)};
   };
   return def;
 }
