@@ -11,7 +11,8 @@ Dim GraphBuilder::Symbol(std::string name, int64_t lo, int64_t hi, int64_t divis
   return Dim::Symbol(std::move(name));
 }
 
-ValueRef GraphBuilder::AddParam(std::string name, hlir::TensorType type, hlir::ParamRole role, std::optional<Dims> strides) {
+ValueRef GraphBuilder::AddParam(std::string name, hlir::TensorType type, hlir::ParamRole role,
+                                std::optional<Dims> strides) {
   if (!status().ok()) return {};
   const StatusOr<hlir::ValueId> v = owned_.AddParam(std::move(name), std::move(type), role, std::move(strides));
   Record(v.status());

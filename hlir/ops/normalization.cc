@@ -58,7 +58,8 @@ StatusOr<std::vector<TensorType>> InferTrailingNorm(const OpCall& call) {
   const int64_t first = x.rank() - static_cast<int64_t>(axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != first + static_cast<int64_t>(i)) {
-      return InvalidArgument("attribute 'axes': expected the trailing axes in order, got ", ToString(call.attrs.AsDims("axes")));
+      return InvalidArgument("attribute 'axes': expected the trailing axes in order, got ",
+                             ToString(call.attrs.AsDims("axes")));
     }
   }
   const Dims trailing(x.dims.begin() + first, x.dims.end());
@@ -66,7 +67,8 @@ StatusOr<std::vector<TensorType>> InferTrailingNorm(const OpCall& call) {
     const TensorType& w = call.operands[i];
     RETURN_IF_ERROR(CheckDType(i == 1 ? "w" : "b", w.dtype, DTypeClass::kFloat));
     if (!ProvablyEqual(w.dims, trailing, call.symbols)) {
-      return InvalidArgument("operand '", i == 1 ? "w" : "b", "': expected shape ", ToString(trailing), ", got ", ToString(w.dims));
+      return InvalidArgument("operand '", i == 1 ? "w" : "b", "': expected shape ", ToString(trailing), ", got ",
+                             ToString(w.dims));
     }
   }
   return std::vector<TensorType>{x};
@@ -149,7 +151,8 @@ OpDef BatchNorm() {
     const ValueRef scaled = b->Mul(x, per_channel(scale));
     return {b->Cast(b->Add(scaled, per_channel(shift)), b->DTypeOf(in[0]))};
   };
-  def.samples = {"(f32[n,3,4,5], f32[3], f32[3], f32[3], f32[3])", "(f32[n,3], f32[3], f32[3], f32[3], f32[3]) {epsilon=1e-3}"};
+  def.samples = {"(f32[n,3,4,5], f32[3], f32[3], f32[3], f32[3])",
+                 "(f32[n,3], f32[3], f32[3], f32[3], f32[3]) {epsilon=1e-3}"};
   return def;
 }
 
