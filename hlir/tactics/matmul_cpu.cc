@@ -187,8 +187,9 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   Stage& acc = group.stages[0];
   const DType acc_type = acc.outputs[0]->dtype;
   if (acc_type != DType::kF32 && acc_type != DType::kF64) return std::vector<Proposal>();
+  const std::vector<StageIter> reduced = acc.reduce_iters;
   int64_t depth = 1;  // of the reduction; 0: symbolic
-  for (const StageIter& i : acc.reduce_iters) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
+  for (const StageIter& i : reduced) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
 
   Analyzer a(c);
   for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
@@ -200,10 +201,10 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const Expr jo = c.Var("jo"), ji = c.Var("ji");
   a.BindRange(jo, c.Int(0), c.CeilDiv(flat->j, c.Int(width)));
   a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(width - 1, 1)));
-  for (const StageIter& i : acc.reduce_iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
   const Expr tiled = Substitute(c, flat->rhs, {{flat->vj, c.Add(c.Mul(jo, c.Int(width)), ji)}});
   const Expr lane_step = width > 1 ? Step(a, tiled, ji) : c.Int(1);
-  const Expr row_step = acc.reduce_iters.empty() ? nullptr : Step(a, tiled, acc.reduce_iters.back().var);
+  const Expr row_step = reduced.empty() ? nullptr : Step(a, tiled, reduced.back().var);
   const bool contiguous = lane_step != nullptr && IsInt(lane_step, 1);
   const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
   const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile.rows - 1) / tile.rows : 16;
@@ -224,7 +225,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
       at.push_back(var);
     };
     add(flat->vb, flat->b);
-    for (const StageIter& i : acc.reduce_iters) add(i.var, i.extent);
+    for (const StageIter& i : reduced) add(i.var, i.extent);
     add(flat->vj, flat->j);
     const Buffer buffer = c.MakeBuffer({.name = "panel", .dtype = flat->rhs->buffer->dtype, .shape = shape, .alignment = 64});
     panel.outputs = {buffer};
@@ -299,7 +300,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     if (k < v.size()) {
       s.Step("split_init b_acc ", v[k], " -> b_init");
       // A few steps of the innermost reduction loop at a time.
-      const Expr last = acc.reduce_iters.back().extent;
+      const Expr last = reduced.back().extent;
       if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4) s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
     }
   }

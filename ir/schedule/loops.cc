@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ir/schedule/primitives.h"
+#include "ir/schedule/region.h"
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
@@ -161,50 +162,55 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   Analyzer a(c);
   BindFacts(a, f, LoopsOf(paths[0]));
   std::vector<Stmt> bodies;
-  // For each buffer written so far, the indices of the writes as functions of the merged variable.
-  absl::flat_hash_map<Buffer, std::vector<Expr>> written;
+  // For each buffer written so far, what one iteration writes of each dimension.
+  absl::flat_hash_map<Buffer, std::vector<std::optional<Span>>> written;
   for (size_t i = 0; i < paths.size(); ++i) {
     const For& n = *As<For>(paths[i].back());
     if (!a.CanProve(c.Eq(n.extent, first.extent))) {
       return InvalidArgument("merge: the extents of ", loops[0], " and ", loops[i], " differ: ", Print(first.extent), " and ", Print(n.extent));
     }
     if (n.kind != first.kind) return InvalidArgument("merge: ", loops[0], " and ", loops[i], " are of different kinds");
-    Stmt body = Substitute(c, n.body, {{n.var, first.var}});
-    // A dimension that the merged variable moves must be read where it was written.
-    Status status;
-    VisitStmts(body, [&](const Stmt& s) {
-      const Block* b = As<Block>(s);
-      if (b == nullptr) return true;
-      const VarMap bindings = Bindings(*b);
-      auto resolve = [&](const std::vector<Expr>& v) {
-        std::vector<Expr> r;
-        for (Expr e : v) r.push_back(a.Simplify(Substitute(c, e, bindings)));
-        return r;
+    Func part = f;
+    part.body = Substitute(c, n.body, {{n.var, first.var}});
+    for (const StmtPath& path : FindBlocks(part)) {
+      const Block& b = *As<Block>(path.back());
+      absl::flat_hash_map<Expr, Expr> inner;
+      for (const For* l : LoopsOf(path)) {
+        inner[l->var] = l->extent;
+        a.BindRange(l->var, c.Int(0), l->extent);
+      }
+      const VarMap bindings = Bindings(b);
+      auto span = [&](Expr e) { return SpanOf(a, a.Simplify(Substitute(c, e, bindings)), inner); };
+      auto moves = [&](const std::optional<Span>& s) { return !s || Uses(s->min, first.var); };
+      // A dimension that the merged variable moves must be read where the same iteration has written.
+      Status status;
+      auto check = [&](Expr load) {
+        auto it = written.find(load->buffer);
+        for (size_t d = 0; it != written.end() && d < it->second.size(); ++d) {
+          const std::optional<Span> read = span(load->args[d]), write = it->second[d];
+          if (!moves(read) && !moves(write)) continue;
+          if (read && write && read->min == write->min && a.CanProve(c.Le(read->extent, write->extent))) continue;
+          status = InvalidArgument("merge: block ", b.name, " reads ", load->buffer->name, " at ", Print(load->args[d]), " in dimension ", d,
+                                   ", which is not what the same iteration of ", first.var->name, " has written");
+        }
       };
-      ForEachExpr(b->body, [&](Expr e) {
+      ForEachExpr(b.body, [&](Expr e) {
         Visit(e, [&](Expr x) {
-          if (x->op != ExprOp::kLoad) return true;
-          auto it = written.find(x->buffer);
-          if (it == written.end()) return true;
-          const std::vector<Expr> read = resolve(IndicesOf(x));
-          for (size_t d = 0; d < read.size(); ++d) {
-            const bool moved = Uses(read[d], first.var) || Uses(it->second[d], first.var);
-            if (moved && read[d] != it->second[d]) {
-              status = InvalidArgument("merge: block ", b->name, " reads ", x->buffer->name, " at ", Print(read[d]), " in dimension ", d,
-                                       ", which is written at ", Print(it->second[d]));
-            }
-          }
+          if (x->op == ExprOp::kLoad) check(x);
           return true;
         });
       });
-      VisitStmts(b->body, [&](const Stmt& x) {
-        if (const Store* st = As<Store>(x)) written[st->buffer] = resolve(st->indices);
+      RETURN_IF_ERROR(status);
+      VisitStmts(b.body, [&](const Stmt& x) {
+        if (const Store* st = As<Store>(x)) {
+          std::vector<std::optional<Span>> spans;
+          for (Expr e : st->indices) spans.push_back(span(e));
+          written[st->buffer] = std::move(spans);
+        }
         return true;
       });
-      return false;
-    });
-    RETURN_IF_ERROR(status);
-    bodies.push_back(std::move(body));
+    }
+    bodies.push_back(part.body);
   }
   // What stands between the loops (allocations apart) must not be passed over.
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
