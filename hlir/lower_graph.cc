@@ -15,7 +15,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse) {
 
   LoweredGraph r;
   std::vector<ir::Stmt> allocs, calls;
-  std::set<ir::Buffer> declared;
+  std::set<ir::Buffer> declared, read;
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
   for (const std::vector<int>& group : plan.groups) {
@@ -32,6 +32,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse) {
     ir::Call call;
     call.callee = kernel.name;
     for (ir::Buffer b : g.args) {
+      read.insert(b);
       if (declared.insert(b).second) allocs.push_back(ir::MakeStmt(ir::Alloc{b}));
       call.args.push_back(c.Address(b, std::vector<ir::Expr>(b->shape.size(), c.Int(0))));
     }
@@ -39,7 +40,12 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse) {
     calls.push_back(ir::MakeStmt(std::move(call)));
   }
   allocs.insert(allocs.end(), calls.begin(), calls.end());
-  r.entry = {p.name, ir::FuncKind::kEntry, p.params, p.symbols, ir::MakeSeq(std::move(allocs)), p.context};
+  // A static parameter that is still read is an input like any other.
+  std::vector<ir::Param> params = p.params;
+  for (ir::Param& q : params) {
+    if (q.role == ir::ParamRole::kStatic && read.contains(q.buffer)) q.role = ir::ParamRole::kInput;
+  }
+  r.entry = {p.name, ir::FuncKind::kEntry, std::move(params), p.symbols, ir::MakeSeq(std::move(allocs)), p.context};
   return r;
 }
 

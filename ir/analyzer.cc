@@ -247,15 +247,20 @@ Bounds Analyzer::ComputeBounds(Expr e) {
       const Bounds b = arg(0);
       return Within(b, range) ? b : range;
     }
-    case ExprOp::kBroadcast: return arg(0);
+    case ExprOp::kBroadcast:
+      return arg(0);
     case ExprOp::kRamp: {
       const int64_t last = e->type.lanes - 1;
       return fit(Union(arg(0), Add(arg(0), Mul(arg(1), {last, last}))));
     }
-    case ExprOp::kAdd: return fit(Add(arg(0), arg(1)));
-    case ExprOp::kSub: return fit(Add(arg(0), Negate(arg(1))));
-    case ExprOp::kNeg: return fit(Negate(arg(0)));
-    case ExprOp::kMul: return fit(Mul(arg(0), arg(1)));
+    case ExprOp::kAdd:
+      return fit(Add(arg(0), arg(1)));
+    case ExprOp::kSub:
+      return fit(Add(arg(0), Negate(arg(1))));
+    case ExprOp::kNeg:
+      return fit(Negate(arg(0)));
+    case ExprOp::kMul:
+      return fit(Mul(arg(0), arg(1)));
     case ExprOp::kDiv:
     case ExprOp::kTruncDiv: {
       const Bounds a = arg(0), b = arg(1);
@@ -288,7 +293,8 @@ Bounds Analyzer::ComputeBounds(Expr e) {
       if (e->type.dtype == DType::kU64) return range;
       return {std::max(arg(0).lo, arg(1).lo), std::max(arg(0).hi, arg(1).hi)};
     }
-    case ExprOp::kSelect: return Union(arg(1), arg(2));
+    case ExprOp::kSelect:
+      return Union(arg(1), arg(2));
     case ExprOp::kAbs: {
       const Bounds a = arg(0);
       if (!IsKnown(a) || a.lo <= RangeOf(e->type.dtype).lo) return range;
@@ -306,7 +312,8 @@ Bounds Analyzer::ComputeBounds(Expr e) {
       if (!b.IsConst() || b.lo < 0 || b.lo > 61 || a.lo < 0) return range;
       return {DivSat(a.lo, int64_t{1} << b.lo), DivSat(a.hi, int64_t{1} << b.lo)};
     }
-    default: return range;
+    default:
+      return range;
   }
 }
 
@@ -356,16 +363,23 @@ int64_t Analyzer::KnownDivisor(Expr e) {
       if (exact) r = std::gcd(arg(0), arg(1));
       break;
     case ExprOp::kMin:
-    case ExprOp::kMax: r = std::gcd(arg(0), arg(1)); break;
-    case ExprOp::kSelect: r = std::gcd(arg(1), arg(2)); break;
+    case ExprOp::kMax:
+      r = std::gcd(arg(0), arg(1));
+      break;
+    case ExprOp::kSelect:
+      r = std::gcd(arg(1), arg(2));
+      break;
     case ExprOp::kRamp:
       if (exact) r = std::gcd(arg(0), arg(1));
       break;
-    case ExprOp::kBroadcast: r = arg(0); break;
+    case ExprOp::kBroadcast:
+      r = arg(0);
+      break;
     case ExprOp::kCast:
       if (!IsFloat(e->args[0]->type.dtype) && Within(ConstBounds(e->args[0]), RangeOf(e->type.dtype))) r = arg(0);
       break;
-    default: break;
+    default:
+      break;
   }
   divisors_.emplace(e, r);
   return r;
@@ -428,8 +442,8 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
   if (best != nullptr) {
     const VarInfo& v = vars_.find(best_var)->second;
     const bool upper = best->coef < 0;
-    const Linear bound = v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min)
-                                                                          : Linear{{}, upper ? v.hi : v.lo};
+    const Linear bound =
+        v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min) : Linear{{}, upper ? v.hi : v.lo};
     if (ProveNonNegative(replace(*best, best_var, bound), p, depth - 1)) return true;
   }
 

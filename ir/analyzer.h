@@ -58,9 +58,9 @@ class Analyzer {
   struct VarInfo {
     int64_t lo = -kUnknown, hi = kUnknown;
     int64_t divisor = 1;
-    int order = 0;               // later bindings are inner: their bounds may name earlier variables
-    bool has_range = false;      // min and max below hold
-    Linear min, max;             // inclusive
+    int order = 0;           // later bindings are inner: their bounds may name earlier variables
+    bool has_range = false;  // min and max below hold
+    Linear min, max;         // inclusive
   };
   // A sum that a proof is about, with the steps it may still take.
   struct Proof {
@@ -100,8 +100,8 @@ class Analyzer {
 
   Context& c_;
   absl::flat_hash_map<Expr, VarInfo> vars_;
-  std::vector<Linear> facts_;                        // each >= 0
-  std::vector<std::pair<Expr, bool>> truths_;         // conditions of known value
+  std::vector<Linear> facts_;                  // each >= 0
+  std::vector<std::pair<Expr, bool>> truths_;  // conditions of known value
   std::vector<std::pair<Expr, VarInfo>> undo_;
   // Memory; the first three are cleared when what is known changes.
   absl::flat_hash_map<Expr, Expr> simplified_;

@@ -4,92 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <memory>
 
 #include "absl/container/inlined_vector.h"
+#include "ir/interpreter_memory.h"
 
 namespace cinn_like::ir {
 namespace {
-
-int64_t LoadInt(DType t, const uint8_t* p) {
-  int64_t v = 0;
-  std::memcpy(&v, p, static_cast<size_t>(BytesOf(t)));
-  return WrapTo(t, v);
-}
-double LoadFloat(DType t, const uint8_t* p) {
-  if (t == DType::kF64) {
-    double v;
-    std::memcpy(&v, p, 8);
-    return v;
-  }
-  if (t == DType::kF32) {
-    float v;
-    std::memcpy(&v, p, 4);
-    return v;
-  }
-  uint16_t bits;
-  std::memcpy(&bits, p, 2);
-  if (t == DType::kF16) return static_cast<double>(std::bit_cast<_Float16>(bits));
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
-}
-void StoreInt(DType t, uint8_t* p, int64_t v) {
-  v = WrapTo(t, v);
-  std::memcpy(p, &v, static_cast<size_t>(BytesOf(t)));
-}
-void StoreFloat(DType t, uint8_t* p, double v) {
-  v = RoundTo(t, v);
-  if (t == DType::kF64) {
-    std::memcpy(p, &v, 8);
-  } else if (t == DType::kF32) {
-    const float f = static_cast<float>(v);
-    std::memcpy(p, &f, 4);
-  } else if (t == DType::kF16) {
-    const auto h = static_cast<_Float16>(v);
-    std::memcpy(p, &h, 2);
-  } else {
-    const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(v)) >> 16);
-    const uint16_t quiet = std::isnan(v) ? bits | 0x40 : bits;
-    std::memcpy(p, &quiet, 2);
-  }
-}
-
-// Who used a shared element since when: epochs count barriers.
-struct Use {
-  int writer = -1, reader = -1;  // -2: several threads
-  int64_t write_epoch = -1, read_epoch = -1;
-};
-struct Memory {
-  uint8_t* bytes = nullptr;
-  uint8_t* written = nullptr;
-  int64_t size = 0;
-  std::vector<uint8_t> own_bytes, own_written;
-  std::vector<Use> uses;  // shared memory: per byte
-
-  explicit Memory(HostArray* a) : bytes(a->bytes.data()), written(a->written.data()), size(static_cast<int64_t>(a->bytes.size())) {}
-  Memory(int64_t n, bool is_shared) : size(n), own_bytes(static_cast<size_t>(n), 0xcd), own_written(static_cast<size_t>(n), 0) {
-    bytes = own_bytes.data();
-    written = own_written.data();
-    if (is_shared) uses.resize(static_cast<size_t>(n));
-  }
-};
-struct View {
-  std::shared_ptr<Memory> memory;
-  int64_t offset = 0;  // bytes
-  std::vector<int64_t> shape, strides;
-};
-
-struct Lane {
-  int64_t i = 0;
-  double f = 0;
-};
-struct Value {
-  absl::InlinedVector<Lane, 1> lanes;
-  std::shared_ptr<Memory> memory;  // an address; its byte offset is lanes[0].i
-};
-Value Scalar(int64_t i) { return {{{i, 0}}, nullptr}; }
 
 constexpr size_t kStackBytes = 256 << 10;
 constexpr int kWarp = 32;
@@ -122,7 +45,13 @@ class Machine {
  public:
   Machine(const Module& m, Status* error) : module_(m), error_(*error) {}
   Machine(const Machine& m, BlockState* block, int thread)
-      : module_(m.module_), error_(block->error), vars_(m.vars_), views_(m.views_), block_(block), thread_(thread), func_(m.func_) {}
+      : module_(m.module_),
+        error_(block->error),
+        vars_(m.vars_),
+        views_(m.views_),
+        block_(block),
+        thread_(thread),
+        func_(m.func_) {}
 
   void Call(const Func& f, const std::vector<Value>& args, const absl::flat_hash_map<std::string, int64_t>& symbols) {
     func_ = &f;
@@ -147,7 +76,8 @@ class Machine {
     for (size_t i = 0; i < args.size() && error_.ok(); ++i) {
       Buffer b = f.params[i].buffer;
       if (b == nullptr) continue;
-      if (args[i].memory == nullptr) return Fail(InvalidArgument("argument ", i, " of @", f.name, " is not an address"));
+      if (args[i].memory == nullptr)
+        return Fail(InvalidArgument("argument ", i, " of @", f.name, " is not an address"));
       Bind(b, args[i].memory, args[i].lanes[0].i);
     }
     if (error_.ok()) Run(f.body);
@@ -170,10 +100,8 @@ class Machine {
             Run(n.otherwise);
           }
         },
-        [&](const Let& n) { vars_[n.var] = Eval(n.value); },
-        [&](const Alloc& n) { RunAlloc(n.buffer); },
-        [&](const Store& n) { RunStore(n); },
-        [&](const Block& n) { RunBlock(n); },
+        [&](const Let& n) { vars_[n.var] = Eval(n.value); }, [&](const Alloc& n) { RunAlloc(n.buffer); },
+        [&](const Store& n) { RunStore(n); }, [&](const Block& n) { RunBlock(n); },
         [&](const Barrier&) {
           if (block_ == nullptr || thread_ < 0) return Fail(InvalidArgument("a barrier outside thread loops"));
           Wait(Fiber::kAtBarrier);
@@ -217,8 +145,8 @@ class Machine {
       is_empty = is_empty || v.shape[d] <= 0;
     }
     if (error_.ok() && !is_empty && offset + (last + 1) * BytesOf(b->dtype) > v.memory->size) {
-      return Fail(InvalidArgument("buffer ", b->name, " needs ", (last + 1) * BytesOf(b->dtype), " bytes and its memory has ",
-                                  v.memory->size - offset));
+      return Fail(InvalidArgument("buffer ", b->name, " needs ", (last + 1) * BytesOf(b->dtype),
+                                  " bytes and its memory has ", v.memory->size - offset));
     }
     views_[b] = std::move(v);
   }
@@ -291,7 +219,8 @@ class Machine {
       const For* n = As<For>(x);
       if (n == nullptr || (!IsBlockAxis(n->kind) && !IsThreadAxis(n->kind))) return true;
       const bool is_block = IsBlockAxis(n->kind);
-      const auto axis = static_cast<size_t>(n->kind) - static_cast<size_t>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
+      const auto axis =
+          static_cast<size_t>(n->kind) - static_cast<size_t>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
       int64_t& size = (is_block ? grid : block)[axis];
       size = std::max(size, EvalInt(n->extent));
       return true;
@@ -379,7 +308,8 @@ class Machine {
     bool resumed = false;
     for (size_t first = 0; first < state.fibers.size(); first += kWarp) {
       const size_t last = std::min(first + kWarp, state.fibers.size());
-      const auto begin = state.fibers.begin() + static_cast<int64_t>(first), end = state.fibers.begin() + static_cast<int64_t>(last);
+      const auto begin = state.fibers.begin() + static_cast<int64_t>(first),
+                 end = state.fibers.begin() + static_cast<int64_t>(last);
       if (!std::all_of(begin, end, [](auto& f) { return f->state == Fiber::kAtShuffle && !f->is_done; })) continue;
       std::vector<Lane> lanes;
       for (auto it = begin; it != end; ++it) lanes.push_back((*it)->exchanged);
@@ -395,7 +325,8 @@ class Machine {
     if (!all_wait && state.error.ok()) {
       const bool at_shuffle = std::any_of(state.fibers.begin(), state.fibers.end(),
                                           [](auto& f) { return !f->is_done && f->state == Fiber::kAtShuffle; });
-      state.error = InvalidArgument("@", func_->name, ": not every thread reaches a ", at_shuffle ? "shuffle" : "barrier");
+      state.error =
+          InvalidArgument("@", func_->name, ": not every thread reaches a ", at_shuffle ? "shuffle" : "barrier");
     }
     ++state.epoch;
     for (auto& f : state.fibers) f->state = Fiber::kRunning;
@@ -465,7 +396,7 @@ class Machine {
       if (at < 0) return;
       CheckRace(n.buffer, *view.memory, at, true);
       const Lane v = value.lanes[value.lanes.size() == 1 ? 0 : l];
-      IsFloat(t) ? StoreFloat(t, view.memory->bytes + at, v.f) : StoreInt(t, view.memory->bytes + at, v.i);
+      StoreLane(t, view.memory->bytes + at, v);
       std::memset(view.memory->written + at, 1, static_cast<size_t>(BytesOf(t)));
     }
   }
@@ -489,11 +420,7 @@ class Machine {
           return r;
         }
       }
-      if (IsFloat(t)) {
-        r.lanes[l].f = LoadFloat(t, view.memory->bytes + at);
-      } else {
-        r.lanes[l].i = LoadInt(t, view.memory->bytes + at);
-      }
+      r.lanes[l] = LoadLane(t, view.memory->bytes + at);
     }
     return r;
   }
@@ -508,15 +435,18 @@ class Machine {
 
   Value Eval(Expr e) {
     switch (e->op) {
-      case ExprOp::kInt: return Scalar(e->int_value);
-      case ExprOp::kFloat: return {{{0, e->float_value}}, nullptr};
+      case ExprOp::kInt:
+        return Scalar(e->int_value);
+      case ExprOp::kFloat:
+        return {{{0, e->float_value}}, nullptr};
       case ExprOp::kVar: {
         auto it = vars_.find(e);
         if (it != vars_.end()) return it->second;
         Fail(InvalidArgument("variable ", e->name, " has no value"));
         return {absl::InlinedVector<Lane, 1>(static_cast<size_t>(e->type.lanes)), nullptr};
       }
-      case ExprOp::kLoad: return EvalLoad(e);
+      case ExprOp::kLoad:
+        return EvalLoad(e);
       case ExprOp::kAddress: {
         const View* v = Find(e->buffer);
         if (v == nullptr) return Scalar(0);
@@ -527,7 +457,8 @@ class Machine {
         r.memory = view.memory;
         return r;
       }
-      default: break;
+      default:
+        break;
     }
     std::vector<Value> args = EvalAll(e->args);
     Value r;
@@ -550,7 +481,7 @@ class Machine {
     for (size_t l = 0; l < static_cast<size_t>(e->type.lanes); ++l) {
       Lane a[3];
       for (size_t k = 0; k < args.size(); ++k) a[k] = args[k].lanes[args[k].lanes.size() == 1 ? 0 : l];
-      r.lanes.push_back(e->op == ExprOp::kCast ? Convert(e, a[0]) : Apply(e, a));
+      r.lanes.push_back(e->op == ExprOp::kCast ? Convert(e->args[0]->type.dtype, e->type.dtype, a[0]) : Apply(e, a));
     }
     return r;
   }
@@ -562,7 +493,7 @@ class Machine {
                                                   : ExprOp::kMax;
     Lane r = v.lanes[0];
     for (size_t l = 1; l < v.lanes.size(); ++l) {
-      r = IsFloat(e->type.dtype) ? Lane{0, ApplyFloat(op, e->type.dtype, r.f, v.lanes[l].f, 0)}
+      r = IsFloat(e->type.dtype) ? Lane{0, FoldFloat(op, e->type.dtype, r.f, v.lanes[l].f, 0).value_or(0)}
                                  : Lane{FoldInt(op, e->type.dtype, {r.i, v.lanes[l].i}).value_or(0), 0};
     }
     return {{r}, nullptr};
@@ -585,25 +516,6 @@ class Machine {
     return {{f.received[partner]}, nullptr};
   }
 
-  static Lane Convert(Expr e, Lane v) {
-    const DType to = e->type.dtype, from = e->args[0]->type.dtype;
-    if (IsFloat(from) && IsFloat(to)) return {0, RoundTo(to, v.f)};
-    if (IsFloat(to)) {
-      const bool is_big = from == DType::kU64 && v.i < 0;
-      if (to == DType::kF32) return {0, is_big ? static_cast<float>(static_cast<uint64_t>(v.i)) : static_cast<float>(v.i)};
-      return {0, RoundTo(to, is_big ? static_cast<double>(static_cast<uint64_t>(v.i)) : static_cast<double>(v.i))};
-    }
-    if (!IsFloat(from)) return {to == DType::kBool ? v.i != 0 : WrapTo(to, v.i), 0};
-    if (to == DType::kBool) return {v.f != 0, 0};
-    if (std::isnan(v.f)) return {0, 0};
-    // Saturates in 64 bits, then wraps.
-    if (to == DType::kU64 && v.f >= 9.2e18) {
-      return {static_cast<int64_t>(v.f >= 1.8446744073709552e19 ? ~uint64_t{0} : static_cast<uint64_t>(v.f)), 0};
-    }
-    const double limit = 9223372036854774784.0;
-    return {WrapTo(to, static_cast<int64_t>(std::clamp(v.f, -limit, limit))), 0};
-  }
-
   Lane Apply(Expr e, const Lane* a) {
     if (e->op == ExprOp::kSelect) return a[0].i != 0 ? a[1] : a[2];
     const DType t = e->args[0]->type.dtype;
@@ -622,49 +534,20 @@ class Machine {
     }
     const double x = a[0].f, y = a[1].f;
     switch (e->op) {
-      case ExprOp::kEq: return {x == y, 0};
-      case ExprOp::kNe: return {x != y, 0};
-      case ExprOp::kLt: return {x < y, 0};
-      case ExprOp::kLe: return {x <= y, 0};
-      case ExprOp::kIsNan: return {std::isnan(x), 0};
-      default: return {0, ApplyFloat(e->op, t, x, y, a[2].f)};
-    }
-  }
-
-  double ApplyFloat(ExprOp op, DType t, double x, double y, double z) {
-    auto round = [&](double v) { return RoundTo(t, v); };
-    switch (op) {
-      case ExprOp::kAdd: return round(x + y);
-      case ExprOp::kSub: return round(x - y);
-      case ExprOp::kMul: return round(x * y);
-      case ExprOp::kDiv: return round(x / y);
-      case ExprOp::kMod: return round(x - std::floor(x / y) * y);
-      case ExprOp::kNeg: return -x;
-      case ExprOp::kMin: return std::isnan(x) ? x : std::isnan(y) ? y : std::min(x, y);
-      case ExprOp::kMax: return std::isnan(x) ? x : std::isnan(y) ? y : std::max(x, y);
-      case ExprOp::kTruncDiv: return round(std::trunc(x / y));
-      case ExprOp::kTruncMod: return std::fmod(x, y);
-      case ExprOp::kFma:
-        return t == DType::kF32 ? std::fma(static_cast<float>(x), static_cast<float>(y), static_cast<float>(z))
-                                : round(std::fma(x, y, z));
-      case ExprOp::kAbs: return std::fabs(x);
-      case ExprOp::kExp: return round(std::exp(x));
-      case ExprOp::kExp2: return round(std::exp2(x));
-      case ExprOp::kExpm1: return round(std::expm1(x));
-      case ExprOp::kLog: return round(std::log(x));
-      case ExprOp::kLog1p: return round(std::log1p(x));
-      case ExprOp::kSqrt: return round(std::sqrt(x));
-      case ExprOp::kRsqrt: return round(1 / std::sqrt(x));
-      case ExprOp::kTanh: return round(std::tanh(x));
-      case ExprOp::kErf: return round(std::erf(x));
-      case ExprOp::kSin: return round(std::sin(x));
-      case ExprOp::kCos: return round(std::cos(x));
-      case ExprOp::kPow: return round(std::pow(x, y));
-      case ExprOp::kFloor: return std::floor(x);
-      case ExprOp::kCeil: return std::ceil(x);
-      case ExprOp::kRound: return std::nearbyint(x);
-      case ExprOp::kTrunc: return std::trunc(x);
-      default: Fail(Unimplemented("operator ", RowOf(op)->text, " on ", Name(t))); return 0;
+      case ExprOp::kEq:
+        return {x == y, 0};
+      case ExprOp::kNe:
+        return {x != y, 0};
+      case ExprOp::kLt:
+        return {x < y, 0};
+      case ExprOp::kLe:
+        return {x <= y, 0};
+      case ExprOp::kIsNan:
+        return {std::isnan(x), 0};
+      default:
+        if (auto v = FoldFloat(e->op, t, x, y, a[2].f)) return {0, *v};
+        Fail(Unimplemented("operator ", RowOf(e->op)->text, " on ", Name(t)));
+        return {};
     }
   }
 
@@ -680,26 +563,6 @@ class Machine {
 };
 
 }  // namespace
-
-HostArray::HostArray(DType t, std::vector<int64_t> dims) : dtype(t), shape(std::move(dims)) {
-  int64_t n = BytesOf(t);
-  for (int64_t d : shape) n *= d;
-  bytes.resize(static_cast<size_t>(n));
-  written.resize(static_cast<size_t>(n));
-}
-int64_t HostArray::GetInt(int64_t i) const { return LoadInt(dtype, bytes.data() + i * BytesOf(dtype)); }
-double HostArray::Get(int64_t i) const {
-  return IsFloat(dtype) ? LoadFloat(dtype, bytes.data() + i * BytesOf(dtype)) : static_cast<double>(GetInt(i));
-}
-void HostArray::SetInt(int64_t i, int64_t v) {
-  StoreInt(dtype, bytes.data() + i * BytesOf(dtype), v);
-  std::memset(written.data() + i * BytesOf(dtype), 1, static_cast<size_t>(BytesOf(dtype)));
-}
-void HostArray::Set(int64_t i, double v) {
-  if (!IsFloat(dtype)) return SetInt(i, static_cast<int64_t>(v));
-  StoreFloat(dtype, bytes.data() + i * BytesOf(dtype), v);
-  std::memset(written.data() + i * BytesOf(dtype), 1, static_cast<size_t>(BytesOf(dtype)));
-}
 
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
                  const absl::flat_hash_map<std::string, int64_t>& symbols) {

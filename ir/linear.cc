@@ -6,8 +6,12 @@
 namespace cinn_like::ir {
 namespace {
 
-int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
 template <class T>
@@ -15,7 +19,14 @@ int Order(const T& a, const T& b) {
   return a < b ? -1 : b < a ? 1 : 0;
 }
 
+int Degree(Expr atom) {
+  int n = 1;
+  for (; atom->op == ExprOp::kMul; atom = atom->args[0]) ++n;
+  return n;
+}
+
 bool Before(const LinearTerm& a, const LinearTerm& b) {
+  if (int o = Order(Degree(b.atom), Degree(a.atom))) return o < 0;
   if (int o = Order(Magnitude(b.coef), Magnitude(a.coef))) return o < 0;
   if ((a.coef > 0) != (b.coef > 0)) return a.coef > 0;
   return CompareExprs(a.atom, b.atom) < 0;
@@ -76,12 +87,18 @@ Expr MakeAtom(Context& c, std::vector<Expr> factors) {
 
 Linear ToLinear(Context& c, Expr e) {
   switch (e->op) {
-    case ExprOp::kInt: return {{}, e->int_value};
-    case ExprOp::kAdd: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
-    case ExprOp::kSub: return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), -1);
-    case ExprOp::kNeg: return Scale(ToLinear(c, e->args[0]), -1);
-    case ExprOp::kMul: return Multiply(c, ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), e->type.dtype);
-    default: return {{{e, 1}}, 0};
+    case ExprOp::kInt:
+      return {{}, e->int_value};
+    case ExprOp::kAdd:
+      return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
+    case ExprOp::kSub:
+      return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), -1);
+    case ExprOp::kNeg:
+      return Scale(ToLinear(c, e->args[0]), -1);
+    case ExprOp::kMul:
+      return Multiply(c, ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), e->type.dtype);
+    default:
+      return {{{e, 1}}, 0};
   }
 }
 

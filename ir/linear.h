@@ -1,6 +1,6 @@
 // Integer expressions as sums: coefficient * atom + ... + constant. An atom is a product of sorted factors that are no
-// sums or constants (`i * n`, `x / 8`, a variable). Terms are ordered by falling |coefficient|, then structure, so that
-// equal sums build one expression:  4 + i - j + i * 7  ->  i * 8 - j + 4.
+// sums or constants (`i * n`, `x / 8`, a variable). Terms are ordered by falling degree and |coefficient|, then
+// structure, so that equal sums build one expression:  4 + i - j + i * 7  ->  i * 8 - j + 4.
 #pragma once
 #include <vector>
 

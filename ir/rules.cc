@@ -3,7 +3,6 @@
 #include <cctype>
 
 #include "absl/container/inlined_vector.h"
-
 #include "glog/logging.h"
 #include "ir/stmt.h"
 
@@ -54,7 +53,9 @@ constexpr std::string_view kRules[] = {
 
 using Binding = absl::InlinedVector<std::pair<Expr, Expr>, 8>;
 
-bool IsConstName(const std::string& n) { return n.size() == 2 && n[0] == 'c' && std::isdigit(static_cast<unsigned char>(n[1])); }
+bool IsConstName(const std::string& n) {
+  return n.size() == 2 && n[0] == 'c' && std::isdigit(static_cast<unsigned char>(n[1]));
+}
 
 bool MatchPattern(Expr pattern, Expr e, Binding& b) {
   if (pattern->op == ExprOp::kVar) {

@@ -70,8 +70,8 @@ Expr Analyzer::Rewrite(Expr e) {
   if (e->op == ExprOp::kCast) {
     // Widening and back.
     Expr inner = e->args[0];
-    if (inner->op == ExprOp::kCast && inner->args[0]->type == e->type && IsFloat(e->type.dtype) == IsFloat(inner->type.dtype) &&
-        BytesOf(inner->type.dtype) > BytesOf(e->type.dtype)) {
+    if (inner->op == ExprOp::kCast && inner->args[0]->type == e->type &&
+        IsFloat(e->type.dtype) == IsFloat(inner->type.dtype) && BytesOf(inner->type.dtype) > BytesOf(e->type.dtype)) {
       return inner->args[0];
     }
   }
@@ -81,7 +81,8 @@ Expr Analyzer::Rewrite(Expr e) {
     if (r->op == ExprOp::kSelect && r->args[0]->op == ExprOp::kBroadcast && IsInt(r->args[0]->args[0])) {
       r = r->args[IsTrue(r->args[0]->args[0]) ? 1 : 2];
     }
-    if (r->op == ExprOp::kSelect && r->args[0]->op == ExprOp::kNot) return c_.Select(r->args[0]->args[0], r->args[2], r->args[1]);
+    if (r->op == ExprOp::kSelect && r->args[0]->op == ExprOp::kNot)
+      return c_.Select(r->args[0]->args[0], r->args[2], r->args[1]);
     return r;
   }
   const Type operand = e->args[0]->type;
@@ -131,8 +132,10 @@ Expr Analyzer::RewriteInt(Expr e) {
     case ExprOp::kLt:
     case ExprOp::kLe:
     case ExprOp::kEq:
-    case ExprOp::kNe: return RewriteCompare(e->op, e->args[0], e->args[1]);
-    case ExprOp::kAnd: return RewriteAnd(e);
+    case ExprOp::kNe:
+      return RewriteCompare(e->op, e->args[0], e->args[1]);
+    case ExprOp::kAnd:
+      return RewriteAnd(e);
     case ExprOp::kOr: {
       std::vector<Expr> parts;
       Conjuncts(e, ExprOp::kOr, parts);
@@ -143,9 +146,12 @@ Expr Analyzer::RewriteInt(Expr e) {
     case ExprOp::kShl:
     case ExprOp::kShr:
     case ExprOp::kBitOr:
-    case ExprOp::kBitXor: return IsInt(e->args[1], 0) ? e->args[0] : e;
-    case ExprOp::kNot: return e->args[0]->op == ExprOp::kNot ? e->args[0]->args[0] : Rules(e);
-    default: return Rules(e);
+    case ExprOp::kBitXor:
+      return IsInt(e->args[1], 0) ? e->args[0] : e;
+    case ExprOp::kNot:
+      return e->args[0]->op == ExprOp::kNot ? e->args[0]->args[0] : Rules(e);
+    default:
+      return Rules(e);
   }
 }
 
@@ -194,7 +200,9 @@ Linear Analyzer::Recombine(Linear l, DType t) {
   return l;
 }
 
-Expr Analyzer::Opaque(ExprOp op, const Linear& a, Expr b, DType t) { return Rules(c_.Make(op, {FromLinear(c_, a, t), b})); }
+Expr Analyzer::Opaque(ExprOp op, const Linear& a, Expr b, DType t) {
+  return Rules(c_.Make(op, {FromLinear(c_, a, t), b}));
+}
 
 bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linear* out) {
   if (IsInt(b)) {
@@ -203,7 +211,9 @@ bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linea
     return true;
   }
   const Linear lb = LinearOf(b);
-  if (lb.terms.size() != 1 || lb.constant != 0 || lb.terms[0].coef < 0 || t != DType::kI64 || IsData(b) || ConstBounds(b).lo <= 0) return false;
+  if (lb.terms.size() != 1 || lb.constant != 0 || lb.terms[0].coef < 0 || t != DType::kI64 || IsData(b) ||
+      ConstBounds(b).lo <= 0)
+    return false;
   const int64_t scale = lb.terms[0].coef;
   Expr divisor = lb.terms[0].atom;
   const std::vector<Expr> factors = FactorsOf(divisor);
@@ -281,7 +291,8 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   if (bounds.lo > -kUnknown && bounds.hi < kUnknown && FloorDiv(bounds.lo, b) == FloorDiv(bounds.hi, b)) {
     return whole(FloorDiv(bounds.lo, b));
   }
-  if (rest.terms.size() > 1 && ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled({{}, b - 1}, rest, -1), 0)) return whole(0);
+  if (rest.terms.size() > 1 && ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled({{}, b - 1}, rest, -1), 0))
+    return whole(0);
 
   // rest = g * high + low with 0 <= low < g and g dividing b: the digits of a mixed-radix number.
   std::vector<int64_t> divisors;
@@ -345,7 +356,8 @@ Expr Analyzer::RewritePositive(const Linear& d, DType t) {
     Linear next = high;
     for (LinearTerm& x : next.terms) x.coef /= common;
     next.constant = -(g / common) * (m - 1);
-    if (next.terms.size() == d.terms.size() && next.terms[0].coef == d.terms[0].coef && next.constant == d.constant) break;
+    if (next.terms.size() == d.terms.size() && next.terms[0].coef == d.terms[0].coef && next.constant == d.constant)
+      break;
     return RewritePositive(next, t);
   }
   // Positive terms and the constant to the right.
@@ -519,12 +531,18 @@ Expr Analyzer::RewriteFloat(Expr e) {
       if (folds) return c_.Float(-x, t);
       return a->op == ExprOp::kNeg ? a->args[0] : e;
     case ExprOp::kMin:
-    case ExprOp::kMax: return a == b ? a : e;
-    case ExprOp::kLt: return folds ? c_.Bool(x < y) : e;
-    case ExprOp::kLe: return folds ? c_.Bool(x <= y) : e;
-    case ExprOp::kEq: return folds ? c_.Bool(x == y) : e;
-    case ExprOp::kNe: return folds ? c_.Bool(x != y) : e;
-    default: return e;
+    case ExprOp::kMax:
+      return a == b ? a : e;
+    case ExprOp::kLt:
+      return folds ? c_.Bool(x < y) : e;
+    case ExprOp::kLe:
+      return folds ? c_.Bool(x <= y) : e;
+    case ExprOp::kEq:
+      return folds ? c_.Bool(x == y) : e;
+    case ExprOp::kNe:
+      return folds ? c_.Bool(x != y) : e;
+    default:
+      return e;
   }
 }
 

@@ -12,9 +12,7 @@ std::string Head(const Stmt& s) {
   return text.substr(0, text.find('\n'));
 }
 
-bool NeedsFloat(ExprOp op) {
-  return op >= ExprOp::kExp && op <= ExprOp::kIsNan && op != ExprOp::kPow;
-}
+bool NeedsFloat(ExprOp op) { return op >= ExprOp::kExp && op <= ExprOp::kIsNan && op != ExprOp::kPow; }
 bool NeedsInt(ExprOp op) { return op >= ExprOp::kBitOr && op <= ExprOp::kShr; }
 
 class Verifier {
@@ -61,7 +59,8 @@ class Verifier {
       for (Expr e : *list) RETURN_IF_ERROR(Index(e));
     }
     if (!b->strides.empty() && b->strides.size() != b->shape.size()) {
-      return Error(Cat("buffer ", b->name, " has ", b->shape.size(), " dimensions and ", b->strides.size(), " strides"));
+      return Error(
+          Cat("buffer ", b->name, " has ", b->shape.size(), " dimensions and ", b->strides.size(), " strides"));
     }
     buffers_.insert(b);
     return {};
@@ -69,7 +68,8 @@ class Verifier {
 
   Status Index(Expr e) {
     RETURN_IF_ERROR(Check(e));
-    if (!IsInt(e->type.dtype) || e->type.lanes != 1) return Error(Cat(Print(e), " is ", Print(e->type), ", not an integer"));
+    if (!IsInt(e->type.dtype) || e->type.lanes != 1)
+      return Error(Cat(Print(e), " is ", Print(e->type), ", not an integer"));
     return {};
   }
   Status Condition(Expr e) {
@@ -84,23 +84,29 @@ class Verifier {
     for (Expr a : e->args) RETURN_IF_ERROR(Check(a));
     switch (e->op) {
       case ExprOp::kInt:
-      case ExprOp::kFloat: break;
+      case ExprOp::kFloat:
+        break;
       case ExprOp::kVar:
         if (!vars_.contains(e)) {
           const bool is_loop = hidden_.contains(e);
-          return Error(Cat(e->name, is_loop ? " is a loop variable; a block speaks of its iterators" : " is not declared here"));
+          return Error(
+              Cat(e->name, is_loop ? " is a loop variable; a block speaks of its iterators" : " is not declared here"));
         }
         break;
       case ExprOp::kLoad:
-      case ExprOp::kAddress: RETURN_IF_ERROR(Access(e->buffer, IndicesOf(e), MaskOf(e), e->type.lanes)); break;
-      case ExprOp::kCast: break;
+      case ExprOp::kAddress:
+        RETURN_IF_ERROR(Access(e->buffer, IndicesOf(e), MaskOf(e), e->type.lanes));
+        break;
+      case ExprOp::kCast:
+        break;
       case ExprOp::kRamp:
         if (e->args[0]->type != e->args[1]->type || e->args[0]->type.lanes != 1 || e->type.lanes < 2) return Bad(e);
         break;
       case ExprOp::kBroadcast:
         if (e->args[0]->type.lanes != 1 || e->type.lanes < 2) return Bad(e);
         break;
-      default: RETURN_IF_ERROR(Operator(e));
+      default:
+        RETURN_IF_ERROR(Operator(e));
     }
     checked_.insert(e);
     return {};
@@ -123,7 +129,8 @@ class Verifier {
       return e->args[0]->type.dtype == DType::kBool && e->args[1]->type == e->args[2]->type ? Status() : Bad(e);
     }
     const bool is_logic = e->op == ExprOp::kAnd || e->op == ExprOp::kOr;
-    if ((is_logic && t != DType::kBool) || (NeedsFloat(e->op) && !IsFloat(t)) || (NeedsInt(e->op) && IsFloat(t))) return Bad(e);
+    if ((is_logic && t != DType::kBool) || (NeedsFloat(e->op) && !IsFloat(t)) || (NeedsInt(e->op) && IsFloat(t)))
+      return Bad(e);
     if (e->op == ExprOp::kShuffleXor) return IsInt(e->args[1]->type.dtype) ? Status() : Bad(e);
     for (Expr a : e->args) {
       if (a->type.dtype != t) return Bad(e);
@@ -180,7 +187,8 @@ class Verifier {
   Status Visit(const For& n) {
     RETURN_IF_ERROR(Index(n.extent));
     if (n.extent->type != n.var->type) {
-      return Error(Cat("variable ", n.var->name, " is ", Print(n.var->type), " and its extent ", Print(n.extent->type)));
+      return Error(
+          Cat("variable ", n.var->name, " is ", Print(n.var->type), " and its extent ", Print(n.extent->type)));
     }
     return Scoped([&]() -> Status {
       RETURN_IF_ERROR(DeclareVar(n.var));
@@ -210,7 +218,8 @@ class Verifier {
     int lanes = n.value->type.lanes;
     for (Expr i : n.indices) lanes = std::max(lanes, i->type.lanes);
     if (n.value->type.dtype != n.buffer->dtype) {
-      return Error(Cat("buffer ", n.buffer->name, " is ", Name(n.buffer->dtype), " and the value ", Print(n.value->type)));
+      return Error(
+          Cat("buffer ", n.buffer->name, " is ", Name(n.buffer->dtype), " and the value ", Print(n.value->type)));
     }
     if (n.value->type.lanes != 1 && n.value->type.lanes != lanes) {
       return Error(Cat("the value has ", n.value->type.lanes, " lanes and the index ", lanes));
@@ -266,14 +275,16 @@ class Verifier {
 
 Status VerifyCall(const Func& from, const Func& to, const std::vector<Expr>& args) {
   if (args.size() != to.params.size()) {
-    return InvalidArgument("@", from.name, ": @", to.name, " takes ", to.params.size(), " arguments and got ", args.size());
+    return InvalidArgument("@", from.name, ": @", to.name, " takes ", to.params.size(), " arguments and got ",
+                           args.size());
   }
   for (size_t i = 0; i < args.size(); ++i) {
     const Param& p = to.params[i];
     const bool is_address = args[i]->type.dtype == DType::kU64;
     if (p.buffer != nullptr ? !is_address : args[i]->type != p.var->type) {
       return InvalidArgument("@", from.name, ": argument ", i, " of @", to.name, " is ", Print(args[i]), " of type ",
-                             Print(args[i]->type), ", expected ", p.buffer != nullptr ? "an address" : Print(p.var->type));
+                             Print(args[i]->type), ", expected ",
+                             p.buffer != nullptr ? "an address" : Print(p.var->type));
     }
   }
   return {};

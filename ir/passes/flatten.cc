@@ -43,8 +43,7 @@ class Flattener {
   Stmt Walk(const Stmt& s) {
     if (const For* n = As<For>(s)) a_.BindRange(n->var, c_.Int(0, n->var->type.dtype), n->extent);
     if (const Alloc* n = As<Alloc>(s)) return MakeStmt(Alloc{Flat(n->buffer)});
-    Stmt r = MapChildren(
-        s, [&](Expr e) { return rewrite_(e); }, [&](const Stmt& x) { return Walk(x); });
+    Stmt r = MapChildren(s, [&](Expr e) { return rewrite_(e); }, [&](const Stmt& x) { return Walk(x); });
     const Store* n = As<Store>(r);
     return n == nullptr ? r : MakeStmt(Store{Flat(n->buffer), {Index(n->buffer, n->indices)}, n->value, n->mask});
   }

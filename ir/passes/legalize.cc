@@ -9,6 +9,8 @@ class Legalizer {
  public:
   explicit Legalizer(const Func& f) : c_(*f.context), a_(f) {}
 
+  const BufferMap& resized() const { return resized_; }
+
   Stmt Walk(const Stmt& s) {
     // Facts differ from statement to statement, and so may what a division needs.
     absl::flat_hash_map<Expr, Expr> memo;
@@ -22,6 +24,12 @@ class Legalizer {
       }
       if (n->otherwise != nullptr) r.otherwise = Walk(n->otherwise);
       return MakeStmt(std::move(r));
+    }
+    if (const Alloc* n = As<Alloc>(s)) {
+      // The size is computed where the memory is taken.
+      BufferNode b = *n->buffer;
+      for (Expr& e : b.shape) e = expr(e);
+      if (b.shape != n->buffer->shape) resized_[n->buffer] = c_.MakeBuffer(std::move(b));
     }
     Stmt r = MapChildren(s, expr, [&](const Stmt& x) { return Walk(x); });
     if (const Let* n = As<Let>(s); n != nullptr && IsInt(n->var->type.dtype) && n->var->type.lanes == 1) {
@@ -74,12 +82,15 @@ class Legalizer {
 
   Context& c_;
   Analyzer a_;
+  BufferMap resized_;
 };
 
 }  // namespace
 
 StatusOr<Func> Legalize(Func f) {
-  f.body = Legalizer(f).Walk(f.body);
+  Legalizer legalizer(f);
+  f.body = legalizer.Walk(f.body);
+  if (!legalizer.resized().empty()) f.body = ReplaceBuffers(*f.context, f.body, legalizer.resized());
   return f;
 }
 

@@ -1,5 +1,5 @@
-// Leaves the operators that backends have: integer / and % become tdiv and tmod, with a correction only where operands may
-// be negative, and arithmetic on 16-bit floats goes through f32.
+// Leaves the operators that backends have: integer / and % become tdiv and tmod, with a correction only where operands
+// may be negative, and arithmetic on 16-bit floats goes through f32.
 //
 //   (i + 7) / 8        ->  tdiv(i + 7, 8)                               with 0 <= i
 //   j / 8              ->  tdiv(j, 8) - i64(tmod(j, 8) < 0)

@@ -69,8 +69,7 @@ class Lowering {
     } else if (const Block* n = As<Block>(s)) {
       r = LowerBlock(*n);
     } else {
-      r = MapChildren(
-          s, [](Expr e) { return e; }, [&](const Stmt& x) { return Walk(x); });
+      r = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return Walk(x); });
     }
     path_.pop_back();
     return r;
@@ -119,8 +118,9 @@ class Lowering {
         bool others_touch = false;
         for (const Stmt& x : q->stmts) {
           const Alloc* alloc = As<Alloc>(x);
-          others_touch = others_touch || As<Let>(x) != nullptr || (x != child && Touches(x, outputs)) ||
-                         (alloc != nullptr && std::find(outputs.begin(), outputs.end(), alloc->buffer) != outputs.end());
+          others_touch =
+              others_touch || As<Let>(x) != nullptr || (x != child && Touches(x, outputs)) ||
+              (alloc != nullptr && std::find(outputs.begin(), outputs.end(), alloc->buffer) != outputs.end());
         }
         if (others_touch) break;
       } else if (const If* n = As<If>(s); n == nullptr || n->then != child || ReadsMemory(n->cond)) {

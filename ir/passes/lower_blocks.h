@@ -1,7 +1,8 @@
-// Removes blocks, after the last schedule primitive: iterators become their bindings, predicates conditions, and the init
-// of a reduction runs before its reduction loops.
+// Removes blocks, after the last schedule primitive: iterators become their bindings, predicates conditions, and the
+// init of a reduction runs before its reduction loops.
 //
-//   for i in 0..n { for k in 0..8 { block s(v in 0..n = i, r reduce 0..8 = k) init { y[v] = 0.0 } { y[v] = y[v] + x[v, r] } } }
+//   for i in 0..n { for k in 0..8 { block s(v in 0..n = i, r reduce 0..8 = k) init { y[v] = 0.0 } { y[v] = y[v] + x[v,
+//   r] } } }
 //     =>
 //   for i in 0..n { y[i] = 0.0;  for k in 0..8 { y[i] = y[i] + x[i, k] } }
 //

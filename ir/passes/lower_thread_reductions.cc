@@ -39,7 +39,16 @@ class Lowering {
       return Unimplemented("block ", b.name, ": ", Print(value), " is no associative combination");
     }
     const ExprOp op = value->op;
+    const Expr start = Substitute(c_, init->value, Bindings(b));
     const Expr element = value->args[0] == accumulator ? value->args[1] : value->args[0];
+    for (size_t i = 0; i < loop_index; ++i) {
+      const For* n = As<For>(path[i]);
+      for (const BlockIter& it : b.iters) {
+        if (n != nullptr && it.kind == IterKind::kReduce && Uses(it.binding, n->var)) {
+          return Unimplemented("block ", b.name, ": reduction loop ", n->var->name, " around thread loop ", loop.var->name);
+        }
+      }
+    }
     for (size_t i = loop_index + 1; i + 1 < path.size(); ++i) {
       const For* n = As<For>(path[i]);
       if (n == nullptr) return Unimplemented("block ", b.name, ": loop ", loop.var->name, " holds more than the reduction");
@@ -54,7 +63,7 @@ class Lowering {
     const DType t = update->buffer->dtype;
     part_ = c_.MakeBuffer({.name = names_.Fresh("part"), .dtype = t, .shape = {c_.Int(1)}, .scope = Scope::kLocal});
     const Expr part = c_.Load(part_, {c_.Int(0)});
-    std::vector<Stmt> out = {MakeStmt(Alloc{part_}), StorePart(init->value)};
+    std::vector<Stmt> out = {MakeStmt(Alloc{part_}), StorePart(start)};
     Block partial = b;
     partial.init = nullptr;
     partial.body = StorePart(c_.Make(op, {part, element}));
@@ -73,7 +82,7 @@ class Lowering {
         out.push_back(MakeStmt(Alloc{red}));
         out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeStmt(Store{red, {row, warp}, part}), nullptr}));
         const Expr has = c_.Lt(lane, c_.Int(warps));
-        out.push_back(StorePart(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), init->value)));
+        out.push_back(StorePart(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), start)));
         AddShuffles(out, op, kWarp);  // lanes past the warps hold the neutral element
       }
     } else {
@@ -82,7 +91,7 @@ class Lowering {
       out.push_back(MakeStmt(Alloc{red}));
       out.push_back(MakeStmt(Store{red, {loop.var, column}, part}));
       const Expr q = c_.Var(names_.Fresh("q"));
-      out.push_back(StorePart(init->value));
+      out.push_back(StorePart(start));
       out.push_back(MakeStmt(For{q, loop.extent, ForKind::kUnrolled, StorePart(c_.Make(op, {part, c_.Load(red, {q, column})}))}));
     }
     const VarMap bindings = Bindings(b);

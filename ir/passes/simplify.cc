@@ -31,8 +31,7 @@ class Simplifier {
 
  private:
   Stmt Children(const Stmt& s) {
-    return MapChildren(
-        s, [&](Expr e) { return a_.Simplify(e); }, [&](const Stmt& x) { return Walk(x); });
+    return MapChildren(s, [&](Expr e) { return a_.Simplify(e); }, [&](const Stmt& x) { return Walk(x); });
   }
 
   Stmt WalkSeq(const Seq& n) {

@@ -197,7 +197,7 @@ class Vectorizer {
     if (Stmt r = Reduction(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
-    if (IsInt(n->extent)) {
+    if (IsInt(n->extent) && n->extent->int_value > 1) {
       Lanes lanes(a_, n->var, static_cast<int>(n->extent->int_value));
       if (Stmt r = lanes.Vectorize(n->body); r != nullptr) return r;
     }
@@ -217,12 +217,20 @@ class Vectorizer {
       if (n == nullptr) return nullptr;
     }
     const For& vector = *loops.back();
-    if (!IsInt(vector.extent)) return nullptr;
+    if (!IsInt(vector.extent) || vector.extent->int_value < 2) return nullptr;
     const int lanes = static_cast<int>(vector.extent->int_value);
-    Expr condition = nullptr;
+    absl::flat_hash_set<Expr> vars;
+    for (const For* l : loops) vars.insert(l->var);
+    // What does not change in the nest stays around all of it: the result may only be touched there.
+    Expr around = nullptr, condition = nullptr;
     const Store* store = As<Store>(vector.body);
     if (const If* guard = As<If>(vector.body); guard != nullptr && guard->otherwise == nullptr) {
-      condition = guard->cond;
+      std::function<void(Expr)> add = [&](Expr e) {
+        if (e->op == ExprOp::kAnd) return add(e->args[0]), add(e->args[1]);
+        Expr& to = Uses(e, vars) ? condition : around;
+        to = to == nullptr ? e : c_.And(to, e);
+      };
+      add(guard->cond);
       store = As<Store>(guard->then);
     }
     if (store == nullptr || store->mask != nullptr || store->value->args.size() != 2) return nullptr;
@@ -258,8 +266,9 @@ class Vectorizer {
     const Expr part = c_.Load(partial, {at});
     Stmt body = MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
     for (size_t i = loops.size() - 1; i-- > 0;) body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
-    return MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
-                    MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
+    Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
+                        MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
+    return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
   }
 
   Context& c_;

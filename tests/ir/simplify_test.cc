@@ -78,7 +78,9 @@ class SimplifyTest : public testing::Test {
     EXPECT_TRUE(e.ok()) << e.status();
     return *e;
   }
-  void Range(std::string_view name, std::string_view min, std::string_view extent) { a.BindRange(P(name), P(min), P(extent)); }
+  void Range(std::string_view name, std::string_view min, std::string_view extent) {
+    a.BindRange(P(name), P(min), P(extent));
+  }
   std::string S(std::string_view text) { return Print(a.Simplify(P(text))); }
   Context c;
   Analyzer a{c};
@@ -210,7 +212,9 @@ TEST(Simplify, RandomExpressions) {
     Context c;
     Analyzer a(c);
     std::vector<Expr> vars = {c.Var("n"), c.Var("i"), c.Var("j")};
-    struct R { int64_t lo, hi; };
+    struct R {
+      int64_t lo, hi;
+    };
     const int64_t divisor = 1 + static_cast<int64_t>(g() % 3);
     a.BindSymbol({.var = vars[0], .lo = 1, .hi = 6, .divisor = divisor});
     const int64_t i_lo = static_cast<int64_t>(g() % 7) - 3, i_extent = 1 + static_cast<int64_t>(g() % 6);
@@ -231,8 +235,8 @@ TEST(Simplify, RandomExpressions) {
       }
       if (depth <= 0 || g() % 5 == 0) return g() % 3 == 0 ? c.Int(static_cast<int64_t>(g() % 13) - 4) : vars[g() % 3];
       if (g() % 9 == 0) return c.Make(ExprOp::kSelect, {gen(depth - 1, true), sub(), sub()});
-      const ExprOp ops[] = {ExprOp::kAdd, ExprOp::kAdd, ExprOp::kSub, ExprOp::kMul, ExprOp::kMul, ExprOp::kDiv, ExprOp::kMod,
-                            ExprOp::kMin, ExprOp::kMax, ExprOp::kTruncDiv, ExprOp::kTruncMod};
+      const ExprOp ops[] = {ExprOp::kAdd, ExprOp::kAdd, ExprOp::kSub, ExprOp::kMul,      ExprOp::kMul,     ExprOp::kDiv,
+                            ExprOp::kMod, ExprOp::kMin, ExprOp::kMax, ExprOp::kTruncDiv, ExprOp::kTruncMod};
       const ExprOp op = ops[g() % 11];
       if ((op == ExprOp::kDiv || op == ExprOp::kMod) && g() % 4 != 0) {
         return c.Make(op, {sub(), g() % 3 == 0 ? vars[0] : c.Int(1 + static_cast<int64_t>(g() % 8))});
