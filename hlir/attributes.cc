@@ -189,6 +189,10 @@ StatusOr<Attr> ParseAttr(const AttrSpec& spec, Lexer* lexer) {
     }
     case AttrType::kNumber:
     case AttrType::kFloat: {
+      if (spec.type == AttrType::kNumber && (lexer->Is("true") || lexer->Is("false"))) {
+        value = Dim(lexer->Take().text == "true");
+        break;
+      }
       Lexer ahead = *lexer;
       const bool negative = ahead.Eat("-");
       if (ahead.Peek().kind == TokenKind::kInt) {

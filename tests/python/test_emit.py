@@ -92,6 +92,8 @@ BINARY = "add sub mul div pow maximum minimum remainder floor_divide eq ne lt le
 def test_binary(engine, name, dtypes):
     a, b = rand(4, 1, 5, dtype=dtypes[0]), rand(3, 5, dtype=dtypes[1])
     if name == "pow":
+        if not any(d.is_floating_point for d in dtypes):
+            pytest.skip("an integer power of tensors is left to the framework")
         a, b = a.abs(), b.abs().clamp(max=4)
     if name in ("remainder", "floor_divide"):
         b = b.abs() + 1
