@@ -44,8 +44,8 @@ CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, in
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":..., "lower":...,
 //  "codegen":..., "load":...}, "peak_rss_bytes": n}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
-// What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda". Null where there is none; the text lives
-// until this thread's next call.
+// What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is none; the
+// text lives until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
 
 #ifdef __cplusplus

@@ -22,8 +22,8 @@ class Compilation : public CompiledGraph {
   Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options)
       : graph_(graph), context_{options, target, graph.name(), &times_} {}
 
-  Status Run() {
-    const auto begin = std::chrono::steady_clock::now();
+  // Everything up to code: what Source shows. No device is needed.
+  Status Lower() {
     report_.ops = static_cast<int>(graph_.ops().size());
     hlir::StaticSplit split;
     {
@@ -32,24 +32,31 @@ class Compilation : public CompiledGraph {
       ASSIGN_OR_RETURN(split, hlir::SplitStatic(optimized));
     }
     optimized_text_ = hlir::Print(split.main);
-    RETURN_IF_ERROR(Lower(split.main));
-    int slots = 0;
+    main_name_ = split.main.name();
+    RETURN_IF_ERROR(LowerPart(split.main));
     if (split.prepare) {
       optimized_text_ += "\n" + hlir::Print(*split.prepare);
-      slots = static_cast<int>(split.prepare->results().size());
-      RETURN_IF_ERROR(Lower(*split.prepare));
+      prepare_name_ = split.prepare->name();
+      slots_ = static_cast<int>(split.prepare->results().size());
+      RETURN_IF_ERROR(LowerPart(*split.prepare));
     }
+    return absl::OkStatus();
+  }
+
+  Status Run() {
+    const auto begin = std::chrono::steady_clock::now();
+    RETURN_IF_ERROR(Lower());
     {
       const ScopedStage timer(&times_, "codegen");
       ASSIGN_OR_RETURN(compiler_, Compiler::Create(context_.target, context_.options));
       RETURN_IF_ERROR(compiler_->BuildLowered(module_));
     }
-    entry_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(split.main.name()));
-    RET_CHECK(entry_ != nullptr, split.main.name());
-    state_ = std::make_unique<PreparedState>(slots);
-    if (split.prepare) {
-      prepare_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(split.prepare->name()));
-      RET_CHECK(prepare_ != nullptr, split.prepare->name());
+    entry_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(main_name_));
+    RET_CHECK(entry_ != nullptr, main_name_);
+    state_ = std::make_unique<PreparedState>(slots_);
+    if (!prepare_name_.empty()) {
+      prepare_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(prepare_name_));
+      RET_CHECK(prepare_ != nullptr, prepare_name_);
     }
     report_.seconds = times_.Get();
     report_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -78,16 +85,29 @@ class Compilation : public CompiledGraph {
     if (kind == "loops") return ir::Print(module_);
     if (kind == "llvm") return EmitHostModule(module_, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(module_, context_.target, context_.options, HostText::kAssembly);
-    if (kind == "cuda" && context_.target.IsGpu()) return compiler_->GetSourceCode(module_);
-    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are graph, schedule, loops, llvm, asm",
-                                   context_.target.IsGpu() ? ", cuda" : ""));
+    if (kind == "object") return EmitHostModule(module_, context_.target, context_.options, HostText::kObject);
+    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin")) return DeviceSource(kind);
+    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are graph, schedule, loops, llvm, asm, object",
+                                   context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
   }
 
   Status ExportObject(const std::string& path) const override { return compiler_->ExportObject(path); }
 
  private:
+  StatusOr<std::string> DeviceSource(std::string_view kind) const {
+    CompileOptions options = context_.options;
+    options.emit_ptx = kind == "ptx";
+    options.compile_threads = 1;  // all kernels in one image
+    ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, options, nullptr));
+    if (kind == "cuda") return device->EmitSource(module_);
+    ASSIGN_OR_RETURN(KernelImages images, device->Compile(module_, ""));
+    if (images.images.empty()) return absl::NotFoundError(Cat("@", graph_.name(), " has no kernels"));
+    RET_CHECK(images.images.size() == 1, images.images.size());
+    return std::move(images.images[0]);
+  }
+
   // The graph's kernels and entry, lowered, into module_.
-  Status Lower(const hlir::Graph& graph) {
+  Status LowerPart(const hlir::Graph& graph) {
     hlir::LoweredGraph lowered;
     {
       const ScopedStage timer(&times_, "fuse");
@@ -130,7 +150,8 @@ class Compilation : public CompiledGraph {
   StageTimes times_;
   PassContext context_;
   ir::Module module_;
-  std::string optimized_text_, schedules_;
+  std::string main_name_, prepare_name_, optimized_text_, schedules_;
+  int slots_ = 0;
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<PreparedState> state_;
   CinnFunctionPtr entry_ = nullptr, prepare_ = nullptr;
@@ -144,6 +165,13 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
   auto c = std::make_unique<Compilation>(graph, target, options);
   RETURN_IF_ERROR(Annotate(c->Run(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));
+}
+
+StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options, std::string_view kind) {
+  RETURN_IF_ERROR(hlir::Verify(graph));
+  Compilation c(graph, target, options);
+  RETURN_IF_ERROR(Annotate(c.Lower(), Cat("graph @", graph.name())));
+  return c.Source(kind);
 }
 
 }  // namespace cinn_like

@@ -37,11 +37,15 @@ class CompiledGraph {
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
-  // "graph" (optimised), "loops" (lowered), "schedule", "llvm", "asm", "cuda", "ptx". NotFound lists the kinds there are.
+  // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a GPU also "cuda", "ptx", "cubin".
+  // NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };
 
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options);
+
+// CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
+StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options, std::string_view kind);
 
 }  // namespace cinn_like

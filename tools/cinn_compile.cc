@@ -1,0 +1,37 @@
+// Graph text (docs/graph_text.md) to any form on its way to code. Needs no GPU, nor a CPU like the target's:
+//
+//   cinn_compile --emit=asm mlp.graph
+//   cinn_compile --emit=object -o mlp.o mlp.graph
+//   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
+#include "cinn_like/driver.h"
+#include "gflags/gflags.h"
+#include "glog/logging.h"
+#include "tools/tool_io.h"
+
+DEFINE_string(emit, "llvm", "graph, schedule, loops, llvm, asm or object; for a GPU also cuda, ptx or cubin");
+DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", ...");
+DEFINE_string(o, "-", "the file to write");
+
+namespace cinn_like {
+namespace {
+
+Status Main(int argc, char** argv) {
+  ASSIGN_OR_RETURN(const std::string path, InputPath(argc, argv));
+  ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
+  ASSIGN_OR_RETURN(const CompileOptions options, CompileOptions::FromFlags());
+  ASSIGN_OR_RETURN(const Target target, Target::Parse(FLAGS_target));
+  const auto graph = hlir::Parse(text);
+  if (!graph.ok()) return Annotate(graph.status(), path);
+  ASSIGN_OR_RETURN(const std::string emitted, EmitGraph(*graph, target, options, FLAGS_emit));
+  return WriteOutput(FLAGS_o, emitted);
+}
+
+}  // namespace
+}  // namespace cinn_like
+
+int main(int argc, char** argv) {
+  google::InitGoogleLogging(argv[0]);
+  gflags::SetUsageMessage("[--emit=KIND] [--target=TARGET] [-o FILE] [FILE]");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  return cinn_like::Finish("cinn_compile", cinn_like::Main(argc, argv));
+}
