@@ -1,0 +1,88 @@
+"""cinn_opt and cinn_compile on the examples. $CINN_TOOLS is the folder of the built programs."""
+
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+MLP = str(ROOT / "examples" / "mlp.graph")
+ROWSUM = str(ROOT / "examples" / "rowsum.loops")
+
+
+def find_tools():
+    folders = [os.environ["CINN_TOOLS"]] if "CINN_TOOLS" in os.environ else sorted(ROOT.glob("build/*/bin"))
+    return next((pathlib.Path(f) for f in folders if (pathlib.Path(f) / "cinn_compile").exists()), None)
+
+
+TOOLS = find_tools()
+pytestmark = pytest.mark.skipif(TOOLS is None, reason="the tools are not built")
+
+
+def run(program, *args, text=None, code=0):
+    """Standard output of a success, standard error of a failure."""
+    result = subprocess.run([TOOLS / program, *args], input=text and text.encode(), capture_output=True, timeout=120)
+    assert result.returncode == code, result.stderr.decode()
+    return result.stdout if code == 0 else result.stderr.decode()
+
+
+def test_graph_passes():
+    text = """graph @f(%x: f32[8]) {
+  %0 = exp(%x) : f32[8]
+  %1 = exp(%x) : f32[8]
+  %2 = add(%0, %1) : f32[8]
+  return %2
+}
+"""
+    out = run("cinn_opt", "--passes=cse | dce", text=text).decode()
+    assert out.count("exp(") == 1 and "add(%0, %0)" in out
+    assert run("cinn_opt", text=text).decode() == text
+    loops = run("cinn_opt", "--passes=optimize | loops", text=text).decode()
+    assert loops.startswith("func @f(") and run("cinn_opt", text=loops).decode() == loops
+
+
+def test_schedule_steps(tmp_path):
+    out = tmp_path / "out"
+    run("cinn_opt", "--passes=split k 8 -> ko ki | unroll ki | lower_blocks | simplify", f"--o={out}", ROWSUM)
+    text = out.read_text()
+    assert "for ki in 0..8 @unrolled" in text and "x[i, ko * 8 + ki]" in text and "block" not in text
+
+
+@pytest.mark.parametrize("kind, part", [
+    ("graph", b"graph @mlp_prepare("), ("schedule", b" by "), ("loops", b"func @mlp entry"), ("llvm", b"define"),
+    ("asm", b".globl\tmlp"), ("object", b"\x7fELF")])
+def test_emit(kind, part):
+    assert part in run("cinn_compile", f"--emit={kind}", MLP)
+
+
+def test_emit_for_another_machine():
+    """Neither this CPU nor a GPU is asked."""
+    assert b"zmm" in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=skylake-avx512", MLP)
+    assert b"zmm" not in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=haswell", MLP)
+    assert b"__global__" in run("cinn_compile", "--emit=cuda", "--target=cuda -arch=sm_90a", MLP)
+
+
+@pytest.mark.parametrize("kind, part", [("ptx", b".target sm_90a"), ("cubin", b"\x7fELF")])
+def test_emit_device_code(kind, part):
+    result = subprocess.run([TOOLS / "cinn_compile", f"--emit={kind}", "--target=cuda -arch=sm_90a", MLP],
+                            capture_output=True, timeout=120)
+    if b"NVRTC was not found" in result.stderr:
+        pytest.skip("no NVRTC")
+    assert result.returncode == 0 and part in result.stdout, result.stderr.decode()
+
+
+@pytest.mark.parametrize("program, args, message", [
+    ("cinn_opt", ["--passes=css", MLP], "mlp.graph: unknown graph pass 'css', expected one of optimize"),
+    ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes simplify, "),
+    ("cinn_opt", ["--passes=split q 8 -> a b", ROWSUM], "no loop 'q' in @rowsum; its loops are i, k"),
+    ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
+    ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
+    ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, schedule, loops, llvm, asm, object"),
+    ("cinn_compile", ["--emit=ptx", MLP], "no source of kind 'ptx'"),
+    ("cinn_compile", ["--target=tpu", MLP], "'tpu'"),
+    ("cinn_compile", [ROWSUM], "rowsum.loops: line 1"),
+])
+def test_errors(program, args, message):
+    stderr = run(program, *args, code=1)
+    assert stderr.startswith(program + ": ") and message in stderr
