@@ -86,3 +86,29 @@ def test_emit_device_code(kind, part):
 def test_errors(program, args, message):
     stderr = run(program, *args, code=1)
     assert stderr.startswith(program + ": ") and message in stderr
+
+
+def schedule_cases():
+    """The indented blocks of docs/schedules.md: `// RUN: steps`, a function, `----`, a function."""
+    block = []
+    for line in [*(ROOT / "docs" / "schedules.md").read_text().splitlines(), "end"]:
+        if line.startswith("    "):
+            block.append(line[4:])
+        elif block:
+            if block[0].startswith("// RUN: "):
+                rule = block.index("----")
+                yield block[0].removeprefix("// RUN: "), "\n".join(block[1:rule]), "\n".join(block[rule + 1:])
+            block = []
+
+
+@pytest.mark.parametrize("steps, before, after", schedule_cases())
+def test_schedules_page(steps, before, after):
+    assert run("cinn_opt", f"--passes={steps}", text=before).decode().strip() == after
+
+
+def test_schedules_page_has_every_step():
+    helped = run("cinn_opt", "--passes=no_such_step", ROWSUM, code=1).split("the steps are\n")[1]
+    page = (ROOT / "docs" / "schedules.md").read_text()
+    steps = [line.split()[0] for line in helped.splitlines() if line]
+    assert len(steps) > 10
+    assert [s for s in steps if f"`{s} " not in page] == []
