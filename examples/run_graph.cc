@@ -112,7 +112,8 @@ Status CompileAndRun(const hlir::Graph& graph) {
     for (int i = 0; i < kTimes; ++i) {
       if (const int32_t code = fn->entry()(fn->self(), args, 5, &env); code != 0) return LastErrorStatus(code);
     }
-    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kTimes;
+    const double us =
+        std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / kTimes;
     const double error = Check(x, w, g, b, y);
     std::printf("  %4ld rows: %8.1f us, largest relative error %.1e\n", static_cast<long>(rows), us, error);
     // Sums of 64 products, rounded to f32 each.

@@ -69,7 +69,8 @@ Status Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
-  gflags::SetUsageMessage("[--passes=\"PASS | PASS\"] [FILE]\n\nSchedule steps of loop text:\n" + cinn_like::ir::ScheduleHelp());
+  gflags::SetUsageMessage("[--passes=\"PASS | PASS\"] [FILE]\n\nSchedule steps of loop text:\n" +
+                          cinn_like::ir::ScheduleHelp());
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   return cinn_like::Finish("cinn_opt", cinn_like::Main(argc, argv));
 }
