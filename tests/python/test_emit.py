@@ -139,7 +139,7 @@ CASES = {
                              torch.ones(3) * 2, torch.full((2,), 7) + 1, torch.eye(3) + 1),
     "matmuls": lambda a, b: (a @ b.t(), a[:, None] @ b[:, :, None], torch.addmm(a[:, :4], a, b.t(), beta=2, alpha=0.5),
                              torch.mv(a, b[0]), torch.dot(a[0], b[0])),
-    "scatters": lambda a, b: (torch.slice_scatter(a, b[:, :2], 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
+    "scatters": lambda a, b: (torch.slice_scatter(a, a[:, :2] * 2, 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
 }  # fmt: skip
 
 
