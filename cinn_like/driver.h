@@ -37,7 +37,7 @@ class CompiledGraph {
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
-  // "graph" (optimised), "loops" (lowered), "schedule", "llvm", "asm", "cuda", "ptx". NotFound lists the kinds there are.
+  // "graph" (optimised), "loops" (lowered), "schedule", "llvm", "asm", "cuda". Runs the passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };
