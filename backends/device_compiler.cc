@@ -4,11 +4,6 @@
 
 namespace cinn_like {
 
-StatusOr<std::unique_ptr<LoadedKernels>> DeviceCompiler::Build(const ir::Module& module, std::string_view source) {
-  ASSIGN_OR_RETURN(const KernelImages images, Compile(module, source));
-  return LoadedKernels::Load(images);
-}
-
 StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
                                                              ObjectCache* cache) {
   if (!target.IsGpu()) return std::unique_ptr<DeviceCompiler>();

@@ -1,4 +1,4 @@
-// What a device target adds to a host compiler: kernels -> source text -> code for devices -> code on devices.
+// What a device target adds to a host compiler: kernels -> source text -> code for devices.
 #pragma once
 #include <memory>
 #include <string>
@@ -19,9 +19,6 @@ class DeviceCompiler {
   virtual StatusOr<std::string> EmitSource(const ir::Module& module) = 0;
   // Compiles the kernels, from `source` where it is not empty: it must define each under its name. Needs no device.
   virtual StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) = 0;
-
-  // Compiles and loads.
-  StatusOr<std::unique_ptr<LoadedKernels>> Build(const ir::Module& module, std::string_view source);
 };
 
 // Null for targets that run on the host. Unimplemented where this build knows the device's name only. `cache` may be

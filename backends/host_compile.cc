@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 
 #include "backends/llvm_emitter.h"
 #include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
+#include "cinn_like/base/build_id.h"
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/pass_pipeline.h"
 #include "llvm/IR/LLVMContext.h"
@@ -15,9 +17,6 @@
 
 namespace cinn_like {
 namespace {
-
-// Part of every key: raise it when the emitter changes what it makes of a text.
-constexpr std::string_view kEmitterVersion = "llvm19-1";
 
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               const CompileOptions& options, HostText kind) {
@@ -91,7 +90,7 @@ class Canonicalizer {
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                         ObjectCache* cache) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
-  Canonicalizer canonicalizer(module, Cat(kEmitterVersion, "|", cpu.name, "|", cpu.features, "|", options.numerics));
+  Canonicalizer canonicalizer(module, Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics));
   HostObjects r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kInternal) continue;
@@ -144,6 +143,16 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
   return Compile("module", funcs, cpu, options, kind);
+}
+
+Status ExportHostObject(const ir::Module& module, const Target& target, const CompileOptions& options,
+                        const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string object, EmitHostModule(module, target, options, HostText::kObject));
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(object.data(), static_cast<std::streamsize>(object.size()));
+  file.close();
+  if (!file) return absl::UnavailableError(Cat("can't write object file '", path, "'"));
+  return absl::OkStatus();
 }
 
 }  // namespace cinn_like

@@ -31,5 +31,8 @@ enum class HostText { kLlvm, kAssembly, kObject };
 // The whole module as one text or object, under the module's own names.
 StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                      HostText kind);
+// Writes the object to a file.
+Status ExportHostObject(const ir::Module& module, const Target& target, const CompileOptions& options,
+                        const std::string& path);
 
 }  // namespace cinn_like

@@ -2,69 +2,134 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
+#include <mutex>
+#include <optional>
+#include <sstream>
 
-#include "backends/compiler.h"
+#include "backends/compiled_code.h"
 #include "backends/parallel_tasks.h"
+#include "cinn_like/compilation_cache.h"
 #include "glog/logging.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
-#include "runtime/device_api.h"
+#include "runtime/parallel_for.h"
 #include "runtime/prepared_state.h"
 
 namespace cinn_like {
 namespace {
+
+// What passes make of a graph.
+struct LoweredProgram {
+  ir::Module module;
+  std::string graph_text, schedules;
+  std::string main, prepare;  // names of the entries; `prepare` may be empty
+  int slots = 0;              // that `prepare` fills
+  int kernels = 0, unique_kernels = 0;
+  std::vector<std::string> tactics;
+};
+
+// The graph's kernels and entry, lowered, into `program`.
+Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassContext& context) {
+  hlir::LoweredGraph lowered;
+  {
+    const ScopedStage timer(context.times, "fuse");
+    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, !context.options.disable_fusion));
+  }
+  const ScopedStage timer(context.times, "lower");
+  std::vector<ir::Module> modules(lowered.kernels.size());
+  std::vector<Status> statuses(lowered.kernels.size());
+  std::vector<hlir::Proposal> proposals(lowered.kernels.size());
+  std::vector<std::function<void()>> tasks;
+  for (size_t i = 0; i < lowered.kernels.size(); ++i) {
+    tasks.push_back([&, i] {
+      statuses[i] = [&]() -> Status {
+        ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
+        if (context.options.dump_ir) {
+          Dump(context.options, lowered.kernels[i].name, "schedule", proposals[i].tactic + "\n" + proposals[i].schedule);
+        }
+        ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
+        return absl::OkStatus();
+      }();
+    });
+  }
+  RunTasks(tasks, context.options.compile_threads);
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
+    const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
+    program.kernels += kernel.calls;
+    program.unique_kernels += 1;
+    program.tactics.push_back(Cat(kernel.name, ": ", proposals[i].tactic));
+    program.schedules += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times\n",
+                             proposals[i].schedule);
+    for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
+  }
+  ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
+  program.module.context = entry.context;
+  program.module.funcs.push_back(std::move(entry));
+  return absl::OkStatus();
+}
+
+StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContext& context) {
+  hlir::StaticSplit split;
+  {
+    const ScopedStage timer(context.times, "optimize");
+    ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph, context));
+    ASSIGN_OR_RETURN(split, hlir::SplitStatic(optimized));
+  }
+  LoweredProgram r;
+  r.graph_text = hlir::Print(split.main);
+  r.main = split.main.name();
+  RETURN_IF_ERROR(LowerInto(r, split.main, context));
+  if (split.prepare) {
+    r.graph_text += "\n" + hlir::Print(*split.prepare);
+    r.prepare = split.prepare->name();
+    r.slots = static_cast<int>(split.prepare->results().size());
+    RETURN_IF_ERROR(LowerInto(r, *split.prepare, context));
+  }
+  return r;
+}
+
+// A misspelt name would silently leave its pass on.
+Status CheckDisabledPasses(const CompileOptions& options) {
+  std::vector<std::string_view> known = ir::PassNames();
+  for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  std::istringstream names(options.disable_passes);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (std::string_view k : known) list += Cat(list.empty() ? "" : ", ", k);
+    return InvalidArgument("flag 'cinn_disable_passes': no pass '", name, "'; known: ", list);
+  }
+  return absl::OkStatus();
+}
 
 class Compilation : public CompiledGraph {
  public:
   Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options)
       : graph_(graph), context_{options, target, graph.name(), &times_} {}
 
-  // Everything up to code: what Source shows. No device is needed.
-  Status Lower() {
-    report_.ops = static_cast<int>(graph_.ops().size());
-    hlir::StaticSplit split;
-    {
-      const ScopedStage timer(&times_, "optimize");
-      ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph_, context_));
-      ASSIGN_OR_RETURN(split, hlir::SplitStatic(optimized));
-    }
-    optimized_text_ = hlir::Print(split.main);
-    main_name_ = split.main.name();
-    RETURN_IF_ERROR(LowerPart(split.main));
-    if (split.prepare) {
-      optimized_text_ += "\n" + hlir::Print(*split.prepare);
-      prepare_name_ = split.prepare->name();
-      slots_ = static_cast<int>(split.prepare->results().size());
-      RETURN_IF_ERROR(LowerPart(*split.prepare));
-    }
-    return absl::OkStatus();
-  }
-
   Status Run() {
     const auto begin = std::chrono::steady_clock::now();
-    RETURN_IF_ERROR(Lower());
-    {
-      const ScopedStage timer(&times_, "codegen");
-      ASSIGN_OR_RETURN(compiler_, Compiler::Create(context_.target, context_.options));
-      RETURN_IF_ERROR(compiler_->BuildLowered(module_));
-    }
-    entry_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(main_name_));
-    RET_CHECK(entry_ != nullptr, main_name_);
-    state_ = std::make_unique<PreparedState>(slots_);
-    if (!prepare_name_.empty()) {
-      prepare_ = reinterpret_cast<CinnFunctionPtr>(compiler_->Lookup(prepare_name_));
-      RET_CHECK(prepare_ != nullptr, prepare_name_);
-    }
+    ASSIGN_OR_RETURN(const CompilationCache cache,
+                     CompilationCache::Make(graph_, context_.target, context_.options));
+    report_.cache_hit = LoadCached(cache);
+    if (!report_.cache_hit) RETURN_IF_ERROR(Compile(cache));
+    report_.ops = static_cast<int>(graph_.ops().size());
     report_.seconds = times_.Get();
     report_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     rusage usage{};
     getrusage(RUSAGE_SELF, &usage);
     report_.peak_rss_bytes = int64_t{usage.ru_maxrss} * 1024;
     if (context_.options.verbose_timing) {
-      for (const auto& [stage, seconds] : report_.seconds) LOG(INFO) << graph_.name() << " " << stage << " " << seconds * 1e3 << " ms";
+      for (const auto& [stage, seconds] : report_.seconds) {
+        LOG(INFO) << graph_.name() << " " << stage << " " << seconds * 1e3 << " ms";
+      }
     }
     return absl::OkStatus();
   }
@@ -80,79 +145,87 @@ class Compilation : public CompiledGraph {
   }
 
   StatusOr<std::string> Source(std::string_view kind) const override {
-    if (kind == "graph") return optimized_text_;
-    if (kind == "schedule") return schedules_;
-    if (kind == "loops") return ir::Print(module_);
-    if (kind == "llvm") return EmitHostModule(module_, context_.target, context_.options, HostText::kLlvm);
-    if (kind == "asm") return EmitHostModule(module_, context_.target, context_.options, HostText::kAssembly);
-    if (kind == "object") return EmitHostModule(module_, context_.target, context_.options, HostText::kObject);
-    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin")) return DeviceSource(kind);
+    ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
+    if (kind == "graph") return p->graph_text;
+    if (kind == "schedule") return p->schedules;
+    if (kind == "loops") return ir::Print(p->module);
+    if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
+    if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
+    if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
+    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin")) return DeviceSource(p->module, kind);
     return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are graph, schedule, loops, llvm, asm, object",
                                    context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
   }
 
-  Status ExportObject(const std::string& path) const override { return compiler_->ExportObject(path); }
+  Status ExportObject(const std::string& path) const override {
+    ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
+    return ExportHostObject(p->module, context_.target, context_.options, path);
+  }
 
  private:
-  StatusOr<std::string> DeviceSource(std::string_view kind) const {
+  StatusOr<std::string> DeviceSource(const ir::Module& module, std::string_view kind) const {
     CompileOptions options = context_.options;
     options.emit_ptx = kind == "ptx";
     options.compile_threads = 1;  // all kernels in one image
     ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, options, nullptr));
-    if (kind == "cuda") return device->EmitSource(module_);
-    ASSIGN_OR_RETURN(KernelImages images, device->Compile(module_, ""));
+    if (kind == "cuda") return device->EmitSource(module);
+    ASSIGN_OR_RETURN(KernelImages images, device->Compile(module, ""));
     if (images.images.empty()) return absl::NotFoundError(Cat("@", graph_.name(), " has no kernels"));
     RET_CHECK(images.images.size() == 1, images.images.size());
     return std::move(images.images[0]);
   }
 
-  // The graph's kernels and entry, lowered, into module_.
-  Status LowerPart(const hlir::Graph& graph) {
-    hlir::LoweredGraph lowered;
+  // What passes made; after a cache hit they run at the first call.
+  StatusOr<const LoweredProgram*> Lowered() const {
+    const std::lock_guard lock(lowered_mutex_);
+    if (!lowered_.has_value()) {
+      ASSIGN_OR_RETURN(lowered_, LowerProgram(graph_, context_));
+    }
+    return &*lowered_;
+  }
+
+  // Whatever is wrong with an entry, compiling tells better.
+  bool LoadCached(const CompilationCache& cache) {
+    const ScopedStage timer(&times_, "cache");
+    const std::optional<CompiledProgram> program = cache.Find();
+    return program.has_value() && Load(*program).ok();
+  }
+
+  Status Compile(const CompilationCache& cache) {
+    ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
+    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics};
     {
-      const ScopedStage timer(&times_, "fuse");
-      ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, !context_.options.disable_fusion));
+      const ScopedStage timer(&times_, "codegen");
+      ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, context_.options, cache.objects()));
+      ASSIGN_OR_RETURN(program.code, CompileModule(p->module, context_.target, context_.options, device.get(), cache.objects()));
+      RETURN_IF_ERROR(Load(program));
     }
-    const ScopedStage timer(&times_, "lower");
-    std::vector<ir::Module> modules(lowered.kernels.size());
-    std::vector<Status> statuses(lowered.kernels.size());
-    std::vector<hlir::Proposal> proposals(lowered.kernels.size());
-    std::vector<std::function<void()>> tasks;
-    for (size_t i = 0; i < lowered.kernels.size(); ++i) {
-      tasks.push_back([&, i] {
-        statuses[i] = [&]() -> Status {
-          ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context_.target));
-          if (context_.options.dump_ir) {
-            Dump(context_.options, lowered.kernels[i].name, "schedule", proposals[i].tactic + "\n" + proposals[i].schedule);
-          }
-          ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context_));
-          return absl::OkStatus();
-        }();
-      });
+    const ScopedStage timer(&times_, "cache");
+    cache.Insert(program);
+    return absl::OkStatus();
+  }
+
+  Status Load(const CompiledProgram& program) {
+    ASSIGN_OR_RETURN(code_, LoadedCode::Load(program.main, program.code, RuntimeSymbols(), context_.options.jit_listener));
+    entry_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.main));
+    RET_CHECK(entry_ != nullptr, program.main);
+    if (!program.prepare.empty()) {
+      prepare_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.prepare));
+      RET_CHECK(prepare_ != nullptr, program.prepare);
     }
-    RunTasks(tasks, context_.options.compile_threads);
-    for (size_t i = 0; i < statuses.size(); ++i) {
-      RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
-      const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
-      report_.kernels += kernel.calls;
-      report_.unique_kernels += 1;
-      report_.tactics.push_back(Cat(kernel.name, ": ", proposals[i].tactic));
-      schedules_ += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times\n", proposals[i].schedule);
-      for (ir::Func& f : modules[i].funcs) module_.funcs.push_back(std::move(f));
-    }
-    ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context_));
-    module_.context = entry.context;
-    module_.funcs.push_back(std::move(entry));
+    state_ = std::make_unique<PreparedState>(program.slots);
+    report_.kernels = program.kernels;
+    report_.unique_kernels = program.unique_kernels;
+    report_.tactics = program.tactics;
     return absl::OkStatus();
   }
 
   const hlir::Graph graph_;
   StageTimes times_;
-  PassContext context_;
-  ir::Module module_;
-  std::string main_name_, prepare_name_, optimized_text_, schedules_;
-  int slots_ = 0;
-  std::unique_ptr<Compiler> compiler_;
+  const PassContext context_;
+  mutable std::mutex lowered_mutex_;
+  mutable std::optional<LoweredProgram> lowered_;
+  std::unique_ptr<LoadedCode> code_;
   std::unique_ptr<PreparedState> state_;
   CinnFunctionPtr entry_ = nullptr, prepare_ = nullptr;
   CompileReport report_;
@@ -162,6 +235,9 @@ class Compilation : public CompiledGraph {
 
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options) {
   RETURN_IF_ERROR(hlir::Verify(graph));
+  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  const int64_t threads = target.num_threads > 0 ? target.num_threads : options.num_threads;
+  if (threads > 0) SetNumThreads(threads);
   auto c = std::make_unique<Compilation>(graph, target, options);
   RETURN_IF_ERROR(Annotate(c->Run(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));
@@ -169,9 +245,8 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
 
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options, std::string_view kind) {
   RETURN_IF_ERROR(hlir::Verify(graph));
-  Compilation c(graph, target, options);
-  RETURN_IF_ERROR(Annotate(c.Lower(), Cat("graph @", graph.name())));
-  return c.Source(kind);
+  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  return Compilation(graph, target, options).Source(kind);
 }
 
 }  // namespace cinn_like

@@ -38,7 +38,7 @@ class CompiledGraph {
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
   // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a GPU also "cuda", "ptx", "cubin".
-  // NotFound lists the kinds there are.
+  // Runs the passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };

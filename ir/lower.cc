@@ -1,5 +1,7 @@
 #include "ir/lower.h"
 
+#include <algorithm>
+
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/insert_barriers.h"
@@ -80,6 +82,16 @@ StatusOr<Func> RunPasses(Func f, std::span<const Pass<Func>> passes, const PassC
 }
 
 }  // namespace
+
+std::vector<std::string_view> PassNames() {
+  std::vector<std::string_view> names;
+  for (std::span<const Pass<Func>> passes : {std::span<const Pass<Func>>(kHostPasses), {kDevicePasses}, {kEntryPasses}}) {
+    for (const Pass<Func>& p : passes) {
+      if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
+    }
+  }
+  return names;
+}
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
   if (context.target.IsGpu()) return RunPasses(std::move(f), kDevicePasses, context);

@@ -138,7 +138,9 @@ TEST(CudaCompiler, Errors) {
 TEST(CudaCompiler, LoadingWithoutADriverSaysSo) {
   SKIP_WITHOUT_NVRTC();
   if (cuda::GetDriver().ok()) GTEST_SKIP() << "this machine has a driver";
-  const auto r = MakeCompiler()->Build(ThreeKernels(), "");
+  const auto images = MakeCompiler()->Compile(ThreeKernels(), "");
+  ASSERT_TRUE(images.ok()) << images.status();
+  const auto r = LoadedKernels::Load(*images);
   ASSERT_FALSE(r.ok());
   EXPECT_TRUE(absl::StrContains(Message(r.status()), "no CUDA driver")) << r.status();
 }

@@ -1,0 +1,84 @@
+#include "cinn_like/compilation_cache.h"
+
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "backends/llvm_machine.h"
+#include "cinn_like/base/build_id.h"
+#include "cinn_like/base/hash.h"
+
+namespace cinn_like {
+namespace {
+
+// One per folder and process, for good: compilations of any thread share it.
+DiskCache* CacheOf(const CompileOptions& options) {
+  static std::mutex mutex;
+  static auto* caches = new std::map<std::pair<std::string, int64_t>, std::unique_ptr<DiskCache>>;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<DiskCache>& cache = (*caches)[{options.cache_dir, options.cache_size_mb}];
+  if (cache == nullptr) cache = std::make_unique<DiskCache>(options);
+  return cache.get();
+}
+
+bool IsUsable(const CompileOptions& o) {
+  const bool dumps = o.dump_ir || o.dump_source || o.dump_llvm || o.dump_asm || o.dump_ptx || o.keep_nvrtc_log;
+  return !o.disable_cache && !dumps && !BuildId().empty();
+}
+
+Artifact ToArtifact(const CompiledProgram& program) {
+  Artifact r;
+  r.sections["main"] = program.main;
+  r.sections["prepare"] = program.prepare;
+  r.sections["counts"] = Cat(program.slots, " ", program.kernels, " ", program.unique_kernels);
+  std::string tactics;
+  for (const std::string& t : program.tactics) tactics += t + "\n";
+  r.sections["tactics"] = std::move(tactics);
+  program.code.AddTo(r);
+  return r;
+}
+
+StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
+  CompiledProgram r;
+  std::string counts, tactics;
+  for (auto [section, text] : {std::pair{"main", &r.main}, {"prepare", &r.prepare}, {"counts", &counts}, {"tactics", &tactics}}) {
+    const std::string* found = artifact.Find(section);
+    if (found == nullptr) return absl::DataLossError(Cat("artifact: no section '", section, "'"));
+    *text = *found;
+  }
+  if (!(std::istringstream(counts) >> r.slots >> r.kernels >> r.unique_kernels)) {
+    return absl::DataLossError(Cat("artifact: bad section 'counts': ", counts));
+  }
+  std::istringstream lines(tactics);
+  for (std::string line; std::getline(lines, line);) r.tactics.push_back(line);
+  ASSIGN_OR_RETURN(r.code, CompiledCode::From(artifact));
+  return r;
+}
+
+}  // namespace
+
+StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, const Target& target,
+                                                  const CompileOptions& options) {
+  CompilationCache r;
+  if (!IsUsable(options)) return r;
+  ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
+  r.cache_ = CacheOf(options);
+  if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;
+  r.name_ = Cat("graph-", HashParts({hlir::Print(graph), target.Print(), cpu.name, cpu.features, options.CacheKey(), BuildId()}).Hex());
+  return r;
+}
+
+std::optional<CompiledProgram> CompilationCache::Find() const {
+  if (cache_ == nullptr || name_.empty()) return std::nullopt;
+  const std::optional<Artifact> artifact = cache_->Find(name_);
+  if (!artifact.has_value()) return std::nullopt;
+  StatusOr<CompiledProgram> program = FromArtifact(*artifact);
+  if (!program.ok()) return std::nullopt;
+  return *std::move(program);
+}
+
+void CompilationCache::Insert(const CompiledProgram& program) const {
+  if (cache_ != nullptr && !name_.empty()) cache_->Insert(name_, ToArtifact(program));
+}
+
+}  // namespace cinn_like

@@ -1,0 +1,42 @@
+// Whole subgraphs on disk: what was compiled is loaded again without running a pass.
+//
+//   "graph-<hash of graph text, target, CPU, options, this build>"  ->  code, names of its functions, its report
+//
+// The text of a graph holds types, the ranges of symbols and what is static.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cache.h"
+#include "backends/compiled_code.h"
+#include "hlir/graph.h"
+
+namespace cinn_like {
+
+// A compiled subgraph, ready to be loaded.
+struct CompiledProgram {
+  CompiledCode code;
+  std::string main, prepare;  // names of the entries; `prepare` may be empty
+  int slots = 0;              // that `prepare` fills
+  int kernels = 0, unique_kernels = 0;
+  std::vector<std::string> tactics;
+};
+
+// The cache as one compilation sees it. It holds nothing if options turn it off, if they ask for dumps, which need
+// every stage to run, or if this build has no id.
+class CompilationCache {
+ public:
+  static StatusOr<CompilationCache> Make(const hlir::Graph& graph, const Target& target, const CompileOptions& options);
+
+  // Of single kernels; may be null.
+  ObjectCache* objects() const { return cache_; }
+  std::optional<CompiledProgram> Find() const;
+  void Insert(const CompiledProgram& program) const;
+
+ private:
+  DiskCache* cache_ = nullptr;
+  std::string name_;  // empty: the graph has ops of the caller, whose meaning its text does not tell
+};
+
+}  // namespace cinn_like
