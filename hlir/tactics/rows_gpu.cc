@@ -170,6 +170,12 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
+  // Reductions of several values are combined by one thread each.
+  bool HasTuple() const {
+    return std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
+                       [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
+  }
+
   // A row's length; 0 if symbolic.
   int64_t RowLength() const {
     int64_t n = 1;
@@ -196,10 +202,12 @@ class RowsGpu {
 
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    const int64_t length = RowLength(), v = reduced.back() == vector ? VectorFor(vector) : 1;
+    const bool tuple = HasTuple();
+    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor(vector) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
     int64_t threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
     if (accesses <= 2 * kWarp) threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
+    if (tuple) threads = 1;
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
@@ -222,10 +230,14 @@ class RowsGpu {
       if (!row.empty()) row_loops.push_back(row);
       if (line.empty()) continue;
       const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l");
+      if (threads == 1 && v == 1) {
+        if (in_registers) s_.Step("unroll ", line);
+        continue;
+      }
       if (v > 1) s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
       else s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
       s_.Step("reorder ", t, " ", k);
-      thread_loops.push_back(t);
+      if (threads > 1) thread_loops.push_back(t);
       if (v > 1) s_.Step("vectorize ", lane);
       if (in_registers) s_.Step("unroll ", k);
     }
@@ -233,7 +245,7 @@ class RowsGpu {
     if (!row_loops.empty()) {
       std::string block = row_loops[0];
       if (rows > 1) {
-        s_.Step("split ", block, " ", rows, " -> pb py").Run("bind py threadIdx.y");
+        s_.Step("split ", block, " ", rows, " -> pb py").Step("bind py threadIdx.", threads > 1 ? "y" : "x");
         block = "pb";
       }
       s_.Step("bind ", block, " blockIdx.x");
@@ -249,7 +261,7 @@ class RowsGpu {
       if (d != vector) outer.push_back(d);
     }
     const int64_t length = RowLength();
-    const int64_t warps = length == 0 ? 8 : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    const int64_t warps = HasTuple() ? 1 : length == 0 ? 8 : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const int64_t steps = length == 0 ? 0 : (length + warps - 1) / warps;
     const bool in_registers = steps > 0 && steps <= kMaxRegisterElements;
     PlaceTemporaries(in_registers);
