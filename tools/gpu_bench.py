@@ -20,6 +20,11 @@ import torch.nn.functional as F
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "frontend/torch"))
 
+import cinn_like  # noqa: E402
+
+if "CINN_LIKE_LIBRARY" in os.environ:  # the extension module lies beside it
+    cinn_like.__path__.append(str(pathlib.Path(os.environ["CINN_LIKE_LIBRARY"]).resolve().parent))
+
 from cinn_like import library  # noqa: E402
 from cinn_like.emit import Signature  # noqa: E402
 from cinn_like.function import compile_function, default_target  # noqa: E402
@@ -158,13 +163,14 @@ TIMED = [
 
 
 def microseconds(run, inputs, repeats=30):
-    """Median of CUDA-event times; the calls of a batch rotate over input sets that do not fit in the L2 together."""
+    """Median of CUDA-event times of the device; the calls of a batch rotate over input sets that do not fit in the L2 together."""
     for i in range(3):
         run(*inputs[i % len(inputs)])
     torch.cuda.synchronize()
     times = []
     for i in range(repeats):
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda._sleep(2_000_000)  # the host is ahead by the time that it ends
         begin.record()
         for k in range(4):
             run(*inputs[(i + k) % len(inputs)])
@@ -184,6 +190,12 @@ def find_nvrtc():
     return next(iter(sorted(loaded) + sorted(packaged) + sorted(system)), None)
 
 
+def function_module():
+    from cinn_like.function import _binder
+
+    return _binder().__module__ or "_call"
+
+
 def main():
     out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     out.mkdir(parents=True, exist_ok=True)
@@ -191,7 +203,7 @@ def main():
     nvrtc = find_nvrtc()
     if nvrtc:
         library.get().set_flag("cinn_nvrtc", nvrtc)
-    lines, report = [], {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "nvrtc": nvrtc, "checks": {}, "timings": {}}
+    lines, report = [], {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "nvrtc": nvrtc, "call": function_module(), "checks": {}, "timings": {}}
 
     def say(line):
         print(line, flush=True)
@@ -201,7 +213,7 @@ def main():
         (out / "bench.json").write_text(json.dumps(report, indent=1))
         (out / "bench.txt").write_text("\n".join(lines) + "\n")
 
-    say(f"{report['device']}, PyTorch {report['torch']}, {nvrtc}, target {default_target(DEVICE)}")
+    say(f"{report['device']}, PyTorch {report['torch']}, {nvrtc}, target {default_target(DEVICE)}, calls by {report['call']}")
     generator = torch.Generator(DEVICE).manual_seed(1)
     for name, text, run in CHECKS:
         try:
