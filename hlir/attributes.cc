@@ -62,15 +62,24 @@ StatusOr<Dims> ParseList(Lexer* lexer) {
 
 std::string_view DescribeAttrType(AttrType t) {
   switch (t) {
-    case AttrType::kInt: return "an integer";
-    case AttrType::kDim: return "a dimension";
-    case AttrType::kNumber: return "a number";
-    case AttrType::kFloat: return "a float";
-    case AttrType::kBool: return "true or false";
-    case AttrType::kString: return "a string";
-    case AttrType::kDType: return "a dtype";
-    case AttrType::kInts: return "a list of integers";
-    case AttrType::kDims: return "a list of dimensions";
+    case AttrType::kInt:
+      return "an integer";
+    case AttrType::kDim:
+      return "a dimension";
+    case AttrType::kNumber:
+      return "a number";
+    case AttrType::kFloat:
+      return "a float";
+    case AttrType::kBool:
+      return "true or false";
+    case AttrType::kString:
+      return "a string";
+    case AttrType::kDType:
+      return "a dtype";
+    case AttrType::kInts:
+      return "a list of integers";
+    case AttrType::kDims:
+      return "a list of dimensions";
   }
   return "";
 }
@@ -94,11 +103,10 @@ const Attr* Attrs::Find(const std::string& name) const {
 
 bool operator==(const Attrs& a, const Attrs& b) {
   // By text: a NaN equals itself and -0.0 differs from 0.0.
-  return std::equal(a.values_.begin(), a.values_.end(), b.values_.begin(), b.values_.end(),
-                    [](const auto& x, const auto& y) {
-                      return x.first == y.first && x.second.index() == y.second.index() &&
-                             ToString(x.second) == ToString(y.second);
-                    });
+  return std::equal(
+      a.values_.begin(), a.values_.end(), b.values_.begin(), b.values_.end(), [](const auto& x, const auto& y) {
+        return x.first == y.first && x.second.index() == y.second.index() && ToString(x.second) == ToString(y.second);
+      });
 }
 
 int64_t Attrs::Int(const std::string& name) const { return *std::get<Dim>(values_.at(name)).AsConst(); }
@@ -122,8 +130,12 @@ StatusOr<Attr> CoerceAttr(const AttrSpec& spec, Attr value) {
   const std::string* text = std::get_if<std::string>(&value);
   bool fits = false;
   switch (spec.type) {
-    case AttrType::kInt: fits = dim && dim->IsConst(); break;
-    case AttrType::kDim: fits = dim; break;
+    case AttrType::kInt:
+      fits = dim && dim->IsConst();
+      break;
+    case AttrType::kDim:
+      fits = dim;
+      break;
     case AttrType::kNumber:
       if (number) return CanonicalNumber(*number);
       fits = dim;
@@ -132,14 +144,25 @@ StatusOr<Attr> CoerceAttr(const AttrSpec& spec, Attr value) {
       if (dim && dim->IsConst()) return Attr(static_cast<double>(*dim->AsConst()));
       fits = number;
       break;
-    case AttrType::kBool: fits = std::holds_alternative<bool>(value); break;
-    case AttrType::kString: fits = text; break;
-    case AttrType::kDType: fits = std::holds_alternative<DType>(value); break;
-    case AttrType::kInts: fits = dims && AllConst(*dims); break;
-    case AttrType::kDims: fits = dims; break;
+    case AttrType::kBool:
+      fits = std::holds_alternative<bool>(value);
+      break;
+    case AttrType::kString:
+      fits = text;
+      break;
+    case AttrType::kDType:
+      fits = std::holds_alternative<DType>(value);
+      break;
+    case AttrType::kInts:
+      fits = dims && AllConst(*dims);
+      break;
+    case AttrType::kDims:
+      fits = dims;
+      break;
   }
   if (!fits) {
-    return InvalidArgument("attribute '", spec.name, "': expected ", DescribeAttrType(spec.type), ", got ", ToString(value));
+    return InvalidArgument("attribute '", spec.name, "': expected ", DescribeAttrType(spec.type), ", got ",
+                           ToString(value));
   }
   if (!spec.choices.empty()) {
     std::string all;
@@ -159,12 +182,17 @@ StatusOr<Attr> ParseAttr(const AttrSpec& spec, Lexer* lexer) {
   switch (spec.type) {
     case AttrType::kInt:
     case AttrType::kDim: {
-      if (at.kind != TokenKind::kIdent && at.kind != TokenKind::kInt && !lexer->Is("-") && !lexer->Is("(")) return wrong();
+      if (at.kind != TokenKind::kIdent && at.kind != TokenKind::kInt && !lexer->Is("-") && !lexer->Is("("))
+        return wrong();
       ASSIGN_OR_RETURN(value, ParseDim(lexer));
       break;
     }
     case AttrType::kNumber:
     case AttrType::kFloat: {
+      if (spec.type == AttrType::kNumber && (lexer->Is("true") || lexer->Is("false"))) {
+        value = Dim(lexer->Take().text == "true");
+        break;
+      }
       Lexer ahead = *lexer;
       const bool negative = ahead.Eat("-");
       if (ahead.Peek().kind == TokenKind::kInt) {
@@ -191,7 +219,8 @@ StatusOr<Attr> ParseAttr(const AttrSpec& spec, Lexer* lexer) {
       break;
     case AttrType::kDType: {
       const std::optional<DType> t = ParseDType(at.text);
-      if (at.kind != TokenKind::kIdent || !t) return lexer->Error(Cat("attribute '", spec.name, "': expected a dtype (", AllDTypeNames(), ")"));
+      if (at.kind != TokenKind::kIdent || !t)
+        return lexer->Error(Cat("attribute '", spec.name, "': expected a dtype (", AllDTypeNames(), ")"));
       lexer->Take();
       value = *t;
       break;

@@ -27,7 +27,7 @@ std::string ToString(const Attr& attr);
 struct AttrSpec {
   std::string name;
   AttrType type;
-  std::optional<Attr> default_value;     // required where there is none
+  std::optional<Attr> default_value;      // required where there is none
   std::vector<std::string> choices = {};  // of a string
 };
 

@@ -9,8 +9,12 @@ namespace {
 
 // Two's complement arithmetic: an absurd dimension in bad input must not be undefined behaviour here; the verifier
 // bounds tensor sizes.
-int64_t WrapAdd(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-int64_t WrapMul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+int64_t WrapAdd(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+int64_t WrapMul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
 
 int64_t FloorDiv(int64_t a, int64_t b) {
   if (b == 0) return 0;
@@ -92,7 +96,8 @@ int Dim::Compare(const Dim& a, const Dim& b) {
 }
 
 void Dim::AddTerm(const Term& t) {
-  auto it = std::find_if(terms_.begin(), terms_.end(), [&](const Term& u) { return Compare(u.factors, t.factors) >= 0; });
+  auto it =
+      std::find_if(terms_.begin(), terms_.end(), [&](const Term& u) { return Compare(u.factors, t.factors) >= 0; });
   if (it != terms_.end() && Compare(it->factors, t.factors) == 0) {
     it->coefficient = WrapAdd(it->coefficient, t.coefficient);
     if (it->coefficient == 0) terms_.erase(it);
@@ -263,15 +268,18 @@ std::string ToString(const Dims& dims) {
 }
 
 Dim Dim::Substitute(const std::function<Dim(const std::string&)>& value_of) const {
-  return Fold<Dim>([](int64_t c) { return Dim(c); }, value_of, [](char op, const Dim& a, const Dim& b) {
-    return op == '+' ? a + b : op == '*' ? a * b : op == '/' ? a / b : a % b;
-  });
+  return Fold<Dim>([](int64_t c) { return Dim(c); }, value_of,
+                   [](char op, const Dim& a, const Dim& b) {
+                     return op == '+' ? a + b : op == '*' ? a * b : op == '/' ? a / b : a % b;
+                   });
 }
 
 int64_t Dim::Evaluate(const std::function<int64_t(const std::string&)>& value_of) const {
-  return Fold<int64_t>([](int64_t c) { return c; }, value_of, [](char op, const int64_t& a, const int64_t& b) {
-    return op == '+' ? WrapAdd(a, b) : op == '*' ? WrapMul(a, b) : op == '/' ? FloorDiv(a, b) : FloorMod(a, b);
-  });
+  return Fold<int64_t>(
+      [](int64_t c) { return c; }, value_of,
+      [](char op, const int64_t& a, const int64_t& b) {
+        return op == '+' ? WrapAdd(a, b) : op == '*' ? WrapMul(a, b) : op == '/' ? FloorDiv(a, b) : FloorMod(a, b);
+      });
 }
 
 const SymbolInfo* Find(const SymbolTable& symbols, std::string_view name) {

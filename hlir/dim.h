@@ -108,8 +108,9 @@ T Dim::Fold(const std::function<T(int64_t)>& constant, const std::function<T(con
   for (const Term& term : terms_) {
     std::optional<T> product;
     for (const Factor& f : term.factors) {
-      T value = f.kind == 's' ? symbol(f.name)
-                              : binary(f.kind, f.a->Fold<T>(constant, symbol, binary), f.b->Fold<T>(constant, symbol, binary));
+      T value = f.kind == 's'
+                    ? symbol(f.name)
+                    : binary(f.kind, f.a->Fold<T>(constant, symbol, binary), f.b->Fold<T>(constant, symbol, binary));
       product = product ? binary('*', *product, value) : value;
     }
     if (!product) {

@@ -53,8 +53,9 @@ Status Graph::CheckSymbols(const Dims& dims) const {
 }
 
 Status Graph::CheckName(const std::string& name) const {
-  const bool identifier = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
-                          std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  const bool identifier =
+      !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
+      std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
   if (!identifier) return InvalidArgument("parameter '", name, "': expected an identifier as its name");
   for (const Param& p : params_) {
     if (p.name == name) return InvalidArgument("parameter '", name, "' is declared twice");
@@ -65,7 +66,8 @@ Status Graph::CheckName(const std::string& name) const {
 Status Graph::AddSymbol(SymbolInfo symbol) {
   if (Find(symbols_, symbol.name)) return InvalidArgument("symbol '", symbol.name, "' is declared twice");
   if (symbol.lo < 0 || symbol.hi < symbol.lo) {
-    return InvalidArgument("symbol '", symbol.name, "': expected a range 0 <= first <= last, got ", symbol.lo, "..", symbol.hi);
+    return InvalidArgument("symbol '", symbol.name, "': expected a range 0 <= first <= last, got ", symbol.lo, "..",
+                           symbol.hi);
   }
   if (symbol.divisor < 1) {
     return InvalidArgument("symbol '", symbol.name, "': expected a positive divisor, got ", symbol.divisor);
@@ -99,7 +101,8 @@ Status Graph::AddSymbolParam(std::string name) {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vector<ValueId> operands, const Attrs& attrs) {
+StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vector<ValueId> operands,
+                                            const Attrs& attrs) {
   const OpDef* def = registry_->Find(op_name);
   if (!def) return InvalidArgument("unknown op '", op_name, "'");
   const std::string where = Cat("op '", op_name, "'");
@@ -111,7 +114,7 @@ StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vecto
   StatusOr<Attrs> complete = CompleteAttrs(*def, attrs);
   RETURN_IF_ERROR(Annotate(complete.status(), where));
   for (const auto& [name, value] : complete->values()) {
-    const Dims dims = std::holds_alternative<Dims>(value) ? std::get<Dims>(value)
+    const Dims dims = std::holds_alternative<Dims>(value)  ? std::get<Dims>(value)
                       : std::holds_alternative<Dim>(value) ? Dims{std::get<Dim>(value)}
                                                            : Dims{};
     RETURN_IF_ERROR(Annotate(CheckSymbols(dims), Cat(where, ": attribute '", name, "'")));
@@ -156,7 +159,8 @@ bool operator==(const Graph& a, const Graph& b) {
   }
   for (size_t i = 0; i < a.ops_.size(); ++i) {
     const Op &p = a.ops_[i], &q = b.ops_[i];
-    if (p.def != q.def || !(p.attrs == q.attrs) || !same(p.operands, q.operands) || p.results.size() != q.results.size()) {
+    if (p.def != q.def || !(p.attrs == q.attrs) || !same(p.operands, q.operands) ||
+        p.results.size() != q.results.size()) {
       return false;
     }
     for (size_t r = 0; r < p.results.size(); ++r) {

@@ -147,7 +147,8 @@ class GraphParser {
         unknown.Set(name, true);
         return At(at, Annotate(CompleteAttrs(def, unknown).status(), Cat("op '", def.name, "'")));
       }
-      if (attrs.Find(name)) return At(at, InvalidArgument("op '", def.name, "': attribute '", name, "' is given twice"));
+      if (attrs.Find(name))
+        return At(at, InvalidArgument("op '", def.name, "': attribute '", name, "' is given twice"));
       RETURN_IF_ERROR(lexer_.Expect("="));
       StatusOr<Attr> value = ParseAttr(*spec, &lexer_);
       if (!value.ok()) return InvalidArgument(Message(value.status()), " (op '", def.name, "')");
@@ -190,8 +191,8 @@ class GraphParser {
     const StatusOr<std::vector<ValueId>> results = graph_.AddOp(op_name, std::move(operands), attrs);
     RETURN_IF_ERROR(At(at, results.status()));
     if (names.size() != results->size() || written.size() != results->size()) {
-      return At(at, InvalidArgument("op '", op_name, "' has ", results->size(), " results, got ", names.size(), " names and ",
-                                    written.size(), " types"));
+      return At(at, InvalidArgument("op '", op_name, "' has ", results->size(), " results, got ", names.size(),
+                                    " names and ", written.size(), " types"));
     }
     for (size_t i = 0; i < names.size(); ++i) {
       const TensorType& inferred = graph_.TypeOf((*results)[i]);
@@ -263,7 +264,8 @@ std::string Print(const Graph& graph) {
       names[v] = Cat("%", next++);
       types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
     }
-    s += Cat("  ", list(op.results), " = ", op.def->name, "(", list(op.operands), ")", PrintAttrs(op), " : ", types, "\n");
+    s += Cat("  ", list(op.results), " = ", op.def->name, "(", list(op.operands), ")", PrintAttrs(op), " : ", types,
+             "\n");
   }
   return s + "  return" + (graph.results().empty() ? "" : " " + list(graph.results())) + "\n}\n";
 }

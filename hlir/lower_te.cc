@@ -39,7 +39,8 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
   }
 
   for (const Op& op : graph.ops()) {
-    if (!op.def->lower) return InvalidArgument("op '", op.def->name, "' has no meaning as loops: run 'decompose' first");
+    if (!op.def->lower)
+      return InvalidArgument("op '", op.def->name, "' has no meaning as loops: run 'decompose' first");
     std::vector<ir::Buffer> operands;
     std::vector<TensorType> operand_types, result_types;
     for (ValueId v : op.operands) {

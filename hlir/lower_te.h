@@ -5,8 +5,8 @@
 
 namespace cinn_like::hlir {
 
-// Every op must have a `lower` (run the pass `decompose` first). Results that are parameters, or that are returned twice,
-// become copies, so that each result is the output of a stage of its own.
+// Every op must have a `lower` (run the pass `decompose` first). Results that are parameters, or that are returned
+// twice, become copies, so that each result is the output of a stage of its own.
 StatusOr<ir::TeProgram> LowerToTe(const Graph& graph);
 
 }  // namespace cinn_like::hlir

@@ -51,8 +51,11 @@ ValueRef OpBuilder::Transpose(ValueRef x, const std::vector<int64_t>& perm) {
 }
 
 ValueRef OpBuilder::Slice(ValueRef x, int64_t axis, Dim begin, Dim end, int64_t step) {
-  return Call("slice", {x}, {{"axis", Dim(NormalizeAxis(x, axis))}, {"begin", std::move(begin)}, {"end", std::move(end)},
-                             {"step", Dim(step)}});
+  return Call("slice", {x},
+              {{"axis", Dim(NormalizeAxis(x, axis))},
+               {"begin", std::move(begin)},
+               {"end", std::move(end)},
+               {"step", Dim(step)}});
 }
 
 ValueRef OpBuilder::Concat(const std::vector<ValueRef>& xs, int64_t axis) {
@@ -99,20 +102,25 @@ ValueRef OpBuilder::TakeAlong(ValueRef x, ValueRef idx, int64_t axis) {
   return Call("take_along", {x, idx}, {{"axis", Dim(NormalizeAxis(x, axis))}});
 }
 
-ValueRef OpBuilder::Conv2d(ValueRef x, ValueRef w, const std::vector<int64_t>& stride, const std::vector<int64_t>& padding,
-                           const std::vector<int64_t>& dilation, int64_t groups) {
-  return Call("conv2d", {x, w}, {{"stride", ToDims(stride)}, {"padding", ToDims(padding)}, {"dilation", ToDims(dilation)},
-                                 {"groups", Dim(groups)}});
+ValueRef OpBuilder::Conv2d(ValueRef x, ValueRef w, const std::vector<int64_t>& stride,
+                           const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
+  return Call("conv2d", {x, w},
+              {{"stride", ToDims(stride)},
+               {"padding", ToDims(padding)},
+               {"dilation", ToDims(dilation)},
+               {"groups", Dim(groups)}});
 }
 
-std::vector<ValueRef> OpBuilder::MaxPool2d(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
-                                           const std::vector<int64_t>& padding) {
-  return Call("max_pool2d", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}}, 2);
+std::vector<ValueRef> OpBuilder::MaxPool2d(ValueRef x, const std::vector<int64_t>& kernel,
+                                           const std::vector<int64_t>& stride, const std::vector<int64_t>& padding) {
+  return Call("max_pool2d", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}},
+              2);
 }
 
 ValueRef OpBuilder::AvgPool2d(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
                               const std::vector<int64_t>& padding) {
-  return Call("avg_pool2d", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}});
+  return Call("avg_pool2d", {x},
+              {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}});
 }
 
 }  // namespace cinn_like::hlir

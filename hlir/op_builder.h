@@ -31,23 +31,25 @@ class OpBuilder {
     return Call(op, operands, attrs, 1)[0];
   }
 
-#define UNARY(Method, op) \
-  ValueRef Method(ValueRef x) { return Call(op, {x}); }
-#define BINARY(Method, op) \
-  ValueRef Method(ValueRef a, ValueRef b) { return Call(op, {a, b}); }
-  UNARY(Neg, "neg") UNARY(Abs, "abs") UNARY(Exp, "exp") UNARY(Log, "log") UNARY(Sqrt, "sqrt") UNARY(Rsqrt, "rsqrt")
-  UNARY(Tanh, "tanh") UNARY(Erf, "erf") UNARY(Sigmoid, "sigmoid") UNARY(Relu, "relu") UNARY(Sin, "sin")
-  UNARY(Cos, "cos") UNARY(Floor, "floor") UNARY(Ceil, "ceil") UNARY(Round, "round") UNARY(Sign, "sign")
-  UNARY(Reciprocal, "reciprocal") UNARY(Log1p, "log1p") UNARY(Expm1, "expm1") UNARY(Silu, "silu")
-  UNARY(Square, "square") UNARY(Not, "not") UNARY(IsNan, "isnan") UNARY(Copy, "copy")
-  BINARY(Add, "add") BINARY(Sub, "sub") BINARY(Mul, "mul") BINARY(Div, "div") BINARY(Pow, "pow")
-  BINARY(Maximum, "maximum") BINARY(Minimum, "minimum") BINARY(Mod, "mod") BINARY(FloorDiv, "floor_div")
-  BINARY(And, "and") BINARY(Or, "or") BINARY(Xor, "xor") BINARY(Eq, "eq") BINARY(Ne, "ne") BINARY(Lt, "lt")
-  BINARY(Le, "le") BINARY(Gt, "gt") BINARY(Ge, "ge") BINARY(Matmul, "matmul")
+  // clang-format off
+#define UNARY(Method, op) ValueRef Method(ValueRef x) { return Call(op, {x}); }
+#define BINARY(Method, op) ValueRef Method(ValueRef a, ValueRef b) { return Call(op, {a, b}); }
+  UNARY(Neg, "neg"); UNARY(Abs, "abs"); UNARY(Exp, "exp"); UNARY(Log, "log"); UNARY(Sqrt, "sqrt"); UNARY(Rsqrt, "rsqrt");
+  UNARY(Tanh, "tanh"); UNARY(Erf, "erf"); UNARY(Sigmoid, "sigmoid"); UNARY(Relu, "relu"); UNARY(Sin, "sin");
+  UNARY(Cos, "cos"); UNARY(Floor, "floor"); UNARY(Ceil, "ceil"); UNARY(Round, "round"); UNARY(Sign, "sign");
+  UNARY(Reciprocal, "reciprocal"); UNARY(Log1p, "log1p"); UNARY(Expm1, "expm1"); UNARY(Silu, "silu");
+  UNARY(Square, "square"); UNARY(Not, "not"); UNARY(IsNan, "isnan"); UNARY(Copy, "copy");
+  BINARY(Add, "add"); BINARY(Sub, "sub"); BINARY(Mul, "mul"); BINARY(Div, "div"); BINARY(Pow, "pow");
+  BINARY(Maximum, "maximum"); BINARY(Minimum, "minimum"); BINARY(Mod, "mod"); BINARY(FloorDiv, "floor_div");
+  BINARY(And, "and"); BINARY(Or, "or"); BINARY(Xor, "xor"); BINARY(Eq, "eq"); BINARY(Ne, "ne"); BINARY(Lt, "lt");
+  BINARY(Le, "le"); BINARY(Gt, "gt"); BINARY(Ge, "ge"); BINARY(Matmul, "matmul");
 #undef UNARY
 #undef BINARY
+  // clang-format on
 
-  ValueRef Gelu(ValueRef x, const std::string& approximate = "none") { return Call("gelu", {x}, {{"approximate", approximate}}); }
+  ValueRef Gelu(ValueRef x, const std::string& approximate = "none") {
+    return Call("gelu", {x}, {{"approximate", approximate}});
+  }
   ValueRef Select(ValueRef c, ValueRef a, ValueRef b) { return Call("select", {c, a, b}); }
   // `x` itself if it has that dtype.
   ValueRef Cast(ValueRef x, DType dtype);
@@ -66,10 +68,18 @@ class OpBuilder {
 
   // Negative axes count from the end.
   ValueRef Reduce(std::string_view op, ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false);
-  ValueRef ReduceSum(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) { return Reduce("reduce_sum", x, axes, keepdims); }
-  ValueRef ReduceMax(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) { return Reduce("reduce_max", x, axes, keepdims); }
-  ValueRef ReduceMin(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) { return Reduce("reduce_min", x, axes, keepdims); }
-  ValueRef ReduceMean(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) { return Reduce("reduce_mean", x, axes, keepdims); }
+  ValueRef ReduceSum(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) {
+    return Reduce("reduce_sum", x, axes, keepdims);
+  }
+  ValueRef ReduceMax(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) {
+    return Reduce("reduce_max", x, axes, keepdims);
+  }
+  ValueRef ReduceMin(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) {
+    return Reduce("reduce_min", x, axes, keepdims);
+  }
+  ValueRef ReduceMean(ValueRef x, const std::vector<int64_t>& axes, bool keepdims = false) {
+    return Reduce("reduce_mean", x, axes, keepdims);
+  }
   ValueRef ArgMax(ValueRef x, int64_t axis, bool keepdims = false);
   ValueRef Softmax(ValueRef x, int64_t axis);
   ValueRef LogSoftmax(ValueRef x, int64_t axis);

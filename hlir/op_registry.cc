@@ -12,7 +12,8 @@ const AttrSpec* OpDef::FindAttr(std::string_view attr) const {
 }
 
 Status OpRegistry::Add(OpDef def) {
-  if (def.name.empty() || !def.infer) return InvalidArgument("op '", def.name, "': needs a name and an inference function");
+  if (def.name.empty() || !def.infer)
+    return InvalidArgument("op '", def.name, "': needs a name and an inference function");
   if (!def.lower == !def.decompose) return InvalidArgument("op '", def.name, "': needs either 'lower' or 'decompose'");
   if (Find(def.name)) return InvalidArgument("op '", def.name, "' is registered already");
   const std::string name = def.name;

@@ -1,4 +1,5 @@
-// Ops are registry entries. An OpDef says everything about one op; it is written in one file of hlir/ops and listed once.
+// Ops are registry entries. An OpDef says everything about one op; it is written in one file of hlir/ops and listed
+// once.
 #pragma once
 #include <functional>
 #include <map>

@@ -12,8 +12,8 @@ constexpr Pass<Graph> kDecompose = {"decompose", Decompose, true}, kFoldConstant
 constexpr Pass<Graph> kPasses[] = {kDecompose, kFoldConstants, kSimplify, kGatherViews, kCse, kDce};
 
 // Casts between composites meet only after they are decomposed, and views only after they were moved.
-constexpr Pass<Graph> kOptimize[] = {kDce,  kDecompose, kFoldConstants, kSimplify, kGatherViews,
-                                     kSimplify, kFoldConstants, kCse,       kDce};
+constexpr Pass<Graph> kOptimize[] = {kDce,      kDecompose,     kFoldConstants, kSimplify, kGatherViews,
+                                     kSimplify, kFoldConstants, kCse,           kDce};
 
 Status CheckText(std::string_view text, const OpRegistry& registry) {
   ASSIGN_OR_RETURN(const Graph again, Parse(text, registry));
@@ -56,7 +56,9 @@ std::string_view Trim(std::string_view s) {
 
 std::span<const Pass<Graph>> GraphPasses() { return kPasses; }
 
-StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) { return Run(std::move(graph), kOptimize, context); }
+StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) {
+  return Run(std::move(graph), kOptimize, context);
+}
 
 StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view text, const PassContext& context) {
   ASSIGN_OR_RETURN(Graph graph, Parse(text));
@@ -78,7 +80,8 @@ StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view t
       known += Cat(", ", p.name);
     }
     if (!pass) {
-      return InvalidArgument("unknown graph pass '", name, "', expected one of ", known, " or, at the end, split_static, loops");
+      return InvalidArgument("unknown graph pass '", name, "', expected one of ", known,
+                             " or, at the end, split_static, loops");
     }
     ASSIGN_OR_RETURN(graph, Run(std::move(graph), {pass, 1}, context));
   }

@@ -13,8 +13,8 @@ std::span<const Pass<Graph>> GraphPasses();
 // From what a frontend gives to primitives that are worth lowering: the compiler's sequence of passes.
 StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context);
 
-// Runs "cse | dce" on a graph's text and prints the result: golden tests and cinn_opt. Beside the passes: `optimize`, and,
-// at the end only, `split_static` (prints the prepare graph and the main graph) and `loops` (prints loop text).
+// Runs "cse | dce" on a graph's text and prints the result: golden tests and cinn_opt. Beside the passes: `optimize`,
+// and, at the end only, `split_static` (prints the prepare graph and the main graph) and `loops` (prints loop text).
 StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view text, const PassContext& context);
 
 }  // namespace cinn_like::hlir

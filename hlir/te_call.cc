@@ -9,9 +9,7 @@ namespace cinn_like::hlir {
 using ir::Expr;
 using ir::ExprOp;
 
-Expr Widened(ir::Context& c, Expr e) {
-  return IsHalf(e->type.dtype) ? c.Cast(DType::kF32, e) : e;
-}
+Expr Widened(ir::Context& c, Expr e) { return IsHalf(e->type.dtype) ? c.Cast(DType::kF32, e) : e; }
 
 Expr Converted(ir::Context& c, DType t, Expr e) {
   if (e->type.dtype == t) return e;
@@ -40,13 +38,14 @@ Expr ToConst(const TeCall& call, const Attr& number, DType t) {
 }
 
 Expr ToExpr(ir::Context& c, const SymbolVars& symbol, const Dim& d) {
-  return d.Fold<Expr>([&](int64_t v) { return c.Int(v); }, symbol, [&](char op, const Expr& a, const Expr& b) -> Expr {
-    if (op == '*') return c.Mul(a, b);
-    if (op == '/') return c.Div(a, b);
-    if (op == '%') return c.Mod(a, b);
-    const bool negative = ir::IsInt(b) && b->int_value < 0;
-    return negative ? c.Sub(a, c.Int(-b->int_value)) : c.Add(a, b);
-  });
+  return d.Fold<Expr>([&](int64_t v) { return c.Int(v); }, symbol,
+                      [&](char op, const Expr& a, const Expr& b) -> Expr {
+                        if (op == '*') return c.Mul(a, b);
+                        if (op == '/') return c.Div(a, b);
+                        if (op == '%') return c.Mod(a, b);
+                        const bool negative = ir::IsInt(b) && b->int_value < 0;
+                        return negative ? c.Sub(a, c.Int(-b->int_value)) : c.Add(a, b);
+                      });
 }
 
 std::vector<Expr> ToExprs(ir::Context& c, const SymbolVars& symbol, const Dims& dims) {
@@ -95,20 +94,21 @@ ir::Buffer TeCall::Reduce(ir::Combiner combiner, const Dims& extents,
     may_be_empty.push_back(RangeOf(d, symbols).lo < 1);
     steps.push_back(may_be_empty.back() ? c.Max(ToExpr(d), c.Int(1)) : ToExpr(d));
   }
-  return Stored(0, te.Reduce(name, combiner, wide, ToExprs(result_types[0].dims), steps, [&](ir::Indices i, ir::Indices r) {
-    const Expr value = Widened(c, element(i, r));
-    Expr inside = c.Bool(true);
-    for (size_t k = 0; k < extents.size(); ++k) {
-      if (may_be_empty[k]) inside = c.And(inside, c.Lt(r[k], ToExpr(extents[k])));
-    }
-    if (ir::IsTrue(inside)) return value;
-    const Expr masked = ir::Rewriter(c, [&](Expr e) -> Expr {
-      if (e->op != ExprOp::kLoad) return nullptr;
-      const Expr own = ir::MaskOf(e);
-      return c.Load(e->buffer, ir::IndicesOf(e), own ? c.And(inside, own) : inside);
-    })(value);
-    return c.Make(ExprOp::kSelect, {inside, masked, neutral});
-  }));
+  return Stored(
+      0, te.Reduce(name, combiner, wide, ToExprs(result_types[0].dims), steps, [&](ir::Indices i, ir::Indices r) {
+        const Expr value = Widened(c, element(i, r));
+        Expr inside = c.Bool(true);
+        for (size_t k = 0; k < extents.size(); ++k) {
+          if (may_be_empty[k]) inside = c.And(inside, c.Lt(r[k], ToExpr(extents[k])));
+        }
+        if (ir::IsTrue(inside)) return value;
+        const Expr masked = ir::Rewriter(c, [&](Expr e) -> Expr {
+          if (e->op != ExprOp::kLoad) return nullptr;
+          const Expr own = ir::MaskOf(e);
+          return c.Load(e->buffer, ir::IndicesOf(e), own ? c.And(inside, own) : inside);
+        })(value);
+        return c.Make(ExprOp::kSelect, {inside, masked, neutral});
+      }));
 }
 
 Expr TeCall::InRange(Expr e, const Dim& extent) const { return c.And(c.Le(c.Int(0), e), c.Lt(e, ToExpr(extent))); }

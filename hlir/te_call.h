@@ -1,5 +1,5 @@
-// What the meaning of a primitive op is written with: its operands as buffers, its types and attributes, and the builder
-// of tensor expressions.
+// What the meaning of a primitive op is written with: its operands as buffers, its types and attributes, and the
+// builder of tensor expressions.
 //
 //   def.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
 //     return {call.Compute([&](ir::Indices i) { return call.c.Make(ir::ExprOp::kNeg, {call.At(0, i)}); })};

@@ -19,8 +19,8 @@ Status Verify(const Graph& graph) {
   }
   for (const SymbolInfo& s : graph.symbols()) {
     if (!bound.count(s.name)) {
-      return InvalidArgument(where, ": symbol '", s.name, "' is no parameter's dimension; pass it as a parameter '", s.name,
-                             ": i64'");
+      return InvalidArgument(where, ": symbol '", s.name, "' is no parameter's dimension; pass it as a parameter '",
+                             s.name, ": i64'");
     }
   }
   for (const Op& op : graph.ops()) {

@@ -35,8 +35,9 @@ const Pass<Func> kHostPasses[] = {
     {"simplify", Run<Simplify>},
     {"place_buffers", Run<PlaceBuffers>, true},
     {"unroll", Run<Unroll>},
-    {"vectorize", Run<Vectorize>, true},
     {"flatten", Run<Flatten>, true},
+    {"simplify", Run<Simplify>},
+    {"vectorize", Run<Vectorize>, true},
     {"simplify", Run<Simplify>},
     {"legalize", Run<Legalize>, true},
 };
@@ -49,8 +50,9 @@ const Pass<Func> kDevicePasses[] = {
     {"place_buffers", Run<PlaceBuffers>, true},
     {"insert_barriers", Run<InsertBarriers>, true},
     {"unroll", Run<Unroll>},
-    {"vectorize", Run<Vectorize>, true},
     {"flatten", Run<Flatten>, true},
+    {"simplify", Run<Simplify>},
+    {"vectorize", Run<Vectorize>, true},
     {"simplify", Run<Simplify>},
     {"legalize", Run<Legalize>, true},
 };

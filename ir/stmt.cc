@@ -231,7 +231,8 @@ NameSupply::NameSupply(const Func& f) {
 
 std::string NameSupply::Fresh(std::string_view base) {
   std::string name(base);
-  for (int i = 1; !used_.insert(name).second; ++i) name = Cat(base, "_", i);
+  // Names are never given back, so the search goes on where it ended the last time.
+  for (int& i = next_.try_emplace(name, 1).first->second; !used_.insert(name).second; ++i) name = Cat(base, "_", i);
   return name;
 }
 

@@ -212,6 +212,7 @@ class NameSupply {
 
  private:
   absl::flat_hash_set<std::string> used_;
+  absl::flat_hash_map<std::string, int> next_;  // per base
 };
 
 // ---- text (ir/print.cc, ir/parse.cc): Parse(Print(m)) == m and the printed form is a fixed point ----

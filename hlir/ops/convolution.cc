@@ -26,11 +26,12 @@ StatusOr<Dims> InferConv(const Dims& x, const Dims& w, const Attrs& attrs, const
     ASSIGN_OR_RETURN(window.kernel[i], ConstDim("kernel size", w[2 + i]));
   }
   if (!ProvablyEqual(x[1], w[1] * Dim(groups), symbols)) {
-    return InvalidArgument("expected ", (w[1] * Dim(groups)).ToString(), " input channels (", w[1].ToString(), " x ", groups,
-                           " groups), got ", x[1].ToString());
+    return InvalidArgument("expected ", (w[1] * Dim(groups)).ToString(), " input channels (", w[1].ToString(), " x ",
+                           groups, " groups), got ", x[1].ToString());
   }
   if (!Divides(groups, w[0], symbols)) {
-    return InvalidArgument("attribute 'groups': expected a divisor of ", w[0].ToString(), " output channels, got ", groups);
+    return InvalidArgument("attribute 'groups': expected a divisor of ", w[0].ToString(), " output channels, got ",
+                           groups);
   }
   Dims result = {x[0], w[0]};
   for (int i = 0; i < 2; ++i) {
@@ -68,7 +69,8 @@ std::vector<ir::Buffer> LowerConv(TeCall& call) {
   })};
 }
 
-// dx[n,c,h,w] = sum over the group's outputs o, kh, kw of dy[n, o, position that reads (h, w) with (kh, kw)] * w[o,c,kh,kw]
+// dx[n,c,h,w] = sum over the group's outputs o, kh, kw of dy[n, o, position that reads (h, w) with (kh, kw)] *
+// w[o,c,kh,kw]
 std::vector<ir::Buffer> LowerInputGrad(TeCall& call) {
   ir::Context& c = call.c;
   const Dims &dy = call.operand_types[0].dims, &w = call.operand_types[1].dims;
@@ -112,7 +114,8 @@ OpDef Conv2d() {
     ASSIGN_OR_RETURN(Dims dims, InferConv(call.operands[0].dims, call.operands[1].dims, call.attrs, call.symbols));
     return std::vector<TensorType>{{call.operands[0].dtype, std::move(dims)}};
   };
-  def.samples = {"(f32[n,3,8,9], f32[4,3,3,3])", "(f32[n,4,9,7], f32[6,2,3,2]) {stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
+  def.samples = {"(f32[n,3,8,9], f32[4,3,3,3])",
+                 "(f32[n,4,9,7], f32[6,2,3,2]) {stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
   return def;
 }
 
@@ -127,7 +130,8 @@ OpDef Gradient(std::string name, std::string doc, std::string other, std::string
   def.infer = [other, shape_attr](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     RETURN_IF_ERROR(CheckOperands(call, "dy", other));
     const Dims& shape = call.attrs.AsDims(shape_attr);
-    if (shape.size() != 4) return InvalidArgument("attribute '", shape_attr, "': expected 4 values, got ", shape.size());
+    if (shape.size() != 4)
+      return InvalidArgument("attribute '", shape_attr, "': expected 4 values, got ", shape.size());
     const bool of_input = shape_attr == "input_shape";
     const Dims &x = of_input ? shape : call.operands[1].dims, &w = of_input ? call.operands[1].dims : shape;
     ASSIGN_OR_RETURN(const Dims dy, InferConv(x, w, call.attrs, call.symbols));
@@ -144,12 +148,14 @@ OpDef Gradient(std::string name, std::string doc, std::string other, std::string
 std::vector<OpDef> ConvolutionOps() {
   OpDef input = Gradient("conv2d_input_grad", "gradient of conv2d in x", "w", "input_shape");
   input.lower = LowerInputGrad;
-  input.samples = {"(f32[n,4,6,7], f32[4,3,3,3]) {input_shape=[n,3,8,9]}",
-                   "(f32[n,6,5,9], f32[6,2,3,2]) {input_shape=[n,4,9,7], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
+  input.samples = {
+      "(f32[n,4,6,7], f32[4,3,3,3]) {input_shape=[n,3,8,9]}",
+      "(f32[n,6,5,9], f32[6,2,3,2]) {input_shape=[n,4,9,7], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
   OpDef weight = Gradient("conv2d_weight_grad", "gradient of conv2d in w", "x", "weight_shape");
   weight.lower = LowerWeightGrad;
-  weight.samples = {"(f32[n,4,6,7], f32[n,3,8,9]) {weight_shape=[4,3,3,3]}",
-                    "(f32[n,6,5,9], f32[n,4,9,7]) {weight_shape=[6,2,3,2], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
+  weight.samples = {
+      "(f32[n,4,6,7], f32[n,3,8,9]) {weight_shape=[4,3,3,3]}",
+      "(f32[n,6,5,9], f32[n,4,9,7]) {weight_shape=[6,2,3,2], stride=[2,1], padding=[1,2], dilation=[1,2], groups=2}"};
   return {Conv2d(), input, weight};
 }
 

@@ -16,9 +16,11 @@ std::vector<OpDef> CreationOps() {
     return std::vector<TensorType>{{call.attrs.AsDType("dtype"), call.attrs.AsDims("shape")}};
   };
   full.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
-    return {call.Compute([&](ir::Indices) { return ToConst(call, call.attrs.Number("value"), call.result_types[0].dtype); })};
+    return {call.Compute(
+        [&](ir::Indices) { return ToConst(call, call.attrs.Number("value"), call.result_types[0].dtype); })};
   };
-  full.samples = {"() {value=0.5, dtype=f32, shape=[3,7]}", "() {value=-3, dtype=i64}", "() {value=1, dtype=bool, shape=[2]}"};
+  full.samples = {"() {value=0.5, dtype=f32, shape=[3,7]}", "() {value=-3, dtype=i64}",
+                  "() {value=1, dtype=bool, shape=[2]}"};
 
   OpDef iota;
   iota.name = "iota";

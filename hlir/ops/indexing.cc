@@ -58,7 +58,8 @@ OpDef TakeAlong() {
     const int64_t axis = call.attrs.Int("axis");
     RETURN_IF_ERROR(CheckDType("idx", idx.dtype, DTypeClass::kInt));
     RETURN_IF_ERROR(CheckAxis("axis", axis, x.rank()));
-    if (idx.rank() != x.rank()) return InvalidArgument("operand 'idx': expected rank ", x.rank(), ", got ", idx.ToString());
+    if (idx.rank() != x.rank())
+      return InvalidArgument("operand 'idx': expected rank ", x.rank(), ", got ", idx.ToString());
     for (int i = 0; i < x.rank(); ++i) {
       if (i != axis && RangeOf(x.dims[i] - idx.dims[i], call.symbols).hi < 0) {
         return InvalidArgument("operand 'idx': expected at most ", x.dims[i].ToString(), " along axis ", i, ", got ",

@@ -9,12 +9,23 @@ Status CheckDType(std::string_view operand, DType got, DTypeClass expected) {
   bool fits = true;
   std::string_view name = "any dtype";
   switch (expected) {
-    case DTypeClass::kAny: break;
-    case DTypeClass::kFloat: fits = IsFloat(got), name = "a float dtype"; break;
-    case DTypeClass::kInt: fits = IsInt(got), name = "an integer dtype"; break;
-    case DTypeClass::kBool: fits = is_bool, name = "bool"; break;
-    case DTypeClass::kBoolOrInt: fits = is_bool || IsInt(got), name = "bool or an integer dtype"; break;
-    case DTypeClass::kNumber: fits = !is_bool, name = "a number dtype"; break;
+    case DTypeClass::kAny:
+      break;
+    case DTypeClass::kFloat:
+      fits = IsFloat(got), name = "a float dtype";
+      break;
+    case DTypeClass::kInt:
+      fits = IsInt(got), name = "an integer dtype";
+      break;
+    case DTypeClass::kBool:
+      fits = is_bool, name = "bool";
+      break;
+    case DTypeClass::kBoolOrInt:
+      fits = is_bool || IsInt(got), name = "bool or an integer dtype";
+      break;
+    case DTypeClass::kNumber:
+      fits = !is_bool, name = "a number dtype";
+      break;
   }
   if (fits) return absl::OkStatus();
   return InvalidArgument("operand '", operand, "': expected ", name, ", got ", Name(got));
@@ -50,7 +61,8 @@ Status CheckInts(std::string_view attr, const std::vector<int64_t>& values, size
     return InvalidArgument("attribute '", attr, "': expected ", size, " values, got ", values.size());
   }
   for (int64_t v : values) {
-    if (v < at_least) return InvalidArgument("attribute '", attr, "': expected values of at least ", at_least, ", got ", v);
+    if (v < at_least)
+      return InvalidArgument("attribute '", attr, "': expected values of at least ", at_least, ", got ", v);
   }
   return absl::OkStatus();
 }

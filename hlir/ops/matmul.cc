@@ -20,7 +20,8 @@ ir::Expr ElementOf(const TeCall& call, size_t k, ir::Indices i, ir::Expr row, ir
 std::vector<ir::Buffer> Lower(TeCall& call) {
   return {call.Reduce(ir::Combiner::kSum, {call.operand_types[0].dims.back()}, [&](ir::Indices i, ir::Indices r) {
     const size_t n = i.size();
-    return call.c.Make(ir::ExprOp::kMul, {ElementOf(call, 0, i, i[n - 2], r[0]), ElementOf(call, 1, i, r[0], i[n - 1])});
+    return call.c.Make(ir::ExprOp::kMul,
+                       {ElementOf(call, 0, i, i[n - 2], r[0]), ElementOf(call, 1, i, r[0], i[n - 1])});
   })};
 }
 
@@ -42,17 +43,18 @@ std::vector<OpDef> MatmulOps() {
     }
     const Dim &k = a.dims[a.rank() - 1], &kb = b.dims[b.rank() - 2];
     if (!ProvablyEqual(k, kb, call.symbols)) {
-      return InvalidArgument("operand 'b': expected ", k.ToString(), " rows as 'a' has columns, got ", kb.ToString(), " (",
-                             a.ToString(), " x ", b.ToString(), ")");
+      return InvalidArgument("operand 'b': expected ", k.ToString(), " rows as 'a' has columns, got ", kb.ToString(),
+                             " (", a.ToString(), " x ", b.ToString(), ")");
     }
-    ASSIGN_OR_RETURN(Dims dims, BroadcastShapes(Dims(a.dims.begin(), a.dims.end() - 2), Dims(b.dims.begin(), b.dims.end() - 2),
-                                                call.symbols));
+    ASSIGN_OR_RETURN(Dims dims, BroadcastShapes(Dims(a.dims.begin(), a.dims.end() - 2),
+                                                Dims(b.dims.begin(), b.dims.end() - 2), call.symbols));
     dims.push_back(a.dims[a.rank() - 2]);
     dims.push_back(b.dims[b.rank() - 1]);
     return std::vector<TensorType>{{a.dtype, std::move(dims)}};
   };
   def.lower = Lower;
-  def.samples = {"(f32[n,8], f32[8,5])", "(f32[2,3,n,4], f32[2,3,4,n])", "(f32[n,4], f32[3,4,2])", "(f32[2,1,3,4], f32[5,4,n])"};
+  def.samples = {"(f32[n,8], f32[8,5])", "(f32[2,3,n,4], f32[2,3,4,n])", "(f32[n,4], f32[3,4,2])",
+                 "(f32[2,1,3,4], f32[5,4,n])"};
   return {def};
 }
 

@@ -58,7 +58,8 @@ StatusOr<std::vector<TensorType>> InferTrailingNorm(const OpCall& call) {
   const int64_t first = x.rank() - static_cast<int64_t>(axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != first + static_cast<int64_t>(i)) {
-      return InvalidArgument("attribute 'axes': expected the trailing axes in order, got ", ToString(call.attrs.AsDims("axes")));
+      return InvalidArgument("attribute 'axes': expected the trailing axes in order, got ",
+                             ToString(call.attrs.AsDims("axes")));
     }
   }
   const Dims trailing(x.dims.begin() + first, x.dims.end());
@@ -66,7 +67,8 @@ StatusOr<std::vector<TensorType>> InferTrailingNorm(const OpCall& call) {
     const TensorType& w = call.operands[i];
     RETURN_IF_ERROR(CheckDType(i == 1 ? "w" : "b", w.dtype, DTypeClass::kFloat));
     if (!ProvablyEqual(w.dims, trailing, call.symbols)) {
-      return InvalidArgument("operand '", i == 1 ? "w" : "b", "': expected shape ", ToString(trailing), ", got ", ToString(w.dims));
+      return InvalidArgument("operand '", i == 1 ? "w" : "b", "': expected shape ", ToString(trailing), ", got ",
+                             ToString(w.dims));
     }
   }
   return std::vector<TensorType>{x};
@@ -91,8 +93,8 @@ OpDef LayerNorm() {
     const ValueRef centered = b->Sub(x, b->ReduceMean(x, axes, true));
     const ValueRef variance = b->ReduceMean(b->Mul(centered, centered), axes, true);
     const ValueRef normal = b->Mul(centered, InverseDeviation(b, variance, attrs.Float("epsilon")));
-    const ValueRef result = b->Add(b->Mul(normal, b->Cast(in[1], wide)), b->Cast(in[2], wide));
-    return {b->Cast(result, b->DTypeOf(in[0]))};
+    const ValueRef scaled = b->Mul(normal, b->Cast(in[1], wide));
+    return {b->Cast(b->Add(scaled, b->Cast(in[2], wide)), b->DTypeOf(in[0]))};
   };
   def.samples = {"(f32[n,37], f32[37], f32[37]) {axes=[1]}",
                  "(f32[2,n,4], f32[n,4], f32[n,4]) {axes=[1,2], epsilon=1e-3}"};
@@ -142,11 +144,15 @@ OpDef BatchNorm() {
     const DType wide = b->DTypeOf(x);
     auto per_channel = [&](ValueRef v) { return b->Reshape(v, along); };
     // One scale and one shift per channel: with static statistics they are computed once.
-    const ValueRef scale = b->Mul(b->Cast(in[1], wide), InverseDeviation(b, b->Cast(in[4], wide), attrs.Float("epsilon")));
-    const ValueRef shift = b->Sub(b->Cast(in[2], wide), b->Mul(b->Cast(in[3], wide), scale));
-    return {b->Cast(b->Add(b->Mul(x, per_channel(scale)), per_channel(shift)), b->DTypeOf(in[0]))};
+    const ValueRef deviation = InverseDeviation(b, b->Cast(in[4], wide), attrs.Float("epsilon"));
+    const ValueRef scale = b->Mul(b->Cast(in[1], wide), deviation);
+    const ValueRef moved = b->Mul(b->Cast(in[3], wide), scale);
+    const ValueRef shift = b->Sub(b->Cast(in[2], wide), moved);
+    const ValueRef scaled = b->Mul(x, per_channel(scale));
+    return {b->Cast(b->Add(scaled, per_channel(shift)), b->DTypeOf(in[0]))};
   };
-  def.samples = {"(f32[n,3,4,5], f32[3], f32[3], f32[3], f32[3])", "(f32[n,3], f32[3], f32[3], f32[3], f32[3]) {epsilon=1e-3}"};
+  def.samples = {"(f32[n,3,4,5], f32[3], f32[3], f32[3], f32[3])",
+                 "(f32[n,3], f32[3], f32[3], f32[3], f32[3]) {epsilon=1e-3}"};
   return def;
 }
 

@@ -75,8 +75,8 @@ Expr FloorDivElement(ir::Context& c, const Exprs& x) {
 }
 
 // The operands broadcast; `dtypes` constrains all of them; the result has their dtype, or bool.
-OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> operands, DTypeClass dtypes, Element element,
-                bool to_bool = false) {
+OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> operands, DTypeClass dtypes,
+                Element element, bool to_bool = false) {
   OpDef def;
   def.name = std::move(name);
   def.doc = std::move(doc);
@@ -98,7 +98,8 @@ OpDef Pointwise(std::string name, std::string doc, std::vector<std::string> oper
   if (def.operands.size() == 1) {
     def.samples = {"(" + t + "[7,n])", "(" + t + "[])"};
   } else {
-    def.samples = {"(" + t + "[n,5], " + t + "[n,5])", "(" + t + "[3,1,n], " + t + "[4,1])", "(" + t + "[n], " + t + "[])"};
+    def.samples = {"(" + t + "[n,5], " + t + "[n,5])", "(" + t + "[3,1,n], " + t + "[4,1])",
+                   "(" + t + "[n], " + t + "[])"};
   }
   return def;
 }
@@ -126,19 +127,28 @@ OpDef FloatComposite(std::string name, std::string doc, std::function<ValueRef(O
 
 ValueRef Like(OpBuilder* b, ValueRef x, Attr value) { return b->Full(std::move(value), b->DTypeOf(x)); }
 
+// A call's arguments are built in no fixed order, so decompositions build at most one op per argument list: the order
+// of ops must not depend on the compiler.
+ValueRef HalfTimesOnePlus(OpBuilder* b, ValueRef x, ValueRef f) {
+  const ValueRef one_plus = b->Add(f, Like(b, x, 1.0));
+  const ValueRef half = b->Mul(x, Like(b, x, 0.5));
+  return b->Mul(half, one_plus);
+}
+
 ValueRef GeluTanh(OpBuilder* b, ValueRef x) {
   const ValueRef cube = b->Mul(b->Mul(x, x), x);
-  const ValueRef inner = b->Mul(b->Add(x, b->Mul(cube, Like(b, x, 0.044715))), Like(b, x, std::sqrt(2.0 / M_PI)));
-  return b->Mul(b->Mul(x, Like(b, x, 0.5)), b->Add(b->Tanh(inner), Like(b, x, 1.0)));
+  const ValueRef cubic = b->Mul(cube, Like(b, x, 0.044715));
+  const ValueRef sum = b->Add(x, cubic);
+  return HalfTimesOnePlus(b, x, b->Tanh(b->Mul(sum, Like(b, x, std::sqrt(2.0 / M_PI)))));
 }
 
 ValueRef GeluErf(OpBuilder* b, ValueRef x) {
-  const ValueRef erf = b->Erf(b->Mul(x, Like(b, x, std::sqrt(0.5))));
-  return b->Mul(b->Mul(x, Like(b, x, 0.5)), b->Add(erf, Like(b, x, 1.0)));
+  return HalfTimesOnePlus(b, x, b->Erf(b->Mul(x, Like(b, x, std::sqrt(0.5)))));
 }
 
 OpDef Gelu() {
-  OpDef def = Unary("gelu", "x * Phi(x), Phi the normal distribution function or its tanh approximation", DTypeClass::kFloat);
+  OpDef def =
+      Unary("gelu", "x * Phi(x), Phi the normal distribution function or its tanh approximation", DTypeClass::kFloat);
   def.attrs = {{"approximate", AttrType::kString, "none", {"none", "tanh"}}};
   def.decompose = [](OpBuilder* b, const Refs& x, const Attrs& attrs) -> Refs {
     const DType dtype = b->DTypeOf(x[0]);
@@ -151,7 +161,9 @@ OpDef Gelu() {
 
 OpDef Relu() {
   OpDef def = Unary("relu", "maximum(x, 0)", DTypeClass::kNumber);
-  def.decompose = [](OpBuilder* b, const Refs& x, const Attrs&) -> Refs { return {b->Maximum(x[0], Like(b, x[0], 0))}; };
+  def.decompose = [](OpBuilder* b, const Refs& x, const Attrs&) -> Refs {
+    return {b->Maximum(x[0], Like(b, x[0], 0))};
+  };
   return def;
 }
 
@@ -164,9 +176,9 @@ OpDef Square() {
 OpDef Sign() {
   OpDef def = Unary("sign", "-1, 0 or 1; 0 for NaN", DTypeClass::kNumber);
   def.decompose = [](OpBuilder* b, const Refs& x, const Attrs&) -> Refs {
-    const ValueRef zero = Like(b, x[0], 0), one = Like(b, x[0], 1);
+    const ValueRef zero = Like(b, x[0], 0), one = Like(b, x[0], 1), minus_one = b->Neg(one);
     const ValueRef positive = b->Select(b->Gt(x[0], zero), one, zero);
-    return {b->Select(b->Lt(x[0], zero), b->Neg(one), positive)};
+    return {b->Select(b->Lt(x[0], zero), minus_one, positive)};
   };
   return def;
 }
@@ -236,9 +248,7 @@ std::vector<OpDef> PointwiseOps() {
                        return b->Div(one, b->Add(b->Exp(b->Neg(x)), one));
                      }),
       FloatComposite("silu", "x * sigmoid(x)",
-                     [](OpBuilder* b, ValueRef x) {
-                       return b->Div(x, b->Add(b->Exp(b->Neg(x)), Like(b, x, 1.0)));
-                     }),
+                     [](OpBuilder* b, ValueRef x) { return b->Div(x, b->Add(b->Exp(b->Neg(x)), Like(b, x, 1.0))); }),
       Gelu(),
       Relu(),
       Square(),

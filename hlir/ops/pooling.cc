@@ -11,7 +11,8 @@ namespace {
 Status CheckPadding(const Window& w) {
   for (int i = 0; i < 2; ++i) {
     if (2 * w.padding[i] > w.kernel[i]) {
-      return InvalidArgument("attribute 'padding': expected at most half of the kernel ", w.kernel[i], ", got ", w.padding[i]);
+      return InvalidArgument("attribute 'padding': expected at most half of the kernel ", w.kernel[i], ", got ",
+                             w.padding[i]);
     }
   }
   return absl::OkStatus();
@@ -61,14 +62,16 @@ OpDef PoolGrad(std::string name, std::string doc, std::vector<std::string> opera
     if (call.operands.size() == 2) {
       RETURN_IF_ERROR(CheckDType("indices", call.operands[1].dtype, DTypeClass::kInt));
       if (!ProvablyEqual(call.operands[1].dims, dy.dims, call.symbols)) {
-        return InvalidArgument("operand 'indices': expected shape ", ToString(dy.dims), ", got ", ToString(call.operands[1].dims));
+        return InvalidArgument("operand 'indices': expected shape ", ToString(dy.dims), ", got ",
+                               ToString(call.operands[1].dims));
       }
     }
     const Dims& shape = call.attrs.AsDims("input_shape");
     if (shape.size() != 4) return InvalidArgument("attribute 'input_shape': expected 4 values, got ", shape.size());
     ASSIGN_OR_RETURN(const Dims pooled, InferPool(shape, call.attrs, false, call.symbols));
     const StatusOr<Dims> ceiled = InferPool(shape, call.attrs, true, call.symbols);
-    if (!ProvablyEqual(pooled, dy.dims, call.symbols) && !(ceiled.ok() && ProvablyEqual(*ceiled, dy.dims, call.symbols))) {
+    if (!ProvablyEqual(pooled, dy.dims, call.symbols) &&
+        !(ceiled.ok() && ProvablyEqual(*ceiled, dy.dims, call.symbols))) {
       return InvalidArgument("operand 'dy': expected shape ", ToString(pooled), ", got ", ToString(dy.dims));
     }
     return std::vector<TensorType>{{dy.dtype, shape}};
@@ -95,8 +98,8 @@ std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
         const Expr value = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
         const Expr flat = c.Add(c.Mul(place.at[0], call.ToExpr(x[3])), place.at[1]);
         const Expr lower = c.Lt(flat, running[1]);
-        const Expr larger = c.Or(c.Make(ExprOp::kLt, {running[0], value}),
-                                 c.And(c.Make(ExprOp::kEq, {value, running[0]}), lower));
+        const Expr larger =
+            c.Or(c.Make(ExprOp::kLt, {running[0], value}), c.And(c.Make(ExprOp::kEq, {value, running[0]}), lower));
         const Expr nan = c.Make(ExprOp::kIsNan, {value}), running_nan = c.Make(ExprOp::kIsNan, {running[0]});
         const Expr better = c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(running_nan), lower), larger});
         const Expr take = c.And(place.mask, better);
@@ -139,11 +142,12 @@ std::vector<ir::Buffer> LowerAvgPool(TeCall& call) {
   const Dims& x = call.operand_types[0].dims;
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
-  const ir::Buffer sum = call.te.Reduce(call.name, ir::Combiner::kSum, wide, call.ToExprs(call.result_types[0].dims),
-                                        call.ToExprs(Taps(window)), [&](ir::Indices i, ir::Indices r) {
-    const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
-    return Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
-  });
+  const ir::Buffer sum =
+      call.te.Reduce(call.name, ir::Combiner::kSum, wide, call.ToExprs(call.result_types[0].dims),
+                     call.ToExprs(Taps(window)), [&](ir::Indices i, ir::Indices r) {
+                       const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
+                       return Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
+                     });
   return {call.Compute([&](ir::Indices i) {
     return c.Make(ExprOp::kDiv, {call.te.At(sum, i), c.Cast(wide, CountOf(call, window, &x[2], &i[2]))});
   })};
@@ -181,17 +185,20 @@ std::vector<OpDef> PoolingOps() {
                             {input_shape, kernel, stride, padding, dilation});
   max_grad.lower = LowerMaxPoolGrad;
   max_grad.samples = {"(f32[n,3,4,4], i64[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
-                      "(f32[n,2,5,8], i64[n,2,5,8]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], dilation=[1,2]}"};
+                      "(f32[n,2,5,8], i64[n,2,5,8]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], "
+                      "dilation=[1,2]}"};
   OpDef avg = Pool("avg_pool2d", "mean of each window", {kernel, stride, padding, include_pad, ceil_mode}, false);
   avg.lower = LowerAvgPool;
-  avg.samples = {"(f32[n,3,8,9]) {kernel=[2,2], stride=[2,2]}", "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1]}",
+  avg.samples = {"(f32[n,3,8,9]) {kernel=[2,2], stride=[2,2]}",
+                 "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1]}",
                  "(f32[n,2,9,8]) {kernel=[3,2], stride=[2,1], padding=[1,1], count_include_pad=false}",
                  "(f32[n,2,9,8]) {kernel=[2,3], stride=[2,2], ceil_mode=true}"};
   OpDef avg_grad = PoolGrad("avg_pool2d_grad", "gradient of avg_pool2d in x", {"dy"},
                             {input_shape, kernel, stride, padding, include_pad});
   avg_grad.lower = LowerAvgPoolGrad;
-  avg_grad.samples = {"(f32[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
-                      "(f32[n,2,5,9]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], count_include_pad=false}"};
+  avg_grad.samples = {
+      "(f32[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
+      "(f32[n,2,5,9]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], count_include_pad=false}"};
   return {max, max_grad, avg, avg_grad};
 }
 

@@ -53,7 +53,8 @@ OpDef Reduction(std::string name, std::string doc, DTypeClass dtypes) {
     return std::vector<TensorType>{{x.dtype, DropAxes(x.dims, axes, call.attrs.Bool("keepdims"))}};
   };
   const std::string t = dtypes == DTypeClass::kBool ? "bool" : "f32";
-  def.samples = {"(" + t + "[n,37]) {axes=[1]}", "(" + t + "[3,n,5]) {axes=[0,2], keepdims=true}", "(" + t + "[4,n]) {axes=[0,1]}"};
+  def.samples = {"(" + t + "[n,37]) {axes=[1]}", "(" + t + "[3,n,5]) {axes=[0,2], keepdims=true}",
+                 "(" + t + "[4,n]) {axes=[0,1]}"};
   return def;
 }
 
@@ -87,8 +88,8 @@ std::vector<ir::Buffer> LowerArg(TeCall& call, bool max) {
   const Expr none = c.Int(std::numeric_limits<int64_t>::max());
   const Expr worst = ir::Identity(c, max ? ir::Combiner::kMax : ir::Combiner::kMin, wide);
   const std::vector<ir::Buffer> pair = call.te.ReduceTuple(
-      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})), {worst, none},
-      [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
+      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})),
+      {worst, none}, [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
         const Expr x = Widened(c, call.At(0, MergeIndices(call, {axis}, i, r)));
         const Expr lower = c.Lt(r[0], best[1]);
         const Expr better = max ? c.Make(ExprOp::kLt, {best[0], x}) : c.Make(ExprOp::kLt, {x, best[0]});
@@ -113,7 +114,8 @@ OpDef ArgReduction(std::string name, std::string doc) {
     const int64_t axis = call.attrs.Int("axis");
     RETURN_IF_ERROR(CheckDType("x", x.dtype, DTypeClass::kNumber));
     RETURN_IF_ERROR(CheckAxis("axis", axis, x.rank()));
-    if (x.dims[axis] == Dim(0)) return InvalidArgument("attribute 'axis': expected an axis with elements, got ", x.ToString());
+    if (x.dims[axis] == Dim(0))
+      return InvalidArgument("attribute 'axis': expected an axis with elements, got ", x.ToString());
     return std::vector<TensorType>{{DType::kI64, DropAxes(x.dims, {axis}, call.attrs.Bool("keepdims"))}};
   };
   def.lower = [max = def.name == "argmax"](TeCall& call) { return LowerArg(call, max); };
@@ -125,10 +127,12 @@ OpDef ArgReduction(std::string name, std::string doc) {
 
 std::vector<OpDef> ReductionOps() {
   return {
-      Reduction("reduce_sum", "sum along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber, ir::Combiner::kSum),
+      Reduction("reduce_sum", "sum along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber,
+                ir::Combiner::kSum),
       Reduction("reduce_max", "largest along axes; NaN wins", DTypeClass::kNumber, ir::Combiner::kMax),
       Reduction("reduce_min", "smallest along axes; NaN wins", DTypeClass::kNumber, ir::Combiner::kMin),
-      Reduction("reduce_prod", "product along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber, ir::Combiner::kProd),
+      Reduction("reduce_prod", "product along axes; 16-bit floats accumulate in f32", DTypeClass::kNumber,
+                ir::Combiner::kProd),
       Reduction("reduce_any", "whether any is true", DTypeClass::kBool, ir::Combiner::kAny),
       Reduction("reduce_all", "whether all are true", DTypeClass::kBool, ir::Combiner::kAll),
       ReduceMean(),

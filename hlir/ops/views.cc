@@ -70,19 +70,21 @@ Exprs ReshapeIndices(const TeCall& call, ir::Indices to_index) {
 }
 
 OpDef Reshape() {
-  OpDef def = View("reshape", "the same elements in row-major order under another shape", {{"shape", AttrType::kDims, std::nullopt}});
+  OpDef def = View("reshape", "the same elements in row-major order under another shape",
+                   {{"shape", AttrType::kDims, std::nullopt}});
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     const TensorType& x = call.operands[0];
     const Dims& shape = call.attrs.AsDims("shape");
     const Dim have = ProductOf(x.dims), want = ProductOf(shape);
     if (!ProvablyEqual(have, want, call.symbols)) {
-      return InvalidArgument("attribute 'shape': expected ", have.ToString(), " elements as in ", x.ToString(), ", got ",
-                             want.ToString());
+      return InvalidArgument("attribute 'shape': expected ", have.ToString(), " elements as in ", x.ToString(),
+                             ", got ", want.ToString());
     }
     return std::vector<TensorType>{{x.dtype, shape}};
   };
   SetIndexMap(&def, ReshapeIndices);
-  def.samples = {"(f32[n,12]) {shape=[n,3,4]}", "(f32[n,3,4]) {shape=[n*12]}", "(f32[6,4]) {shape=[3,8]}", "(f32[1]) {shape=[]}"};
+  def.samples = {"(f32[n,12]) {shape=[n,3,4]}", "(f32[n,3,4]) {shape=[n*12]}", "(f32[6,4]) {shape=[3,8]}",
+                 "(f32[1]) {shape=[]}"};
   return def;
 }
 
@@ -108,13 +110,15 @@ OpDef Transpose() {
 }
 
 OpDef BroadcastTo() {
-  OpDef def = View("broadcast_to", "x repeated along axes of size 1 and new leading axes", {{"shape", AttrType::kDims, std::nullopt}});
+  OpDef def = View("broadcast_to", "x repeated along axes of size 1 and new leading axes",
+                   {{"shape", AttrType::kDims, std::nullopt}});
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     const TensorType& x = call.operands[0];
     const Dims& shape = call.attrs.AsDims("shape");
     const StatusOr<Dims> both = BroadcastShapes(x.dims, shape, call.symbols);
     if (!both.ok() || !ProvablyEqual(*both, shape, call.symbols)) {
-      return InvalidArgument("attribute 'shape': expected a shape that ", x.ToString(), " broadcasts to, got ", ToString(shape));
+      return InvalidArgument("attribute 'shape': expected a shape that ", x.ToString(), " broadcasts to, got ",
+                             ToString(shape));
     }
     return std::vector<TensorType>{{x.dtype, shape}};
   };
@@ -139,7 +143,8 @@ OpDef Slice() {
     if (step < 1) return InvalidArgument("attribute 'step': expected a positive step, got ", step);
     Dim& dim = result.dims[axis];
     auto never_negative = [&](const Dim& d) { return RangeOf(d, call.symbols).hi >= 0; };
-    if (!never_negative(begin)) return InvalidArgument("attribute 'begin': expected at least 0, got ", begin.ToString());
+    if (!never_negative(begin))
+      return InvalidArgument("attribute 'begin': expected at least 0, got ", begin.ToString());
     if (!never_negative(end - begin)) {
       return InvalidArgument("attribute 'end': expected at least ", begin.ToString(), ", got ", end.ToString());
     }
@@ -155,7 +160,8 @@ OpDef Slice() {
     k = call.c.Add(call.c.Mul(k, call.c.Int(call.attrs.Int("step"))), call.ToExpr(call.attrs.AsDim("begin")));
     return at;
   });
-  def.samples = {"(f32[9,n]) {axis=0, begin=2, end=9, step=3}", "(f32[3,n]) {axis=1, begin=n/2, end=n}", "(f32[4]) {axis=0, begin=1, end=1}"};
+  def.samples = {"(f32[9,n]) {axis=0, begin=2, end=9, step=3}", "(f32[3,n]) {axis=1, begin=n/2, end=n}",
+                 "(f32[4]) {axis=0, begin=1, end=1}"};
   return def;
 }
 
@@ -175,7 +181,8 @@ OpDef Concat() {
       const Dims& got = call.operands[i].dims;
       if (got.size() == expected.size()) expected[axis] = got[axis];
       if (!ProvablyEqual(expected, got, call.symbols)) {
-        return InvalidArgument("operand ", i, ": expected shape ", ToString(expected), " outside axis ", axis, ", got ", ToString(got));
+        return InvalidArgument("operand ", i, ": expected shape ", ToString(expected), " outside axis ", axis, ", got ",
+                               ToString(got));
       }
       result.dims[axis] = result.dims[axis] + got[axis];
     }
@@ -213,7 +220,9 @@ OpDef Pad() {
   def.name = "pad";
   def.doc = "x with low[i] elements of value before and high[i] behind axis i; negative pads crop";
   def.operands = {"x"};
-  def.attrs = {{"low", AttrType::kDims, std::nullopt}, {"high", AttrType::kDims, std::nullopt}, {"value", AttrType::kNumber, Dim(0)}};
+  def.attrs = {{"low", AttrType::kDims, std::nullopt},
+               {"high", AttrType::kDims, std::nullopt},
+               {"value", AttrType::kNumber, Dim(0)}};
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
     TensorType result = call.operands[0];
     for (const char* name : {"low", "high"}) {
@@ -235,14 +244,16 @@ OpDef Pad() {
       for (size_t k = 0; k < low.size(); ++k) {
         at.push_back(c.Sub(i[k], call.ToExpr(low[k])));
         if (RangeOf(low[k], call.symbols).hi > 0) inside = c.And(inside, c.Le(c.Int(0), at[k]));
-        if (RangeOf(high[k], call.symbols).hi > 0) inside = c.And(inside, c.Lt(at[k], call.ToExpr(call.operand_types[0].dims[k])));
+        if (RangeOf(high[k], call.symbols).hi > 0)
+          inside = c.And(inside, c.Lt(at[k], call.ToExpr(call.operand_types[0].dims[k])));
       }
       if (ir::IsTrue(inside)) return call.At(0, at);
       const Expr value = ToConst(call, call.attrs.Number("value"), dtype);
       return c.Make(ir::ExprOp::kSelect, {inside, call.At(0, at, inside), value});
     })};
   };
-  def.samples = {"(f32[n,5]) {low=[1,0], high=[2,3], value=0.5}", "(f32[7]) {low=[-2], high=[-1]}", "(f32[6]) {low=[-2], high=[3]}"};
+  def.samples = {"(f32[n,5]) {low=[1,0], high=[2,3], value=0.5}", "(f32[7]) {low=[-2], high=[-1]}",
+                 "(f32[6]) {low=[-2], high=[3]}"};
   return def;
 }
 

@@ -27,8 +27,9 @@ StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool 
   const int64_t stride = window.stride[i], padding = window.padding[i];
   const Dim room = size + Dim(2 * padding - window.dilation[i] * (window.kernel[i] - 1) - 1);
   if (RangeOf(room, symbols).hi < 0) {
-    return InvalidArgument("window of ", window.kernel[i], " (dilation ", window.dilation[i], ") does not fit: expected at most ",
-                           (size + Dim(2 * padding)).ToString(), " along axis ", i + 2);
+    return InvalidArgument("window of ", window.kernel[i], " (dilation ", window.dilation[i],
+                           ") does not fit: expected at most ", (size + Dim(2 * padding)).ToString(), " along axis ",
+                           i + 2);
   }
   if (!ceil_mode) return room / Dim(stride) + Dim(1);
   Dim count = (room + Dim(stride - 1)) / Dim(stride) + Dim(1);
@@ -36,10 +37,12 @@ StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool 
   const DimRange last = RangeOf((count - Dim(1)) * Dim(stride) - size - Dim(padding), symbols);
   if (last.lo >= 0) return count - Dim(1);
   if (last.hi < 0) return count;
-  return InvalidArgument("attribute 'ceil_mode': expected false where axis ", i + 2, " is symbolic, got size ", size.ToString());
+  return InvalidArgument("attribute 'ceil_mode': expected false where axis ", i + 2, " is symbolic, got size ",
+                         size.ToString());
 }
 
-Place InputPlace(const TeCall& call, const Window& window, const Dim* input, const ir::Expr* position, const ir::Expr* tap) {
+Place InputPlace(const TeCall& call, const Window& window, const Dim* input, const ir::Expr* position,
+                 const ir::Expr* tap) {
   ir::Context& c = call.c;
   Place place{{}, nullptr};
   for (int i = 0; i < 2; ++i) {

@@ -34,10 +34,11 @@ StatusOr<Graph> EliminateDeadCode(Graph graph, const PassContext&) {
     if (!is_live(op)) continue;
     for (ValueId v : op.operands) live[v] = true;
   }
-  return Rebuild(graph, [&](OpBuilder*, const Op& op, const std::vector<ValueRef>&) -> std::optional<std::vector<ValueRef>> {
-    if (is_live(op)) return std::nullopt;
-    return std::vector<ValueRef>(op.results.size());
-  });
+  return Rebuild(graph,
+                 [&](OpBuilder*, const Op& op, const std::vector<ValueRef>&) -> std::optional<std::vector<ValueRef>> {
+                   if (is_live(op)) return std::nullopt;
+                   return std::vector<ValueRef>(op.results.size());
+                 });
 }
 
 }  // namespace cinn_like::hlir

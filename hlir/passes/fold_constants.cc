@@ -56,22 +56,49 @@ class ScalarEvaluator {
     const bool nan = std::isnan(a) || std::isnan(b);
     double v = 0;
     switch (e->op) {
-      case ExprOp::kNeg: v = -a; break;
-      case ExprOp::kAbs: v = std::abs(a); break;
-      case ExprOp::kSqrt: v = std::sqrt(a); break;
-      case ExprOp::kExp: v = std::exp(a); break;
-      case ExprOp::kLog: v = std::log(a); break;
-      case ExprOp::kAdd: v = a + b; break;
-      case ExprOp::kSub: v = a - b; break;
-      case ExprOp::kMul: v = a * b; break;
-      case ExprOp::kDiv: v = a / b; break;
-      case ExprOp::kMin: v = nan ? std::nan("") : std::min(a, b); break;
-      case ExprOp::kMax: v = nan ? std::nan("") : std::max(a, b); break;
-      case ExprOp::kEq: return Attr(Dim(a == b));
-      case ExprOp::kNe: return Attr(Dim(a != b));
-      case ExprOp::kLt: return Attr(Dim(a < b));
-      case ExprOp::kLe: return Attr(Dim(a <= b));
-      default: return std::nullopt;
+      case ExprOp::kNeg:
+        v = -a;
+        break;
+      case ExprOp::kAbs:
+        v = std::abs(a);
+        break;
+      case ExprOp::kSqrt:
+        v = std::sqrt(a);
+        break;
+      case ExprOp::kExp:
+        v = std::exp(a);
+        break;
+      case ExprOp::kLog:
+        v = std::log(a);
+        break;
+      case ExprOp::kAdd:
+        v = a + b;
+        break;
+      case ExprOp::kSub:
+        v = a - b;
+        break;
+      case ExprOp::kMul:
+        v = a * b;
+        break;
+      case ExprOp::kDiv:
+        v = a / b;
+        break;
+      case ExprOp::kMin:
+        v = nan ? std::nan("") : std::min(a, b);
+        break;
+      case ExprOp::kMax:
+        v = nan ? std::nan("") : std::max(a, b);
+        break;
+      case ExprOp::kEq:
+        return Attr(Dim(a == b));
+      case ExprOp::kNe:
+        return Attr(Dim(a != b));
+      case ExprOp::kLt:
+        return Attr(Dim(a < b));
+      case ExprOp::kLe:
+        return Attr(Dim(a <= b));
+      default:
+        return std::nullopt;
     }
     return Attr(ir::RoundTo(t, v));
   }
@@ -85,7 +112,8 @@ const Attr* UniformValue(const Graph& g, ValueRef v) {
 }
 
 // The element of a pointwise op on uniform operands, by its meaning on scalars.
-StatusOr<std::optional<Attr>> EvaluateOnScalars(const Op& op, const Graph& graph, const std::vector<ValueRef>& operands) {
+StatusOr<std::optional<Attr>> EvaluateOnScalars(const Op& op, const Graph& graph,
+                                                const std::vector<ValueRef>& operands) {
   Graph scalar("scalar", graph.registry());
   OpBuilder b(&scalar);
   std::vector<ValueRef> values;
@@ -105,23 +133,24 @@ StatusOr<std::optional<Attr>> EvaluateOnScalars(const Op& op, const Graph& graph
 
 StatusOr<Graph> FoldConstants(Graph graph, const PassContext&) {
   Status status;
-  StatusOr<Graph> result = Rebuild(graph, [&](OpBuilder* b, const Op& op, const std::vector<ValueRef>& operands)
-                                              -> std::optional<std::vector<ValueRef>> {
-    if (operands.empty() || op.results.size() != 1 || !status.ok()) return std::nullopt;
-    for (ValueRef v : operands) {
-      if (!UniformValue(b->graph(), v)) return std::nullopt;
-    }
-    const TensorType& type = graph.TypeOf(op.results[0]);
-    if (op.def->is_view) {
-      const Attr value = *UniformValue(b->graph(), operands[0]);
-      return std::vector<ValueRef>{b->Full(value, type.dtype, type.dims)};
-    }
-    if (!op.def->is_pointwise || !op.def->lower) return std::nullopt;
-    StatusOr<std::optional<Attr>> value = EvaluateOnScalars(op, b->graph(), operands);
-    if (!value.ok()) status = value.status();
-    if (!value.ok() || !*value) return std::nullopt;
-    return std::vector<ValueRef>{b->Full(**value, type.dtype, type.dims)};
-  });
+  StatusOr<Graph> result = Rebuild(
+      graph,
+      [&](OpBuilder* b, const Op& op, const std::vector<ValueRef>& operands) -> std::optional<std::vector<ValueRef>> {
+        if (operands.empty() || op.results.size() != 1 || !status.ok()) return std::nullopt;
+        for (ValueRef v : operands) {
+          if (!UniformValue(b->graph(), v)) return std::nullopt;
+        }
+        const TensorType& type = graph.TypeOf(op.results[0]);
+        if (op.def->is_view) {
+          const Attr value = *UniformValue(b->graph(), operands[0]);
+          return std::vector<ValueRef>{b->Full(value, type.dtype, type.dims)};
+        }
+        if (!op.def->is_pointwise || !op.def->lower) return std::nullopt;
+        StatusOr<std::optional<Attr>> value = EvaluateOnScalars(op, b->graph(), operands);
+        if (!value.ok()) status = value.status();
+        if (!value.ok() || !*value) return std::nullopt;
+        return std::vector<ValueRef>{b->Full(**value, type.dtype, type.dims)};
+      });
   RETURN_IF_ERROR(status);
   return result;
 }

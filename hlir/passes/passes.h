@@ -20,7 +20,8 @@ StatusOr<Graph> EliminateCommonSubexpressions(Graph graph, const PassContext& co
 StatusOr<Graph> EliminateDeadCode(Graph graph, const PassContext& context);
 
 // Algebra that keeps every bit (and, with fused numerics, what only changes the sign of a zero or drops a rounding):
-//   x * 1 -> x      cast(cast(x: f16, f32), f16) -> x      transpose(transpose(x)) -> transpose(x)      pow(x, 2) -> x * x
+//   x * 1 -> x      cast(cast(x: f16, f32), f16) -> x      transpose(transpose(x)) -> transpose(x)      pow(x, 2) -> x
+//   * x
 StatusOr<Graph> Simplify(Graph graph, const PassContext& context);
 
 // Moves reshapes and transposes in front of pointwise ops where they meet another view there, so that views merge.
@@ -28,7 +29,8 @@ StatusOr<Graph> Simplify(Graph graph, const PassContext& context);
 StatusOr<Graph> GatherViews(Graph graph, const PassContext& context);
 
 // What depends on static parameters alone is computed once, by `prepare` (named <name>_prepare): its parameters are the
-// static ones, its results become the parameters `prepared0`, ... of `main`, in order, behind main's own, which all stay.
+// static ones, its results become the parameters `prepared0`, ... of `main`, in order, behind main's own, which all
+// stay.
 struct StaticSplit {
   std::optional<Graph> prepare;  // none: nothing is worth it
   Graph main;

@@ -111,7 +111,11 @@ bool Embeds(DType a, DType b) {
   const int bits_a = InfoOf(a).bits, bits_b = InfoOf(b).bits;
   if (IsFloat(a)) return IsFloat(b) && bits_a < bits_b;
   if (IsInt(a) && IsInt(b)) return IsSigned(a) ? IsSigned(b) && bits_a < bits_b : bits_a < bits_b;
-  const int precision = b == DType::kF64 ? 53 : b == DType::kF32 ? 24 : b == DType::kF16 ? 11 : b == DType::kBF16 ? 8 : 0;
+  const int precision = b == DType::kF64    ? 53
+                        : b == DType::kF32  ? 24
+                        : b == DType::kF16  ? 11
+                        : b == DType::kBF16 ? 8
+                                            : 0;
   return bits_a - IsSigned(a) <= precision;
 }
 
@@ -163,7 +167,8 @@ std::optional<ValueRef> SimplifyTranspose(const Match& m) {
 std::optional<ValueRef> SimplifySlice(const Match& m) {
   const int64_t axis = m.op.attrs.Int("axis"), step = m.op.attrs.Int("step");
   const Dim begin = m.op.attrs.AsDim("begin"), end = m.op.attrs.AsDim("end");
-  if (begin == Dim(0) && step == 1 && ProvablyEqual(end, m.b->DimsOf(m.x[0])[axis], m.b->graph().symbols())) return m.x[0];
+  if (begin == Dim(0) && step == 1 && ProvablyEqual(end, m.b->DimsOf(m.x[0])[axis], m.b->graph().symbols()))
+    return m.x[0];
   const Op* inner = m.Producer(m.x[0], "slice");
   if (!inner || inner->attrs.Int("axis") != axis || inner->attrs.Int("step") != 1) return std::nullopt;
   const Dim offset = inner->attrs.AsDim("begin");
@@ -197,14 +202,30 @@ std::optional<ValueRef> SimplifyReduction(const Match& m) {
 
 const std::map<std::string_view, Rule>& Rules() {
   static const std::map<std::string_view, Rule> rules = {
-      {"add", SimplifyAdd},           {"sub", SimplifySub},           {"mul", SimplifyMul},
-      {"div", SimplifyDiv},           {"pow", SimplifyPow},           {"maximum", Commute},
-      {"minimum", Commute},           {"neg", SimplifyInvolution},    {"not", SimplifyInvolution},
-      {"select", SimplifySelect},     {"cast", SimplifyCast},         {"reshape", SimplifyReshape},
-      {"broadcast_to", SimplifyBroadcast}, {"transpose", SimplifyTranspose}, {"slice", SimplifySlice},
-      {"concat", SimplifyConcat},     {"pad", SimplifyPad},           {"copy", SimplifyCopy},
-      {"reduce_sum", SimplifyReduction},   {"reduce_max", SimplifyReduction}, {"reduce_min", SimplifyReduction},
-      {"reduce_prod", SimplifyReduction},  {"reduce_any", SimplifyReduction}, {"reduce_all", SimplifyReduction},
+      {"add", SimplifyAdd},
+      {"sub", SimplifySub},
+      {"mul", SimplifyMul},
+      {"div", SimplifyDiv},
+      {"pow", SimplifyPow},
+      {"maximum", Commute},
+      {"minimum", Commute},
+      {"neg", SimplifyInvolution},
+      {"not", SimplifyInvolution},
+      {"select", SimplifySelect},
+      {"cast", SimplifyCast},
+      {"reshape", SimplifyReshape},
+      {"broadcast_to", SimplifyBroadcast},
+      {"transpose", SimplifyTranspose},
+      {"slice", SimplifySlice},
+      {"concat", SimplifyConcat},
+      {"pad", SimplifyPad},
+      {"copy", SimplifyCopy},
+      {"reduce_sum", SimplifyReduction},
+      {"reduce_max", SimplifyReduction},
+      {"reduce_min", SimplifyReduction},
+      {"reduce_prod", SimplifyReduction},
+      {"reduce_any", SimplifyReduction},
+      {"reduce_all", SimplifyReduction},
   };
   return rules;
 }
@@ -218,7 +239,8 @@ StatusOr<Graph> Simplify(Graph graph, const PassContext& context) {
   constexpr int kMaxRounds = 20;
   for (int round = 0; round < kMaxRounds; ++round) {
     bool changed = false;
-    ASSIGN_OR_RETURN(graph, Rebuild(graph, [&](OpBuilder* b, const Op& op, const Refs& operands) -> std::optional<Refs> {
+    ASSIGN_OR_RETURN(graph,
+                     Rebuild(graph, [&](OpBuilder* b, const Op& op, const Refs& operands) -> std::optional<Refs> {
                        const auto rule = Rules().find(op.def->name);
                        if (rule == Rules().end()) return std::nullopt;
                        const TensorType type = graph.TypeOf(op.results[0]);

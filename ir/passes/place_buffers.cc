@@ -73,29 +73,29 @@ class Placer {
       }
     }
 
-    // Dimension by dimension: the new indices of every access.
-    std::vector<std::vector<Expr>> indices(accesses_.size());
-    std::vector<Expr> shape;
-    for (size_t d = 0; d < b->shape.size(); ++d) {
-      std::vector<Linear> l;
-      for (const Access& a : accesses_) l.push_back(ToLinear(c_, analyzer.Simplify(Substitute(c_, a.indices[d], canonical))));
-      DropFixed(l);
-      if (b->scope == Scope::kLocal) {
-        RETURN_IF_ERROR(DropThreads(*b, d, l));
-      }
-      int64_t hi = 0;
-      for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
-      shape.push_back(hi >= Analyzer::kUnknown ? b->shape[d] : c_.Int(hi + 1));
-      for (size_t k = 0; k < l.size(); ++k) {
-        const Expr index = FromLinear(c_, l[k], DType::kI64);
-        for (const auto& [thread, info] : inner_) {
-          if (info.is_thread && Uses(index, thread)) {
-            return Internal("local buffer ", b->name, ": dimension ", d, " at ", Print(index), " depends on the thread\n", Print(f_));
-          }
-        }
-        indices[k].push_back(index);
-      }
+    std::vector<std::vector<Expr>> old(accesses_.size());
+    for (size_t k = 0; k < accesses_.size(); ++k) {
+      for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical)));
     }
+    ASSIGN_OR_RETURN(Placement placement, Shrink(*b, old, b->shape, analyzer));
+    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index may
+    // run over an inner dimension (padding), offsets would run into each other.
+    bool in_bounds = b->shape.size() > 1;
+    for (const std::vector<Expr>& index : old) {
+      for (size_t d = 1; d < index.size() && in_bounds; ++d) in_bounds = analyzer.CanProve(c_.Lt(index[d], b->shape[d]));
+    }
+    if (in_bounds) {
+      Expr size = c_.Int(1);
+      for (Expr e : b->shape) size = c_.Mul(size, e);
+      for (std::vector<Expr>& index : old) {
+        Expr offset = c_.Int(0);
+        for (size_t d = 0; d < index.size(); ++d) offset = c_.Add(c_.Mul(offset, b->shape[d]), index[d]);
+        index = {analyzer.Simplify(offset)};
+      }
+      StatusOr<Placement> flat = Shrink(*b, old, {size}, analyzer);
+      if (flat.ok() && flat->Elements() < placement.Elements()) placement = *std::move(flat);
+    }
+    const auto& [indices, shape] = placement;
     BufferNode n = *b;
     n.shape = shape;
     n.strides.clear();
@@ -123,6 +123,44 @@ class Placer {
   }
 
  private:
+  struct Placement {
+    std::vector<std::vector<Expr>> indices;  // of every access
+    std::vector<Expr> shape;
+    double Elements() const {
+      double n = 1;
+      for (Expr e : shape) n *= IsInt(e) ? static_cast<double>(e->int_value) : 1e18;
+      return n;
+    }
+  };
+
+  // Dimension by dimension, what moves inside of the allocation.
+  StatusOr<Placement> Shrink(const BufferNode& b, const std::vector<std::vector<Expr>>& old, const std::vector<Expr>& old_shape,
+                             Analyzer& analyzer) {
+    Placement r;
+    r.indices.resize(old.size());
+    for (size_t d = 0; d < old_shape.size(); ++d) {
+      std::vector<Linear> l;
+      for (const std::vector<Expr>& index : old) l.push_back(ToLinear(c_, index[d]));
+      DropFixed(l);
+      if (b.scope == Scope::kLocal) {
+        RETURN_IF_ERROR(DropThreads(b, d, l));
+      }
+      int64_t hi = 0;
+      for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
+      r.shape.push_back(hi >= Analyzer::kUnknown ? old_shape[d] : c_.Int(hi + 1));
+      for (size_t k = 0; k < l.size(); ++k) {
+        const Expr index = FromLinear(c_, l[k], DType::kI64);
+        for (const auto& [thread, info] : inner_) {
+          if (info.is_thread && Uses(index, thread)) {
+            return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(index), " depends on the thread\n", Print(f_));
+          }
+        }
+        r.indices[k].push_back(index);
+      }
+    }
+    return r;
+  }
+
   static bool UsesBuffer(const Stmt& s, Buffer b) {
     const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
     return std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end();

@@ -16,12 +16,26 @@ Dim P(std::string_view text) {
 }
 
 TEST(Dim, Canonical) {
-  for (const auto& [text, printed] : std::vector<std::pair<std::string, std::string>>{
-           {"n*12", "n*12"},           {"(n+n)*64", "n*128"},   {"n*128/4", "n*32"},         {"(n*4+3)/4", "n"},
-           {"(n*4+1)%4", "1"},         {"n*m*3-m*n", "m*n*2"},  {"8-n", "8-n"},              {"n/2/3", "n/6"},
-           {"6*n/4", "(n*3)/2"},       {"n*m/n", "m"},          {"(n*m+m)/m", "n+1"},        {"n%1", "0"},
-           {"(n+7)/8*8", "(n+7)/8*8"}, {"0-n/2", "0-n/2"},      {"-(n/2)*3", "0-n/2*3"},     {"m*(n/2)", "m*(n/2)"},
-           {"n-1-n", "-1"},            {"(n+9)/4", "(n+1)/4+2"}, {"-9223372036854775808", "-9223372036854775808"}}) {
+  for (const auto& [text, printed] :
+       std::vector<std::pair<std::string, std::string>>{{"n*12", "n*12"},
+                                                        {"(n+n)*64", "n*128"},
+                                                        {"n*128/4", "n*32"},
+                                                        {"(n*4+3)/4", "n"},
+                                                        {"(n*4+1)%4", "1"},
+                                                        {"n*m*3-m*n", "m*n*2"},
+                                                        {"8-n", "8-n"},
+                                                        {"n/2/3", "n/6"},
+                                                        {"6*n/4", "(n*3)/2"},
+                                                        {"n*m/n", "m"},
+                                                        {"(n*m+m)/m", "n+1"},
+                                                        {"n%1", "0"},
+                                                        {"(n+7)/8*8", "(n+7)/8*8"},
+                                                        {"0-n/2", "0-n/2"},
+                                                        {"-(n/2)*3", "0-n/2*3"},
+                                                        {"m*(n/2)", "m*(n/2)"},
+                                                        {"n-1-n", "-1"},
+                                                        {"(n+9)/4", "(n+1)/4+2"},
+                                                        {"-9223372036854775808", "-9223372036854775808"}}) {
     const Dim d = P(text);
     EXPECT_EQ(d.ToString(), printed) << text;
     EXPECT_EQ(P(d.ToString()), d) << text;
@@ -70,7 +84,8 @@ TEST(Dim, RandomExpressionsKeepTheirValueAndRoundTrip) {
   for (int i = 0; i < 3000; ++i) {
     const auto [text, value] = RandomExpr(rng, 1 + i % 4);
     const Dim d = P(text);
-    EXPECT_EQ(d.Evaluate([](const std::string& s) { return s == "n" ? 13 : 4; }), value) << text << " = " << d.ToString();
+    EXPECT_EQ(d.Evaluate([](const std::string& s) { return s == "n" ? 13 : 4; }), value)
+        << text << " = " << d.ToString();
     EXPECT_EQ(P(d.ToString()), d) << text << " = " << d.ToString();
     const DimRange range = RangeOf(d, {{"n", 10, 20, 1}, {"m", 4, 4, 2}});
     EXPECT_LE(range.lo, value) << text;
@@ -79,12 +94,12 @@ TEST(Dim, RandomExpressionsKeepTheirValueAndRoundTrip) {
 }
 
 TEST(Dim, BadText) {
-  for (const auto& [text, message] : std::vector<std::pair<std::string, std::string>>{
-           {"n+", "expected a dimension, got end of text"},
-           {"n/0", "dimension divided by zero"},
-           {"(n", "expected ')'"},
-           {"99999999999999999999", "does not fit in 64 bits"},
-           {std::string(100000, '('), "dimension is too long"}}) {
+  for (const auto& [text, message] :
+       std::vector<std::pair<std::string, std::string>>{{"n+", "expected a dimension, got end of text"},
+                                                        {"n/0", "dimension divided by zero"},
+                                                        {"(n", "expected ')'"},
+                                                        {"99999999999999999999", "does not fit in 64 bits"},
+                                                        {std::string(100000, '('), "dimension is too long"}}) {
     Lexer lexer(text);
     const StatusOr<Dim> d = ParseDim(&lexer);
     ASSERT_FALSE(d.ok()) << text;

@@ -118,7 +118,9 @@ class Evaluator {
         {"floor", [](double x) { return std::floor(x); }},
         {"ceil", [](double x) { return std::ceil(x); }},
         {"round", [](double x) { return std::nearbyint(x); }},
-        {"sign", [](double x) { return x > 0 ? 1. : x < 0 ? -1. : 0.; }},
+        {"sign", [](double x) { return x > 0   ? 1.
+                                       : x < 0 ? -1.
+                                               : 0.; }},
         {"reciprocal", [](double x) { return 1 / x; }},
         {"log1p", [](double x) { return std::log1p(x); }},
         {"expm1", [](double x) { return std::expm1(x); }},
@@ -168,8 +170,11 @@ class Evaluator {
   void RunOp(const Op& op, const T& x, T* y) const {
     const std::string& name = op.def->name;
     Tensor& r = (*y)[0];
-    auto fill = [&](const std::function<double(const Index&)>& f) { ForEachIndex(r.shape, [&](const Index& i) { r[i] = f(i); }); };
-    if (const auto it = Unary().find(name); it != Unary().end()) return fill([&](const Index& i) { return it->second(x[0][i]); });
+    auto fill = [&](const std::function<double(const Index&)>& f) {
+      ForEachIndex(r.shape, [&](const Index& i) { r[i] = f(i); });
+    };
+    if (const auto it = Unary().find(name); it != Unary().end())
+      return fill([&](const Index& i) { return it->second(x[0][i]); });
     if (const auto it = Binary().find(name); it != Binary().end()) {
       return fill([&](const Index& i) {
         const double a = Broadcast(x[0], i), b = Broadcast(x[1], i);
@@ -189,16 +194,21 @@ class Evaluator {
     const std::string& name = op.def->name;
     Tensor& r = *out;
     const Attrs& a = op.attrs;
-    auto fill = [&](const std::function<double(const Index&)>& f) { ForEachIndex(r.shape, [&](const Index& i) { r[i] = f(i); }); };
+    auto fill = [&](const std::function<double(const Index&)>& f) {
+      ForEachIndex(r.shape, [&](const Index& i) { r[i] = f(i); });
+    };
     auto clamp = [](double v, int64_t n) { return std::clamp<int64_t>(static_cast<int64_t>(v), 0, n - 1); };
     if (name == "gelu") {
       const bool tanh = a.String("approximate") == "tanh";
       fill([&](const Index& i) {
         const double v = x[0][i];
-        return tanh ? 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))) : 0.5 * v * std::erfc(-v / std::sqrt(2));
+        return tanh ? 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)))
+                    : 0.5 * v * std::erfc(-v / std::sqrt(2));
       });
     } else if (name == "not") {
-      fill([&](const Index& i) { return r.dtype == DType::kBool ? double(x[0][i] == 0) : double(~static_cast<int64_t>(x[0][i])); });
+      fill([&](const Index& i) {
+        return r.dtype == DType::kBool ? double(x[0][i] == 0) : double(~static_cast<int64_t>(x[0][i]));
+      });
     } else if (name == "select") {
       fill([&](const Index& i) { return Broadcast(x[0], i) != 0 ? Broadcast(x[1], i) : Broadcast(x[2], i); });
     } else if (name == "cast") {
@@ -349,8 +359,9 @@ class Evaluator {
       const Index inner = softmax ? Index() : Index(i.begin() + axes[0], i.end());
       (*r)[i] = name == "softmax"       ? std::exp(v - largest) / sum
                 : name == "log_softmax" ? v - largest - std::log(sum)
-                : name == "rms_norm"    ? v / std::sqrt(squares + op.attrs.Float("epsilon")) * x[1][inner]
-                                        : (v - mean) / std::sqrt(variance + op.attrs.Float("epsilon")) * x[1][inner] + x[2][inner];
+                : name == "rms_norm"
+                    ? v / std::sqrt(squares + op.attrs.Float("epsilon")) * x[1][inner]
+                    : (v - mean) / std::sqrt(variance + op.attrs.Float("epsilon")) * x[1][inner] + x[2][inner];
     });
   }
 
@@ -363,7 +374,8 @@ class Evaluator {
     ForEachIndex(out, [&](const Index& i) {
       ForEachIndex({w[1], w[2], w[3]}, [&](const Index& k) {
         const int64_t y = i[2] * s[0] + k[1] * d[0] - p[0], z = i[3] * s[1] + k[2] * d[1] - p[1];
-        if (y >= 0 && y < in[2] && z >= 0 && z < in[3]) f(i, Index{i[1], k[0], k[1], k[2]}, Index{i[0], i[1] / outputs * w[1] + k[0], y, z});
+        if (y >= 0 && y < in[2] && z >= 0 && z < in[3])
+          f(i, Index{i[1], k[0], k[1], k[2]}, Index{i[0], i[1] / outputs * w[1] + k[0], y, z});
       });
     });
   }
@@ -395,7 +407,8 @@ class Evaluator {
     }
     const bool grad = name == "avg_pool2d_grad", max = name == "max_pool2d";
     const Index in = grad ? r.shape : x[0].shape, out = grad ? x[0].shape : r.shape;
-    const Index k = a.Ints("kernel"), s = a.Ints("stride"), p = a.Ints("padding"), d = max ? a.Ints("dilation") : Index{1, 1};
+    const Index k = a.Ints("kernel"), s = a.Ints("stride"), p = a.Ints("padding"),
+                d = max ? a.Ints("dilation") : Index{1, 1};
     ForEachIndex(out, [&](const Index& i) {
       const int64_t y0 = i[2] * s[0] - p[0], x0 = i[3] * s[1] - p[1];
       const int64_t y1 = std::min(y0 + k[0], in[2] + p[0]), x1 = std::min(x0 + k[1], in[3] + p[1]);
@@ -431,7 +444,8 @@ class Evaluator {
 };
 
 // Values for the tensor parameters of `g`: floats in (low, high), small integers, some ties.
-inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng, double low = -2, double high = 2) {
+inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng, double low = -2,
+                                        double high = 2) {
   std::vector<Tensor> inputs;
   for (const Param& p : g.params()) {
     if (p.is_symbol()) continue;
@@ -439,7 +453,10 @@ inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluat
     Tensor t(type.dtype, evaluator.ValueOf(type.dims));
     for (double& v : t.data) {
       const double u = std::uniform_real_distribution<double>(low, high)(rng);
-      v = type.dtype == DType::kBool ? double(rng() % 2) : IsFloat(type.dtype) ? ir::RoundTo(type.dtype, u) : IsSigned(type.dtype) ? double(rng() % 13) - 4 : double(rng() % 9);
+      v = type.dtype == DType::kBool ? double(rng() % 2)
+          : IsFloat(type.dtype)      ? ir::RoundTo(type.dtype, u)
+          : IsSigned(type.dtype)     ? double(rng() % 13) - 4
+                                     : double(rng() % 9);
     }
     inputs.push_back(std::move(t));
   }
@@ -447,13 +464,13 @@ inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluat
 }
 
 // Same, for the graph of one op. The indices of a max_pool2d_grad are places of the windows that they belong to.
-inline std::vector<Tensor> RandomSampleInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng, double low = -2,
-                                              double high = 2) {
+inline std::vector<Tensor> RandomSampleInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng,
+                                              double low = -2, double high = 2) {
   std::vector<Tensor> inputs = RandomInputs(g, evaluator, rng, low, high);
   const Op& op = g.ops()[0];
   if (op.def->name != "max_pool2d_grad") return inputs;
-  const Index in = evaluator.ValueOf(op.attrs.AsDims("input_shape")), k = op.attrs.Ints("kernel"), s = op.attrs.Ints("stride"),
-              p = op.attrs.Ints("padding"), d = op.attrs.Ints("dilation");
+  const Index in = evaluator.ValueOf(op.attrs.AsDims("input_shape")), k = op.attrs.Ints("kernel"),
+              s = op.attrs.Ints("stride"), p = op.attrs.Ints("padding"), d = op.attrs.Ints("dilation");
   ForEachIndex(inputs[1].shape, [&](const Index& i) {
     int64_t y = -1, x = -1;
     while (y < 0 || y >= in[2]) y = i[2] * s[0] - p[0] + static_cast<int64_t>(rng() % k[0]) * d[0];

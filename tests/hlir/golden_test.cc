@@ -1,4 +1,5 @@
-// Runs tests/golden/hlir/*.txt: "// RUN: pass | pass", a graph, "----", what must come out. BLESS=1 rewrites the last part.
+// Runs tests/golden/hlir/*.txt: "// RUN: pass | pass", a graph, "----", what must come out. BLESS=1 rewrites the last
+// part.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,7 +29,8 @@ TEST(Golden, Files) {
     const std::string text = stream.str();
     const size_t line = text.find('\n'), rule = text.find(kRule);
     ASSERT_TRUE(text.starts_with(kRun) && line != text.npos && rule != text.npos) << path;
-    const StatusOr<std::string> got = RunOnGraphText(text.substr(kRun.size(), line - kRun.size()), text.substr(0, rule), {});
+    const StatusOr<std::string> got =
+        RunOnGraphText(text.substr(kRun.size(), line - kRun.size()), text.substr(0, rule), {});
     const std::string printed = got.ok() ? *got : "error: " + Message(got.status()) + "\n";
     const std::string all = text.substr(0, rule + kRule.size()) + printed;
     if (std::getenv("BLESS")) {
@@ -53,8 +55,9 @@ TEST(Golden, EveryPassIsCovered) {
 
 TEST(Golden, UnknownPass) {
   const Status s = RunOnGraphText("cse | css", "graph @f(%x: f32[1]) { return %x }", {}).status();
-  EXPECT_EQ(Message(s), "unknown graph pass 'css', expected one of optimize, decompose, fold_constants, simplify, "
-                        "gather_views, cse, dce or, at the end, split_static, loops");
+  EXPECT_EQ(Message(s),
+            "unknown graph pass 'css', expected one of optimize, decompose, fold_constants, simplify, "
+            "gather_views, cse, dce or, at the end, split_static, loops");
 }
 
 }  // namespace

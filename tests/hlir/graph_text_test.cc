@@ -9,7 +9,8 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr char kMlp[] = R"(graph @mlp(%x: f32[n,256], %w: f32[256,512] strides [1,256] static, %b: f32[512] static) where n in 1..4096 {
+constexpr char kMlp[] =
+    R"(graph @mlp(%x: f32[n,256], %w: f32[256,512] strides [1,256] static, %b: f32[512] static) where n in 1..4096 {
   %0 = matmul(%x, %w) : f32[n,512]
   %1 = add(%0, %b) : f32[n,512]
   %2 = gelu(%1) {approximate="tanh"} : f32[n,512]
@@ -56,7 +57,8 @@ TEST(GraphText, NamesSpacingAndDefaultsDoNotCount) {
 }
 
 TEST(GraphText, SpecialNumbers) {
-  for (const char* value : {"inf", "-inf", "nan", "-0.0", "0", "1e-45", "0.1", "-9223372036854775808", "9223372036854775807", "n*2"}) {
+  for (const char* value :
+       {"inf", "-inf", "nan", "-0.0", "0", "1e-45", "0.1", "-9223372036854775808", "9223372036854775807", "n*2"}) {
     const StatusOr<Graph> g = Parse(Cat("graph @f(%x: f32[n]) where n in 1..9 {\n  %0 = full() {value=", value,
                                         ", dtype=f64} : f64[]\n  return %0, %x\n}\n"));
     ASSERT_TRUE(g.ok()) << g.status();
@@ -107,9 +109,15 @@ TEST(GraphText, TruncatedAndMutatedTextIsAnErrorOrAGraph) {
 
 TEST(GraphText, DifferentGraphsDiffer) {
   const Graph g = *Parse(kMlp);
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"@mlp", "@mlq"}, {"%b: f32[512] static", "%b: f32[512]"}, {"1..4096", "1..4095"}, {"\"tanh\"", "\"none\""},
-           {"return %2", "return %1"}, {"add(%0, %b)", "sub(%0, %b)"}, {"add(%0, %b)", "add(%0, %0)"}, {"[1,256] ", "[1,257] "}}) {
+  for (const auto& [from, to] :
+       std::vector<std::pair<std::string, std::string>>{{"@mlp", "@mlq"},
+                                                        {"%b: f32[512] static", "%b: f32[512]"},
+                                                        {"1..4096", "1..4095"},
+                                                        {"\"tanh\"", "\"none\""},
+                                                        {"return %2", "return %1"},
+                                                        {"add(%0, %b)", "sub(%0, %b)"},
+                                                        {"add(%0, %b)", "add(%0, %0)"},
+                                                        {"[1,256] ", "[1,257] "}}) {
     std::string text = kMlp;
     text.replace(text.find(from), from.size(), to);
     const StatusOr<Graph> h = Parse(text);
@@ -138,7 +146,8 @@ TEST(GraphText, Errors) {
       {"%x: f32[n,256]", "%x: f32[k,256]", "line 1, column 12: parameter 'x': unknown symbol 'k'"},
       {"%b: f32[512]", "%x: f32[512]", "parameter 'x' is declared twice"},
       {"%b: f32[512]", "%b: f64[512]", "op 'add': operands have one dtype: expected f32 for operand 1, got f64"},
-      {"%b: f32[512]", "%b: f32[511]", "op 'add': shapes [n,512] and [511] do not broadcast: expected 512 or 1, got 511"},
+      {"%b: f32[512]", "%b: f32[511]",
+       "op 'add': shapes [n,512] and [511] do not broadcast: expected 512 or 1, got 511"},
       {"%b: f32[512]", "%b: f32[-512]", "dimension -512 of f32[-512] is negative"},
       {"%b: f32[512]", "%b: f32[999999999,999999999,99]", "is too large"},
       {"[1,256] ", "[256] ", "parameter 'w': expected 2 strides, got 1"},

@@ -11,7 +11,8 @@
 namespace cinn_like::hlir {
 namespace {
 
-StatusOr<std::vector<Tensor>> Interpret(const Graph& g, const std::vector<Tensor>& inputs, const Evaluator& evaluator, int64_t n) {
+StatusOr<std::vector<Tensor>> Interpret(const Graph& g, const std::vector<Tensor>& inputs, const Evaluator& evaluator,
+                                        int64_t n) {
   ASSIGN_OR_RETURN(const Graph primitives, Decompose(g, {}));
   ASSIGN_OR_RETURN(const ir::TeProgram program, LowerToTe(primitives));
   ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(program));
@@ -35,7 +36,8 @@ StatusOr<std::vector<Tensor>> Interpret(const Graph& g, const std::vector<Tensor
   std::vector<Tensor> results;
   for (size_t k = inputs.size(); k < arrays.size(); ++k) {
     results.emplace_back(arrays[k].dtype, arrays[k].shape);
-    for (size_t i = 0; i < results.back().data.size(); ++i) results.back().data[i] = arrays[k].Get(static_cast<int64_t>(i));
+    for (size_t i = 0; i < results.back().data.size(); ++i)
+      results.back().data[i] = arrays[k].Get(static_cast<int64_t>(i));
   }
   return results;
 }
@@ -53,8 +55,10 @@ void ExpectMeaning(const Graph& g, const std::vector<Tensor>& inputs, int64_t n)
     for (size_t i = 0; i < expected[k].data.size(); ++i) {
       const double a = (*got)[k].data[i], b = expected[k].data[i];
       const double tolerance = ToleranceOf(expected[k].dtype);
-      const bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (std::abs(b) + 0.5);
-      ASSERT_TRUE(same) << Print(g) << "n = " << n << ", result " << k << ", element " << i << ": " << a << ", expected " << b;
+      const bool same =
+          a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (std::abs(b) + 0.5);
+      ASSERT_TRUE(same) << Print(g) << "n = " << n << ", result " << k << ", element " << i << ": " << a
+                        << ", expected " << b;
     }
   }
 }
@@ -112,7 +116,9 @@ TEST(Meaning, Edges) {
            {"round(f32[6])", {{0.5, 1.5, 2.5, -0.5, -1.5, 2.6}}, {0, 2, 2, -0.0, -2, 3}},
            {"mod(f32[4], f32[4])", {{5, -5, 5, -5}, {3, 3, -3, -3}}, {2, 1, -1, -2}},
            {"mod(i32[5], i32[5])", {{5, -5, 5, -2147483648., 7}, {3, 3, -3, -1, 0}}, {2, 1, -1, 0, 0}},
-           {"floor_div(i32[5], i32[5])", {{5, -5, 5, -2147483648., 7}, {3, 3, -3, -1, 0}}, {1, -2, -2, -2147483648., 7}},
+           {"floor_div(i32[5], i32[5])",
+            {{5, -5, 5, -2147483648., 7}, {3, 3, -3, -1, 0}},
+            {1, -2, -2, -2147483648., 7}},
            {"floor_div(f32[4], f32[4])", {{5, -5, 1, -1}, {3, 3, 0, 0}}, {1, -2, inf, -inf}},
            {"reduce_max(f32[4]) {axes=[0]}", {{1, nan, 3, 2}}, {nan}},
            {"reduce_min(f32[2]) {axes=[0]}", {{inf, inf}}, {inf}},
@@ -150,7 +156,8 @@ TEST(Meaning, Edges) {
     ASSERT_TRUE(got.ok()) << c.use << got.status();
     for (size_t i = 0; i < c.expected.size(); ++i) {
       const double a = (*got)[0].data[i], b = c.expected[i];
-      EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << c.use << " element " << i << ": " << a << ", expected " << b;
+      EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)))
+          << c.use << " element " << i << ": " << a << ", expected " << b;
     }
   }
 }

@@ -68,22 +68,54 @@ inline StatusOr<Graph> RandomGraph(std::mt19937& rng, int size) {
     auto scalar = [&](double v) { return b.Full(v, DType::kF32); };
     ValueRef r;
     switch (pick(16)) {
-      case 0: r = b.Add(a, c); break;
-      case 1: r = b.Mul(b.Tanh(a), c); break;
-      case 2: r = b.Sub(a, {row}); break;
-      case 3: r = b.Gelu(a, pick(2) ? "tanh" : "none"); break;
-      case 4: r = b.Softmax(a, static_cast<int64_t>(pick(2))); break;
-      case 5: r = b.LayerNorm(a, {row}, {row}, {1}); break;
-      case 6: r = b.Matmul(a, {w}); break;
-      case 7: r = b.Transpose(b.Transpose(b.Relu(a), {1, 0}), {1, 0}); break;
-      case 8: r = b.Reshape(b.Reshape(b.Sigmoid(a), {n * Dim(12)}), {n, 3, 4}), r = b.Reshape(r, shape); break;
-      case 9: r = b.Mul(b.Add(a, scalar(pick(2) ? 0.0 : 0.5)), scalar(pick(2) ? 1.0 : 2.0)); break;
-      case 10: r = b.BroadcastTo(b.ReduceMean(a, {static_cast<int64_t>(pick(2))}, true), shape); break;
-      case 11: r = b.Select(b.Lt(a, c), a, b.Neg(c)); break;
-      case 12: r = b.Concat({b.Slice(a, 1, 6, 12), b.Slice(c, 1, 0, 6)}, 1); break;
-      case 13: r = b.Cast(b.Cast(a, DType::kF64), DType::kF32); break;
-      case 14: r = b.Matmul(a, b.Transpose(b.Tanh({w}), {1, 0})); break;
-      default: r = b.Pow(b.Tanh(a), scalar(2.0)); break;
+      case 0:
+        r = b.Add(a, c);
+        break;
+      case 1:
+        r = b.Mul(b.Tanh(a), c);
+        break;
+      case 2:
+        r = b.Sub(a, {row});
+        break;
+      case 3:
+        r = b.Gelu(a, pick(2) ? "tanh" : "none");
+        break;
+      case 4:
+        r = b.Softmax(a, static_cast<int64_t>(pick(2)));
+        break;
+      case 5:
+        r = b.LayerNorm(a, {row}, {row}, {1});
+        break;
+      case 6:
+        r = b.Matmul(a, {w});
+        break;
+      case 7:
+        r = b.Transpose(b.Transpose(b.Relu(a), {1, 0}), {1, 0});
+        break;
+      case 8:
+        r = b.Reshape(b.Reshape(b.Sigmoid(a), {n * Dim(12)}), {n, 3, 4}), r = b.Reshape(r, shape);
+        break;
+      case 9:
+        r = b.Mul(b.Add(a, scalar(pick(2) ? 0.0 : 0.5)), scalar(pick(2) ? 1.0 : 2.0));
+        break;
+      case 10:
+        r = b.BroadcastTo(b.ReduceMean(a, {static_cast<int64_t>(pick(2))}, true), shape);
+        break;
+      case 11:
+        r = b.Select(b.Lt(a, c), a, b.Neg(c));
+        break;
+      case 12:
+        r = b.Concat({b.Slice(a, 1, 6, 12), b.Slice(c, 1, 0, 6)}, 1);
+        break;
+      case 13:
+        r = b.Cast(b.Cast(a, DType::kF64), DType::kF32);
+        break;
+      case 14:
+        r = b.Matmul(a, b.Transpose(b.Tanh({w}), {1, 0}));
+        break;
+      default:
+        r = b.Pow(b.Tanh(a), scalar(2.0));
+        break;
     }
     values.push_back(r);
   }

@@ -92,6 +92,8 @@ BINARY = "add sub mul div pow maximum minimum remainder floor_divide eq ne lt le
 def test_binary(engine, name, dtypes):
     a, b = rand(4, 1, 5, dtype=dtypes[0]), rand(3, 5, dtype=dtypes[1])
     if name == "pow":
+        if not any(d.is_floating_point for d in dtypes):
+            pytest.skip("an integer power of tensors is left to the framework")
         a, b = a.abs(), b.abs().clamp(max=4)
     if name in ("remainder", "floor_divide"):
         b = b.abs() + 1
@@ -137,7 +139,7 @@ CASES = {
                              torch.ones(3) * 2, torch.full((2,), 7) + 1, torch.eye(3) + 1),
     "matmuls": lambda a, b: (a @ b.t(), a[:, None] @ b[:, :, None], torch.addmm(a[:, :4], a, b.t(), beta=2, alpha=0.5),
                              torch.mv(a, b[0]), torch.dot(a[0], b[0])),
-    "scatters": lambda a, b: (torch.slice_scatter(a, b[:, :2], 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
+    "scatters": lambda a, b: (torch.slice_scatter(a, a[:, :2] * 2, 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
 }  # fmt: skip
 
 

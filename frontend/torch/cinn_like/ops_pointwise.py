@@ -5,6 +5,7 @@ import math
 import sympy
 import torch
 
+from .errors import Unsupported
 from .table import TABLE, as_value, promoted, row
 
 aten, prims = torch.ops.aten, torch.ops.prims
@@ -14,8 +15,13 @@ def unary(name):
     return lambda w, out, x: w.unary(name, w.cast(x, out.dtype))
 
 
-for _name in ("neg abs exp log sqrt rsqrt tanh erf sigmoid relu sin cos floor ceil round sign reciprocal log1p expm1 "
-              "silu square").split():  # fmt: skip
+def rounding(name):
+    return lambda w, out, x: w.unary(name, x) if x.dtype.is_floating_point else x
+
+
+for _name in ("floor", "ceil", "round"):
+    TABLE[getattr(aten, _name).default] = rounding(_name)
+for _name in ("neg abs exp log sqrt rsqrt tanh erf sigmoid relu sin cos sign reciprocal log1p expm1 silu square").split():
     TABLE[getattr(aten, _name).default] = unary(_name)
 TABLE[aten.sgn.default] = unary("sign")
 
@@ -97,8 +103,22 @@ for _name in ("add", "mul"):
 TABLE[aten.sub.Tensor] = TABLE[aten.sub.Scalar] = binary("sub")
 for _name in ("maximum", "minimum"):
     TABLE[getattr(aten, _name).default] = binary(_name)
-for _overload in ("Tensor_Tensor", "Tensor_Scalar", "Scalar"):
-    TABLE[getattr(aten.pow, _overload)] = binary("pow")
+
+
+@row(aten.pow.Tensor_Tensor, aten.pow.Tensor_Scalar, aten.pow.Scalar)
+def power(w, out, a, b):
+    if out.dtype.is_floating_point:
+        return binary("pow")(w, out, a, b)
+    # An integer power is exact and wraps: a product, where the exponent is known.
+    if not isinstance(b, int) or b < 0:
+        raise Unsupported("an integer power whose exponent is no constant")
+    result, square = w.full(1, out.dtype), as_value(w, a, out.dtype)
+    while b > 0:
+        if b % 2 == 1:
+            result = w.binary("mul", result, square)
+        square = w.binary("mul", square, square)
+        b //= 2
+    return result
 
 
 @row(aten.fmod.Tensor, aten.fmod.Scalar)
