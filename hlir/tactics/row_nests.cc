@@ -194,6 +194,7 @@ std::vector<Buffer> RowNests::Temporaries() const {
 
 void RowNests::ReorderAll(const std::vector<std::vector<int>>& order) {
   for (const RowNest& nest : nests) {
+    if (schedule.LoopsAround(nest.block).empty()) continue;  // substituted away
     std::string step = "reorder";
     for (const auto& dims : order) {
       for (int d : dims) {

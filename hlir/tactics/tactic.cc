@@ -1,5 +1,7 @@
 #include "hlir/tactics/tactic.h"
 
+#include <algorithm>
+
 #include "hlir/tactics/tactics.h"
 #include "ir/schedule/schedule.h"
 
@@ -32,17 +34,25 @@ StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const T
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
   ir::Schedule s(std::move(loops));
   if (target.IsGpu()) {
-    // One thread an element; stages must not exchange data between threads, so only a single stage qualifies.
-    if (group.stages.size() != 1) return std::vector<Proposal>();
-    const std::string block = "b_" + group.stages[0].name;
-    const std::vector<std::string> names = s.LoopsAround(block);
+    // One thread an element of the last stage, which also computes what it reads of the others.
+    for (const ir::Stage& stage : group.stages) {
+      for (ir::Buffer b : stage.outputs) {
+        const bool is_result = std::any_of(group.params.begin(), group.params.end(), [&](const ir::Param& p) { return p.buffer == b; });
+        if (is_result && &stage != &group.stages.back()) return std::vector<Proposal>();
+        if (!is_result) s.Step("scope ", b->name, " local");
+      }
+    }
+    const ir::Stage& last = group.stages.back();
+    const std::vector<std::string> names = s.LoopsAround("b_" + last.name);
     std::string fuse = "fuse";
     size_t data = 0;
-    for (const ir::StageIter& i : group.stages[0].iters) data += !ir::IsInt(i.extent, 1);
+    for (const ir::StageIter& i : last.iters) data += !ir::IsInt(i.extent, 1);
     for (size_t i = 0; i < data; ++i) fuse += " " + names[i];
-    if (data == 0) return std::vector<Proposal>();
-    s.Step(fuse, " -> e").Run("split e 128 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
-    RETURN_IF_ERROR(s.status());
+    if (data > 0) {
+      s.Step(fuse, " -> e").Run("split e 128 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
+      for (size_t k = group.stages.size() - 1; k-- > 0;) s.Step("compute_at b_", group.stages[k].name, " et");
+    }
+    if (!s.status().ok()) return std::vector<Proposal>();
   }
   return std::vector<Proposal>{{"naive", s.func(), s.text(), 1e3}};
 }

@@ -49,7 +49,11 @@ class Placer {
     Analyzer analyzer(c_);
     BindFacts(analyzer, f_);
     for (size_t i = 0; i < depth; ++i) {
-      if (const For* n = As<For>(accesses_[0].path[i])) analyzer.BindRange(n->var, c_.Int(0), n->extent);
+      const For* n = As<For>(accesses_[0].path[i]);
+      if (n == nullptr) continue;
+      analyzer.BindRange(n->var, c_.Int(0), n->extent);
+      // Threads around the allocation share it.
+      if (b->scope == Scope::kShared && IsThreadAxis(n->kind)) inner_[n->var] = {n->extent, false};
     }
     VarMap canonical;  // loops on one thread axis are the same threads
     for (const Access& a : accesses_) {
