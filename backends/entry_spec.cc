@@ -63,6 +63,7 @@ ArgRole RoleOf(ir::ParamRole role) {
 StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func) {
   ArgSpec spec;
   spec.function = func.name;
+  spec.device_type = func.on_gpu ? kDLCUDA : kDLCPU;
   for (const ir::SymbolFact& s : func.symbols) spec.symbols.push_back({s.var->name, s.lo, s.hi, s.divisor});
   int slots = 0, results = 0;
   for (const ir::Param& p : func.params) {

@@ -98,7 +98,10 @@ StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
   return RunPasses(std::move(f), kHostPasses, context);
 }
 
-StatusOr<Func> LowerEntry(Func f, const PassContext& context) { return RunPasses(std::move(f), kEntryPasses, context); }
+StatusOr<Func> LowerEntry(Func f, const PassContext& context) {
+  f.on_gpu = context.target.IsGpu();
+  return RunPasses(std::move(f), kEntryPasses, context);
+}
 
 StatusOr<Module> LowerModule(Module m, const PassContext& context) {
   for (Func& f : m.funcs) {

@@ -39,7 +39,10 @@ class Parser {
     Func f;
     f.context = context_;
     ASSIGN_OR_RETURN(f.name, lex_.Ident("a function name"));
-    if (lex_.Eat("entry")) f.kind = FuncKind::kEntry;
+    if (lex_.Eat("entry")) {
+      f.kind = FuncKind::kEntry;
+      f.on_gpu = lex_.Eat("cuda");
+    }
     if (lex_.Eat("kernel")) f.kind = FuncKind::kKernel;
     RETURN_IF_ERROR(lex_.Expect("("));
     // Shapes may use symbols that `where` declares later: any name in a parameter's shape is a symbol.

@@ -171,6 +171,7 @@ struct Func {
   std::vector<SymbolFact> symbols;
   Stmt body;
   std::shared_ptr<Context> context;
+  bool on_gpu = false;  // an entry's tensors are on a CUDA device. Text: func @f entry cuda (...)
 };
 struct Module {
   std::shared_ptr<Context> context;

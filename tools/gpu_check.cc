@@ -60,7 +60,8 @@ class Gpu {
   Status Build(const std::string& loops) {
     ASSIGN_OR_RETURN(const ir::Module m, ir::ParseModule(loops));
     const auto begin = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(kernels_, MakeCudaCompiler(target_, options_, nullptr)->Build(m, ""));
+    ASSIGN_OR_RETURN(const KernelImages images, MakeCudaCompiler(target_, options_, nullptr)->Compile(m, ""));
+    ASSIGN_OR_RETURN(kernels_, LoadedKernels::Load(images));
     printf("built %zu kernels in %.3f s\n", m.funcs.size(),
            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return absl::OkStatus();
@@ -113,7 +114,8 @@ StatusOr<std::map<std::string, double>> ReadBounds() {
     std::vector<absl::string_view> cells = absl::StrSplit(line, '|');
     double bound = 0;
     if (cells.size() > 3 && absl::SimpleAtod(absl::StripAsciiWhitespace(cells[2]), &bound)) {
-      r[std::string(absl::StripAsciiWhitespace(cells[1]))] = bound;
+      absl::string_view name = absl::StripAsciiWhitespace(cells[1]);
+      if (absl::ConsumePrefix(&name, "cuda ")) r[std::string(name)] = bound;
     }
   }
   return r;
