@@ -181,8 +181,9 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
       RET_CHECK(b->shape.size() == (s.at.empty() ? s.iters.size() : s.at.size()), s.name);
       if (!outer.contains(b)) body.push_back(MakeStmt(Alloc{b}));
     }
-    body.push_back(NestOf(*p.context, s, names));
   }
+  // Allocations come first: nests may then move among each other.
+  for (const Stage& s : p.stages) body.push_back(NestOf(*p.context, s, names));
   f.body = MakeSeq(std::move(body));
   return f;
 }
