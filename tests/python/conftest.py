@@ -7,7 +7,9 @@ import pytest
 import torch
 
 HERE = pathlib.Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parents[1] / "frontend" / "torch")]
+# The installed package, library included, comes before the sources.
+sys.path.insert(0, str(HERE))
+sys.path.append(str(HERE.parents[1] / "frontend" / "torch"))
 
 import cinn_like  # noqa: E402
 from cinn_like import function, library  # noqa: E402
