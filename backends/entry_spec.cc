@@ -1,4 +1,5 @@
 #include "backends/entry_spec.h"
+
 #include "runtime/call.h"
 
 namespace cinn_like {

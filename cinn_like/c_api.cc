@@ -35,7 +35,8 @@ std::string InfoJson(const cinn_like::CompiledGraph& f) {
     if (p.is_symbol()) {
       add(params, Cat("{\"name\":", JsonString(p.name), ",\"symbol\":true}"));
     } else {
-      add(params, Cat("{\"name\":", JsonString(p.name), ",", TypeJson(g.TypeOf(p.value)), ",\"static\":", p.role == cinn_like::hlir::ParamRole::kStatic ? "true" : "false", "}"));
+      add(params, Cat("{\"name\":", JsonString(p.name), ",", TypeJson(g.TypeOf(p.value)),
+                      ",\"static\":", p.role == cinn_like::hlir::ParamRole::kStatic ? "true" : "false", "}"));
     }
   }
   for (auto v : g.results()) add(results, Cat("{", TypeJson(g.TypeOf(v)), "}"));
@@ -43,10 +44,10 @@ std::string InfoJson(const cinn_like::CompiledGraph& f) {
   for (const auto& [stage, t] : r.seconds) add(seconds, Cat(JsonString(stage), ":", t));
   add(seconds, Cat("\"total\":", r.total_seconds));
   for (const std::string& t : r.tactics) add(tactics, JsonString(t));
-  return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[", symbols,
-             "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
-             ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds, "},\"peak_rss_bytes\":", r.peak_rss_bytes,
-             ",\"tactics\":[", tactics, "]}");
+  return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
+             symbols, "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
+             ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds,
+             "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"tactics\":[", tactics, "]}");
 }
 
 std::string OpsJson() {
@@ -54,14 +55,16 @@ std::string OpsJson() {
   for (const cinn_like::hlir::OpDef* def : cinn_like::hlir::OpRegistry::BuiltIn().All()) {
     std::string operands, attributes;
     for (const std::string& o : def->operands) operands += (operands.empty() ? "" : ",") + JsonString(o);
-    for (const cinn_like::hlir::AttrSpec& a : def->attrs) attributes += (attributes.empty() ? "" : ",") + JsonString(a.name);
-    ops += Cat(ops.empty() ? "" : ",", "{\"name\":", JsonString(def->name), ",\"operands\":[", operands, "],\"attributes\":[", attributes,
-               "],\"doc\":", JsonString(def->doc), "}");
+    for (const cinn_like::hlir::AttrSpec& a : def->attrs)
+      attributes += (attributes.empty() ? "" : ",") + JsonString(a.name);
+    ops += Cat(ops.empty() ? "" : ",", "{\"name\":", JsonString(def->name), ",\"operands\":[", operands,
+               "],\"attributes\":[", attributes, "],\"doc\":", JsonString(def->doc), "}");
   }
   return "[" + ops + "]";
 }
 
-cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Compile(const char* graph_text, const char* target_text) {
+cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Compile(const char* graph_text,
+                                                                       const char* target_text) {
   ASSIGN_OR_RETURN(cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
   ASSIGN_OR_RETURN(cinn_like::Target target, cinn_like::Target::Parse(target_text));
   ASSIGN_OR_RETURN(cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());

@@ -41,8 +41,8 @@ CINN_API void* CinnFunctionSelf(const CinnFunction* fn);
 CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
 
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
-//  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":..., "lower":...,
-//  "codegen":..., "load":...}, "peak_rss_bytes": n}
+//  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,
+//  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is none; the
 // text lives until this thread's next call.

@@ -41,7 +41,8 @@ Artifact ToArtifact(const CompiledProgram& program) {
 StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   CompiledProgram r;
   std::string counts, tactics;
-  for (auto [section, text] : {std::pair{"main", &r.main}, {"prepare", &r.prepare}, {"counts", &counts}, {"tactics", &tactics}}) {
+  for (auto [section, text] :
+       {std::pair{"main", &r.main}, {"prepare", &r.prepare}, {"counts", &counts}, {"tactics", &tactics}}) {
     const std::string* found = artifact.Find(section);
     if (found == nullptr) return absl::DataLossError(Cat("artifact: no section '", section, "'"));
     *text = *found;
@@ -64,7 +65,9 @@ StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, cons
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   r.cache_ = CacheOf(options);
   if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;
-  r.name_ = Cat("graph-", HashParts({hlir::Print(graph), target.Print(), cpu.name, cpu.features, options.CacheKey(), BuildId()}).Hex());
+  r.name_ =
+      Cat("graph-",
+          HashParts({hlir::Print(graph), target.Print(), cpu.name, cpu.features, options.CacheKey(), BuildId()}).Hex());
   return r;
 }
 

@@ -49,7 +49,8 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
       statuses[i] = [&]() -> Status {
         ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
         if (context.options.dump_ir) {
-          Dump(context.options, lowered.kernels[i].name, "schedule", proposals[i].tactic + "\n" + proposals[i].schedule);
+          Dump(context.options, lowered.kernels[i].name, "schedule",
+               proposals[i].tactic + "\n" + proposals[i].schedule);
         }
         ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
         return absl::OkStatus();
@@ -116,8 +117,7 @@ class Compilation : public CompiledGraph {
 
   Status Run() {
     const auto begin = std::chrono::steady_clock::now();
-    ASSIGN_OR_RETURN(const CompilationCache cache,
-                     CompilationCache::Make(graph_, context_.target, context_.options));
+    ASSIGN_OR_RETURN(const CompilationCache cache, CompilationCache::Make(graph_, context_.target, context_.options));
     report_.cache_hit = LoadCached(cache);
     if (!report_.cache_hit) RETURN_IF_ERROR(Compile(cache));
     report_.ops = static_cast<int>(graph_.ops().size());
@@ -152,8 +152,10 @@ class Compilation : public CompiledGraph {
     if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin")) return DeviceSource(p->module, kind);
-    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are graph, schedule, loops, llvm, asm, object",
+    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin"))
+      return DeviceSource(p->module, kind);
+    return absl::NotFoundError(Cat("no source of kind '", kind,
+                                   "'; there are graph, schedule, loops, llvm, asm, object",
                                    context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
   }
 
@@ -197,7 +199,8 @@ class Compilation : public CompiledGraph {
     {
       const ScopedStage timer(&times_, "codegen");
       ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, context_.options, cache.objects()));
-      ASSIGN_OR_RETURN(program.code, CompileModule(p->module, context_.target, context_.options, device.get(), cache.objects()));
+      ASSIGN_OR_RETURN(program.code,
+                       CompileModule(p->module, context_.target, context_.options, device.get(), cache.objects()));
       RETURN_IF_ERROR(Load(program));
     }
     const ScopedStage timer(&times_, "cache");
@@ -206,7 +209,8 @@ class Compilation : public CompiledGraph {
   }
 
   Status Load(const CompiledProgram& program) {
-    ASSIGN_OR_RETURN(code_, LoadedCode::Load(program.main, program.code, RuntimeSymbols(), context_.options.jit_listener));
+    ASSIGN_OR_RETURN(code_,
+                     LoadedCode::Load(program.main, program.code, RuntimeSymbols(), context_.options.jit_listener));
     entry_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.main));
     RET_CHECK(entry_ != nullptr, program.main);
     if (!program.prepare.empty()) {
@@ -233,7 +237,8 @@ class Compilation : public CompiledGraph {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options) {
+StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
+                                                      const CompileOptions& options) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   const int64_t threads = target.num_threads > 0 ? target.num_threads : options.num_threads;
@@ -243,7 +248,8 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
   return std::unique_ptr<CompiledGraph>(std::move(c));
 }
 
-StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options, std::string_view kind) {
+StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
+                                std::string_view kind) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   return Compilation(graph, target, options).Source(kind);

@@ -19,13 +19,13 @@ namespace cinn_like {
 
 // What a compilation did.
 struct CompileReport {
-  int ops = 0;             // of the graph as given
-  int kernels = 0;         // calls of kernels in the entry
-  int unique_kernels = 0;  // kernels compiled
-  bool cache_hit = false;  // taken from the disk cache as a whole
+  int ops = 0;                                          // of the graph as given
+  int kernels = 0;                                      // calls of kernels in the entry
+  int unique_kernels = 0;                               // kernels compiled
+  bool cache_hit = false;                               // taken from the disk cache as a whole
   std::vector<std::pair<std::string, double>> seconds;  // by stage; parallel stages add up their threads
   double total_seconds = 0;
-  int64_t peak_rss_bytes = 0;       // of the process so far
+  int64_t peak_rss_bytes = 0;        // of the process so far
   std::vector<std::string> tactics;  // "k0: rows_cpu", one a kernel
 };
 
@@ -43,9 +43,11 @@ class CompiledGraph {
   virtual Status ExportObject(const std::string& path) const = 0;
 };
 
-StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options);
+StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
+                                                      const CompileOptions& options);
 
 // CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
-StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options, std::string_view kind);
+StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
+                                std::string_view kind);
 
 }  // namespace cinn_like

@@ -69,7 +69,8 @@ class Planner {
   }
 
   bool IsContractionGroup(int g) const {
-    return std::any_of(members_[g].begin(), members_[g].end(), [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+    return std::any_of(members_[g].begin(), members_[g].end(),
+                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
   }
 
   // Joins stage `i` with the groups of its producers where that works, largest producer first.
@@ -142,7 +143,8 @@ class Planner {
     const std::vector<Buffer> outputs = OutputsOf(group);
     auto kept = InlineGroup(c_, stages, outputs);
     if (!kept) return false;
-    const bool contraction = std::any_of(kept->begin(), kept->end(), [](const Stage& s) { return FindContraction(s).has_value(); });
+    const bool contraction =
+        std::any_of(kept->begin(), kept->end(), [](const Stage& s) { return FindContraction(s).has_value(); });
     if (!contraction) return FindRowSpace(*kept).has_value();
     return IsEpilogue(*kept, outputs);
   }
@@ -164,7 +166,8 @@ class Planner {
       if (r.empty() || r != reads[0]) return false;
     }
     at = reads.empty() ? nullptr : &reads[0];
-    return at != nullptr && InvertIndexMap(c_, kept[1].iters, *at, kept[0].outputs[0]->shape, VarsOf(kept[0].iters)).has_value();
+    return at != nullptr &&
+           InvertIndexMap(c_, kept[1].iters, *at, kept[0].outputs[0]->shape, VarsOf(kept[0].iters)).has_value();
   }
 
   // The groups, each after those it reads.
@@ -210,7 +213,8 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<
     for (Buffer b : p.stages[i].outputs) {
       bool leaves = std::any_of(p.params.begin(), p.params.end(),
                                 [&](const Param& q) { return q.buffer == b && q.role == ParamRole::kResult; });
-      for (size_t j = 0; j < p.stages.size(); ++j) leaves |= !inside.contains(static_cast<int>(j)) && Contains(InputsOf(p.stages[j]), b);
+      for (size_t j = 0; j < p.stages.size(); ++j)
+        leaves |= !inside.contains(static_cast<int>(j)) && Contains(InputsOf(p.stages[j]), b);
       if (leaves) outputs.push_back(b);
     }
   }
@@ -247,8 +251,12 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<
     for (Expr a : e->args) args.push_back(expr(a));
     Expr x = nullptr;
     switch (e->op) {
-      case ExprOp::kInt: x = c.Int(e->int_value, e->type.dtype); break;
-      case ExprOp::kFloat: x = c.Float(e->float_value, e->type.dtype); break;
+      case ExprOp::kInt:
+        x = c.Int(e->int_value, e->type.dtype);
+        break;
+      case ExprOp::kFloat:
+        x = c.Float(e->float_value, e->type.dtype);
+        break;
       case ExprOp::kVar: {
         auto it = vars.find(e);
         if (it == vars.end()) {
@@ -266,7 +274,8 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<
         x = c.Load(buffers.at(e->buffer), std::move(args), mask);
         break;
       }
-      default: x = c.WithArgs(e, std::move(args));
+      default:
+        x = c.WithArgs(e, std::move(args));
     }
     memo.emplace(e, x);
     return x;

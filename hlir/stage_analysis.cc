@@ -41,8 +41,10 @@ bool IsCostly(ExprOp op) {
     case ExprOp::kCos:
     case ExprOp::kPow:
     case ExprOp::kSqrt:
-    case ExprOp::kRsqrt: return true;
-    default: return false;
+    case ExprOp::kRsqrt:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -105,10 +107,14 @@ std::optional<Contraction> FindContraction(const Stage& s) {
   if (r.lhs->op != ExprOp::kLoad || r.rhs->op != ExprOp::kLoad) return std::nullopt;
   for (const StageIter& i : s.iters) {
     const bool in_lhs = Uses(r.lhs, i.var), in_rhs = Uses(r.rhs, i.var);
-    if (IsInt(i.extent, 1) || (in_lhs && in_rhs)) r.batch.push_back(i);
-    else if (in_lhs) r.m.push_back(i);
-    else if (in_rhs) r.n.push_back(i);
-    else return std::nullopt;
+    if (IsInt(i.extent, 1) || (in_lhs && in_rhs))
+      r.batch.push_back(i);
+    else if (in_lhs)
+      r.m.push_back(i);
+    else if (in_rhs)
+      r.n.push_back(i);
+    else
+      return std::nullopt;
   }
   for (const StageIter& i : s.reduce_iters) {
     if (!IsInt(i.extent, 1) && !(Uses(r.lhs, i.var) && Uses(r.rhs, i.var))) return std::nullopt;
@@ -169,8 +175,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     for (Buffer b : stages[k].outputs) writer[b] = k;
   }
 
-  // A reduction over a tensor from outside runs along what another stage of the same row reads of that tensor: max(x[i, r])
-  // and exp(x[i, j] - ...) share r and j. Only the length of the row depends on it, so one link is enough.
+  // A reduction over a tensor from outside runs along what another stage of the same row reads of that tensor: max(x[i,
+  // r]) and exp(x[i, j] - ...) share r and j. Only the length of the row depends on it, so one link is enough.
   std::vector<int> class_size(iters.size(), 0);
   for (size_t i = 0; i < iters.size(); ++i) ++class_size[find(static_cast<int>(i))];
   for (size_t k = 0; k < stages.size(); ++k) {
@@ -186,7 +192,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
             for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
               auto q = id_of.find(other->args[d]);
               if (load->args[d] != r.var || q == id_of.end() || iters[q->second]->extent != r.extent) continue;
-              const bool diagonal = std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(q->second); });
+              const bool diagonal =
+                  std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(q->second); });
               if (!diagonal) parent[own] = find(q->second);
             }
           });
@@ -253,7 +260,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
   return space;
 }
 
-std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs) {
+std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages,
+                                              const std::vector<Buffer>& outputs) {
   auto size_of = [&](const Stage& s) {  // in terms of non-unit dimensions: enough to tell "wider"
     int n = 0;
     for (const StageIter& i : s.iters) n += !IsInt(i.extent, 1);
@@ -298,8 +306,9 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
   return stages;
 }
 
-std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<StageIter>& iters, const std::vector<Expr>& map,
-                                                const std::vector<Expr>& shape, const std::vector<Expr>& at) {
+std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<StageIter>& iters,
+                                                const std::vector<Expr>& map, const std::vector<Expr>& shape,
+                                                const std::vector<Expr>& at) {
   absl::flat_hash_map<Expr, Expr> value;
   absl::flat_hash_map<Expr, Expr> extent;
   for (const StageIter& i : iters) extent[i.var] = i.extent;
@@ -326,7 +335,8 @@ std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<St
     Expr weight = c.Int(1);
     size_t used = 0;
     while (used < digits.size()) {
-      auto it = std::find_if(digits.begin(), digits.end(), [&](const auto& x) { return x.first != nullptr && x.second == weight; });
+      auto it = std::find_if(digits.begin(), digits.end(),
+                             [&](const auto& x) { return x.first != nullptr && x.second == weight; });
       if (it == digits.end() || value.contains(it->first)) return std::nullopt;
       const Expr next = a.Simplify(c.Mul(weight, extent[it->first]));
       const Expr above = c.Div(at[d], weight);
@@ -340,9 +350,12 @@ std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<St
   std::vector<Expr> r;
   for (const StageIter& i : iters) {
     auto it = value.find(i.var);
-    if (it != value.end()) r.push_back(it->second);
-    else if (IsInt(i.extent, 1)) r.push_back(c.Int(0));
-    else return std::nullopt;
+    if (it != value.end())
+      r.push_back(it->second);
+    else if (IsInt(i.extent, 1))
+      r.push_back(c.Int(0));
+    else
+      return std::nullopt;
   }
   return r;
 }

@@ -10,8 +10,8 @@ namespace cinn_like::hlir {
 // Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
 std::vector<ir::Buffer> InputsOf(const ir::Stage& s);
 
-// The value is one element of another tensor, moved or converted (or a constant or an index): nothing to compute, so it is
-// substituted wherever it is read.
+// The value is one element of another tensor, moved or converted (or a constant or an index): nothing to compute, so it
+// is substituted wherever it is read.
 bool IsView(const ir::Stage& s);
 
 // Estimated scalar operations of one element; functions such as exp count 16.
@@ -35,7 +35,7 @@ struct RowSpace {
     ir::Expr extent;
     bool reduced = false;
   };
-  std::vector<Dim> dims;              // in the order of the widest stage
+  std::vector<Dim> dims;  // in the order of the widest stage
   // For each stage the dimension of each iterator (data iterators, then reduce iterators); -1: extent 1, no dimension.
   std::vector<std::vector<int>> dim_of;
   bool HasReduction() const;
@@ -43,15 +43,17 @@ struct RowSpace {
 std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages);
 
 // The stages of a group with those that need no memory substituted into their readers. `outputs` stay. A value that is
-// costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it would
-// multiply the work instead.
-std::optional<std::vector<ir::Stage>> InlineGroup(ir::Context& c, std::vector<ir::Stage> stages, const std::vector<ir::Buffer>& outputs);
+// costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it
+// would multiply the work instead.
+std::optional<std::vector<ir::Stage>> InlineGroup(ir::Context& c, std::vector<ir::Stage> stages,
+                                                  const std::vector<ir::Buffer>& outputs);
 
-// For each dimension k of a tensor that is read at index exprs `map` (in terms of `iters`), if the map is a bijection of
-// mixed-radix form, e.g. (b * S + s, h * 32 + d): the values of `iters` at a given element `at`:
-// b = at0 / S, s = at0 % S, h = at1 / 32, d = at1 % 32. nullopt: not of that form.
+// For each dimension k of a tensor that is read at index exprs `map` (in terms of `iters`), if the map is a bijection
+// of mixed-radix form, e.g. (b * S + s, h * 32 + d): the values of `iters` at a given element `at`: b = at0 / S, s =
+// at0 % S, h = at1 / 32, d = at1 % 32. nullopt: not of that form.
 std::optional<std::vector<ir::Expr>> InvertIndexMap(ir::Context& c, const std::vector<ir::StageIter>& iters,
-                                                    const std::vector<ir::Expr>& map, const std::vector<ir::Expr>& shape,
+                                                    const std::vector<ir::Expr>& map,
+                                                    const std::vector<ir::Expr>& shape,
                                                     const std::vector<ir::Expr>& at);
 
 }  // namespace cinn_like::hlir

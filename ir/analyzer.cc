@@ -360,7 +360,8 @@ int64_t Analyzer::KnownDivisor(Expr e) {
       break;
     case ExprOp::kDiv:
     case ExprOp::kTruncDiv:
-      if ((exact || is_narrow) && IsInt(e->args[1]) && e->args[1]->int_value > 0 && arg(0) % e->args[1]->int_value == 0) {
+      if ((exact || is_narrow) && IsInt(e->args[1]) && e->args[1]->int_value > 0 &&
+          arg(0) % e->args[1]->int_value == 0) {
         r = arg(0) / e->args[1]->int_value;
       }
       break;

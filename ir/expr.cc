@@ -39,9 +39,7 @@ struct NodeEq {
 
 }  // namespace
 
-std::string Print(Type t) {
-  return t.lanes == 1 ? std::string(Name(t.dtype)) : Cat(Name(t.dtype), "x", t.lanes);
-}
+std::string Print(Type t) { return t.lanes == 1 ? std::string(Name(t.dtype)) : Cat(Name(t.dtype), "x", t.lanes); }
 
 const OpRow* RowOf(ExprOp op) {
   const int i = static_cast<int>(op) - kFirstRow;
@@ -62,9 +60,12 @@ const ExprOp* FindOp(std::string_view text, int arity) {
 
 std::string_view Name(Scope s) {
   switch (s) {
-    case Scope::kGlobal: return "global";
-    case Scope::kShared: return "shared";
-    case Scope::kLocal: return "local";
+    case Scope::kGlobal:
+      return "global";
+    case Scope::kShared:
+      return "shared";
+    case Scope::kLocal:
+      return "local";
   }
   return "?";
 }
@@ -115,14 +116,22 @@ double RoundTo(DType t, double v) {
 
 int64_t WrapTo(DType t, int64_t v) {
   switch (t) {
-    case DType::kBool: return v != 0;
-    case DType::kI8: return static_cast<int8_t>(v);
-    case DType::kI16: return static_cast<int16_t>(v);
-    case DType::kI32: return static_cast<int32_t>(v);
-    case DType::kU8: return static_cast<uint8_t>(v);
-    case DType::kU16: return static_cast<uint16_t>(v);
-    case DType::kU32: return static_cast<uint32_t>(v);
-    default: return v;
+    case DType::kBool:
+      return v != 0;
+    case DType::kI8:
+      return static_cast<int8_t>(v);
+    case DType::kI16:
+      return static_cast<int16_t>(v);
+    case DType::kI32:
+      return static_cast<int32_t>(v);
+    case DType::kU8:
+      return static_cast<uint8_t>(v);
+    case DType::kU16:
+      return static_cast<uint16_t>(v);
+    case DType::kU32:
+      return static_cast<uint32_t>(v);
+    default:
+      return v;
   }
 }
 
@@ -148,7 +157,11 @@ Expr Context::Load(Buffer b, std::vector<Expr> indices, Expr mask) {
     lanes = std::max(lanes, mask->type.lanes);
     indices.push_back(mask);
   }
-  return Intern({.op = ExprOp::kLoad, .type = {b->dtype, lanes}, .has_mask = mask != nullptr, .args = std::move(indices), .buffer = b});
+  return Intern({.op = ExprOp::kLoad,
+                 .type = {b->dtype, lanes},
+                 .has_mask = mask != nullptr,
+                 .args = std::move(indices),
+                 .buffer = b});
 }
 Expr Context::Address(Buffer b, std::vector<Expr> indices) {
   return Intern({.op = ExprOp::kAddress, .type = {DType::kU64, 1}, .args = std::move(indices), .buffer = b});
@@ -158,7 +171,8 @@ Expr Context::Cast(DType t, Expr e) {
   if (e->type.dtype == t) return e;
   if (e->op == ExprOp::kInt) {
     if (!IsFloat(t)) return t == DType::kBool ? Int(e->int_value != 0, t) : Int(e->int_value, t);
-    if (e->type.dtype == DType::kU64 && e->int_value < 0) return Float(static_cast<double>(static_cast<uint64_t>(e->int_value)), t);
+    if (e->type.dtype == DType::kU64 && e->int_value < 0)
+      return Float(static_cast<double>(static_cast<uint64_t>(e->int_value)), t);
     return Float(static_cast<double>(e->int_value), t);
   }
   if (e->op == ExprOp::kFloat) {
@@ -201,14 +215,20 @@ Expr Context::WithArgs(Expr e, std::vector<Expr> args) {
       }
       return Load(e->buffer, std::move(args), mask);
     }
-    case ExprOp::kAddress: return Address(e->buffer, std::move(args));
-    case ExprOp::kCast: return Cast(e->type.dtype, args[0]);
-    case ExprOp::kRamp: return Ramp(args[0], args[1], e->type.lanes);
-    case ExprOp::kBroadcast: return Broadcast(args[0], e->type.lanes);
+    case ExprOp::kAddress:
+      return Address(e->buffer, std::move(args));
+    case ExprOp::kCast:
+      return Cast(e->type.dtype, args[0]);
+    case ExprOp::kRamp:
+      return Ramp(args[0], args[1], e->type.lanes);
+    case ExprOp::kBroadcast:
+      return Broadcast(args[0], e->type.lanes);
     case ExprOp::kInt:
     case ExprOp::kFloat:
-    case ExprOp::kVar: return e;
-    default: return Make(e->op, std::move(args));
+    case ExprOp::kVar:
+      return e;
+    default:
+      return Make(e->op, std::move(args));
   }
 }
 
@@ -218,10 +238,14 @@ std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& a
   const bool is_unsigned = InfoOf(t).kind == DTypeKind::kUInt;
   auto wrap = [&](uint64_t v) { return WrapTo(t, static_cast<int64_t>(v)); };
   switch (op) {
-    case ExprOp::kAdd: return wrap(u(a[0]) + u(a[1]));
-    case ExprOp::kSub: return wrap(u(a[0]) - u(a[1]));
-    case ExprOp::kMul: return wrap(u(a[0]) * u(a[1]));
-    case ExprOp::kNeg: return wrap(0 - u(a[0]));
+    case ExprOp::kAdd:
+      return wrap(u(a[0]) + u(a[1]));
+    case ExprOp::kSub:
+      return wrap(u(a[0]) - u(a[1]));
+    case ExprOp::kMul:
+      return wrap(u(a[0]) * u(a[1]));
+    case ExprOp::kNeg:
+      return wrap(0 - u(a[0]));
     case ExprOp::kDiv:
     case ExprOp::kMod:
     case ExprOp::kTruncDiv:
@@ -237,27 +261,42 @@ std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& a
       }
       return is_mod ? r : q;
     }
-    case ExprOp::kMin: return is_unsigned ? static_cast<int64_t>(std::min(u(a[0]), u(a[1]))) : std::min(a[0], a[1]);
-    case ExprOp::kMax: return is_unsigned ? static_cast<int64_t>(std::max(u(a[0]), u(a[1]))) : std::max(a[0], a[1]);
-    case ExprOp::kLt: return is_unsigned ? u(a[0]) < u(a[1]) : a[0] < a[1];
-    case ExprOp::kLe: return is_unsigned ? u(a[0]) <= u(a[1]) : a[0] <= a[1];
-    case ExprOp::kEq: return a[0] == a[1];
-    case ExprOp::kNe: return a[0] != a[1];
-    case ExprOp::kAnd: return a[0] != 0 && a[1] != 0;
-    case ExprOp::kOr: return a[0] != 0 || a[1] != 0;
-    case ExprOp::kNot: return t == DType::kBool ? a[0] == 0 : wrap(~u(a[0]));
-    case ExprOp::kBitAnd: return wrap(u(a[0]) & u(a[1]));
-    case ExprOp::kBitOr: return wrap(u(a[0]) | u(a[1]));
-    case ExprOp::kBitXor: return wrap(u(a[0]) ^ u(a[1]));
+    case ExprOp::kMin:
+      return is_unsigned ? static_cast<int64_t>(std::min(u(a[0]), u(a[1]))) : std::min(a[0], a[1]);
+    case ExprOp::kMax:
+      return is_unsigned ? static_cast<int64_t>(std::max(u(a[0]), u(a[1]))) : std::max(a[0], a[1]);
+    case ExprOp::kLt:
+      return is_unsigned ? u(a[0]) < u(a[1]) : a[0] < a[1];
+    case ExprOp::kLe:
+      return is_unsigned ? u(a[0]) <= u(a[1]) : a[0] <= a[1];
+    case ExprOp::kEq:
+      return a[0] == a[1];
+    case ExprOp::kNe:
+      return a[0] != a[1];
+    case ExprOp::kAnd:
+      return a[0] != 0 && a[1] != 0;
+    case ExprOp::kOr:
+      return a[0] != 0 || a[1] != 0;
+    case ExprOp::kNot:
+      return t == DType::kBool ? a[0] == 0 : wrap(~u(a[0]));
+    case ExprOp::kBitAnd:
+      return wrap(u(a[0]) & u(a[1]));
+    case ExprOp::kBitOr:
+      return wrap(u(a[0]) | u(a[1]));
+    case ExprOp::kBitXor:
+      return wrap(u(a[0]) ^ u(a[1]));
     case ExprOp::kShl:
       if (a[1] < 0 || a[1] >= InfoOf(t).bits) return std::nullopt;
       return wrap(u(a[0]) << a[1]);
     case ExprOp::kShr:
       if (a[1] < 0 || a[1] >= InfoOf(t).bits) return std::nullopt;
       return is_unsigned ? static_cast<int64_t>(u(a[0]) >> a[1]) : a[0] >> a[1];
-    case ExprOp::kAbs: return a[0] < 0 && !is_unsigned ? wrap(0 - u(a[0])) : a[0];
-    case ExprOp::kSelect: return a[0] != 0 ? a[1] : a[2];
-    default: return std::nullopt;
+    case ExprOp::kAbs:
+      return a[0] < 0 && !is_unsigned ? wrap(0 - u(a[0])) : a[0];
+    case ExprOp::kSelect:
+      return a[0] != 0 ? a[1] : a[2];
+    default:
+      return std::nullopt;
   }
 }
 

@@ -62,8 +62,9 @@ using Expr = const ExprNode*;
 enum class Scope : uint8_t { kGlobal, kShared, kLocal };
 std::string_view Name(Scope s);
 
-// Memory: a name, an element type, a shape, and where it lives. Strides are in elements; none means row-major. Immutable;
-// owned by the Context; a changed buffer is a new one (see ReplaceBuffers in ir/stmt.h). Names are unique in a Func.
+// Memory: a name, an element type, a shape, and where it lives. Strides are in elements; none means row-major.
+// Immutable; owned by the Context; a changed buffer is a new one (see ReplaceBuffers in ir/stmt.h). Names are unique in
+// a Func.
 struct BufferNode {
   std::string name = {};
   DType dtype = DType::kF32;
@@ -86,7 +87,8 @@ struct ExprNode {
 };
 
 // Owns the expressions and buffers of a module. Single-threaded: parallel compilation gives each kernel its own.
-// Make* check operand types with RET_CHECK-like CHECKs in debug builds only; text goes through the parser, which reports.
+// Make* check operand types with RET_CHECK-like CHECKs in debug builds only; text goes through the parser, which
+// reports.
 class Context {
  public:
   Context();
@@ -151,7 +153,8 @@ std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& a
 // ---- walks ----
 // Each child through f; the same pointer if none changed.
 Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f);
-// Top-down with memory: where f gives non-null that replaces the node (not walked further), else its children are walked.
+// Top-down with memory: where f gives non-null that replaces the node (not walked further), else its children are
+// walked.
 class Rewriter {
  public:
   Rewriter(Context& c, std::function<Expr(Expr)> f) : c_(c), f_(std::move(f)) {}

@@ -28,7 +28,8 @@ StatusOr<Func> Run(Func f, const PassContext&) {
 std::string PrintFunc(const Func& f) { return Print(f); }
 [[maybe_unused]] Status CheckText(std::string_view text) {
   ASSIGN_OR_RETURN(Func again, ParseFunc(text));
-  if (Print(again) != text) return Internal("the printed function does not print as itself again:\n", text, "\n", Print(again));
+  if (Print(again) != text)
+    return Internal("the printed function does not print as itself again:\n", text, "\n", Print(again));
   return absl::OkStatus();
 }
 
@@ -85,7 +86,8 @@ StatusOr<Func> RunPasses(Func f, std::span<const Pass<Func>> passes, const PassC
 
 std::vector<std::string_view> PassNames() {
   std::vector<std::string_view> names;
-  for (std::span<const Pass<Func>> passes : {std::span<const Pass<Func>>(kHostPasses), {kDevicePasses}, {kEntryPasses}}) {
+  for (std::span<const Pass<Func>> passes :
+       {std::span<const Pass<Func>>(kHostPasses), {kDevicePasses}, {kEntryPasses}}) {
     for (const Pass<Func>& p : passes) {
       if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
     }
@@ -106,7 +108,8 @@ StatusOr<Func> LowerEntry(Func f, const PassContext& context) {
 StatusOr<Module> LowerModule(Module m, const PassContext& context) {
   for (Func& f : m.funcs) {
     if (f.kind == FuncKind::kKernel) continue;
-    ASSIGN_OR_RETURN(f, f.kind == FuncKind::kEntry ? LowerEntry(std::move(f), context) : LowerKernel(std::move(f), context));
+    ASSIGN_OR_RETURN(
+        f, f.kind == FuncKind::kEntry ? LowerEntry(std::move(f), context) : LowerKernel(std::move(f), context));
   }
   if (context.target.IsGpu()) {
     ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m)));

@@ -10,7 +10,8 @@ namespace {
 
 class Parser {
  public:
-  Parser(std::shared_ptr<Context> context, std::string_view text) : context_(std::move(context)), c_(*context_), lex_(text) {}
+  Parser(std::shared_ptr<Context> context, std::string_view text)
+      : context_(std::move(context)), c_(*context_), lex_(text) {}
 
   StatusOr<Module> ParseModule() {
     Module m{context_, {}};
@@ -102,10 +103,14 @@ class Parser {
     if (has_scope) {
       RETURN_IF_ERROR(lex_.Expect("@"));
       ASSIGN_OR_RETURN(std::string scope, lex_.Ident("a scope"));
-      if (scope == "global") b.scope = Scope::kGlobal;
-      else if (scope == "shared") b.scope = Scope::kShared;
-      else if (scope == "local") b.scope = Scope::kLocal;
-      else return lex_.Error(Cat("buffer ", name, ": unknown scope '", scope, "' (global, shared, local)"));
+      if (scope == "global")
+        b.scope = Scope::kGlobal;
+      else if (scope == "shared")
+        b.scope = Scope::kShared;
+      else if (scope == "local")
+        b.scope = Scope::kLocal;
+      else
+        return lex_.Error(Cat("buffer ", name, ": unknown scope '", scope, "' (global, shared, local)"));
     }
     Buffer r = c_.MakeBuffer(std::move(b));
     buffers_[name] = r;
@@ -123,9 +128,12 @@ class Parser {
       p.var = c_.Var(name, {dtype, 1});
       vars_[name] = p.var;
     }
-    if (lex_.Eat("static")) p.role = ParamRole::kStatic;
-    else if (lex_.Eat("prepared")) p.role = ParamRole::kPrepared;
-    else if (lex_.Eat("out")) p.role = ParamRole::kResult;
+    if (lex_.Eat("static"))
+      p.role = ParamRole::kStatic;
+    else if (lex_.Eat("prepared"))
+      p.role = ParamRole::kPrepared;
+    else if (lex_.Eat("out"))
+      p.role = ParamRole::kResult;
     return p;
   }
 
@@ -267,13 +275,15 @@ class Parser {
     RETURN_IF_ERROR(lex_.Expect("="));
     ASSIGN_OR_RETURN(n.value, ParseExpr(1));
     if (n.value->type.dtype != n.buffer->dtype) {
-      return lex_.Error(Cat("store to ", name, ": expected ", Name(n.buffer->dtype), " and got ", Print(n.value->type)));
+      return lex_.Error(
+          Cat("store to ", name, ": expected ", Name(n.buffer->dtype), " and got ", Print(n.value->type)));
     }
     return MakeStmt(std::move(n));
   }
 
   Status ExpectZero() {
-    if (lex_.Peek().kind != TokenKind::kInt || lex_.Peek().text != "0") return lex_.Error("expected '0..': ranges start at 0");
+    if (lex_.Peek().kind != TokenKind::kInt || lex_.Peek().text != "0")
+      return lex_.Error("expected '0..': ranges start at 0");
     lex_.Take();
     return lex_.Expect("..");
   }
@@ -287,8 +297,10 @@ class Parser {
       BlockIter i;
       ASSIGN_OR_RETURN(std::string name, lex_.Ident("a block iterator"));
       names.push_back(name);
-      if (lex_.Eat("reduce")) i.kind = IterKind::kReduce;
-      else RETURN_IF_ERROR(lex_.Expect("in"));
+      if (lex_.Eat("reduce"))
+        i.kind = IterKind::kReduce;
+      else
+        RETURN_IF_ERROR(lex_.Expect("in"));
       RETURN_IF_ERROR(ExpectZero());
       ASSIGN_OR_RETURN(i.extent, ParseExpr(1));
       RETURN_IF_ERROR(lex_.Expect("="));
@@ -326,7 +338,8 @@ class Parser {
       if (mask->type.dtype != DType::kBool) return lex_.Error(Cat("the mask of ", b->name, " must be bool"));
     }
     if (indices.size() != b->shape.size()) {
-      return lex_.Error(Cat("buffer ", b->name, " has ", b->shape.size(), " dimensions and is indexed by ", indices.size()));
+      return lex_.Error(
+          Cat("buffer ", b->name, " has ", b->shape.size(), " dimensions and is indexed by ", indices.size()));
     }
     return lex_.Expect("]");
   }
@@ -343,7 +356,8 @@ class Parser {
       if (op == nullptr || RowOf(*op)->precedence < min_precedence || RowOf(*op)->precedence == 0) return left;
       lex_.Take();
       ASSIGN_OR_RETURN(Expr right, ParseExpr(RowOf(*op)->precedence + 1));
-      ASSIGN_OR_RETURN(left, MakeChecked(*op, swapped ? std::vector<Expr>{right, left} : std::vector<Expr>{left, right}));
+      ASSIGN_OR_RETURN(left,
+                       MakeChecked(*op, swapped ? std::vector<Expr>{right, left} : std::vector<Expr>{left, right}));
     }
   }
 
@@ -395,7 +409,7 @@ class Parser {
     lex_.Take();
     if (t.text == "true" || t.text == "false") return c_.Bool(t.text == "true");
     if (lex_.Eat("(")) return ParseCall(t.text);
-    if (lex_.Is("[") ) {
+    if (lex_.Is("[")) {
       auto it = buffers_.find(t.text);
       if (it == buffers_.end()) return lex_.Error(Cat("unknown buffer '", t.text, "'"));
       lex_.Take();
@@ -430,7 +444,8 @@ class Parser {
     if (auto d = ParseDType(name)) {
       Expr e = nullptr;
       const Token& t = lex_.Peek();
-      const bool literal = t.kind == TokenKind::kInt || t.kind == TokenKind::kFloat || lex_.Is("-") || lex_.Is("inf") || lex_.Is("nan");
+      const bool literal =
+          t.kind == TokenKind::kInt || t.kind == TokenKind::kFloat || lex_.Is("-") || lex_.Is("inf") || lex_.Is("nan");
       if (literal) {
         // f64(0.1) is the f64 nearest to 0.1, not that of an f32; f32(5 + i) is a cast of a sum.
         const Lexer before = lex_;
@@ -443,11 +458,14 @@ class Parser {
       return c_.Cast(*d, e);
     }
     ASSIGN_OR_RETURN(std::vector<Expr> args, ParseList(")"));
-    auto lanes = [&](Expr e) -> int { return e->op == ExprOp::kInt && e->int_value > 0 ? static_cast<int>(e->int_value) : 0; };
+    auto lanes = [&](Expr e) -> int {
+      return e->op == ExprOp::kInt && e->int_value > 0 ? static_cast<int>(e->int_value) : 0;
+    };
     if (name == "ramp" && args.size() == 3 && lanes(args[2]) > 0) return c_.Ramp(args[0], args[1], lanes(args[2]));
     if (name == "broadcast" && args.size() == 2 && lanes(args[1]) > 0) return c_.Broadcast(args[0], lanes(args[1]));
     const ExprOp* op = FindOp(name, static_cast<int>(args.size()));
-    if (op == nullptr || RowOf(*op)->precedence != 0) return lex_.Error(Cat("unknown function ", name, " of ", args.size(), " operands"));
+    if (op == nullptr || RowOf(*op)->precedence != 0)
+      return lex_.Error(Cat("unknown function ", name, " of ", args.size(), " operands"));
     return MakeChecked(*op, std::move(args));
   }
 

@@ -1,5 +1,5 @@
-// Printing. A subexpression that one statement uses twice is printed once, as `let $0 = ...` before the statement, so that
-// a DAG prints in linear size; `$` names belong to that statement alone.
+// Printing. A subexpression that one statement uses twice is printed once, as `let $0 = ...` before the statement, so
+// that a DAG prints in linear size; `$` names belong to that statement alone.
 #include <charconv>
 #include <cmath>
 
@@ -69,22 +69,28 @@ class Printer {
         std::string s = PrintFloat(e->float_value, e->type.dtype);
         return e->type.dtype == DType::kF32 ? s : Cat(Name(e->type.dtype), "(", s, ")");
       }
-      case ExprOp::kVar: return e->name;
+      case ExprOp::kVar:
+        return e->name;
       case ExprOp::kLoad: {
         std::string s = Cat(e->buffer->name, "[", List(IndicesOf(e)));
         if (e->has_mask) s += "; " + Expression(MaskOf(e), 0);
         return s + "]";
       }
-      case ExprOp::kAddress: return Cat("&", e->buffer->name, "[", List(e->args), "]");
-      case ExprOp::kCast: return Cat(Name(e->type.dtype), "(", Expression(e->args[0], 0), ")");
+      case ExprOp::kAddress:
+        return Cat("&", e->buffer->name, "[", List(e->args), "]");
+      case ExprOp::kCast:
+        return Cat(Name(e->type.dtype), "(", Expression(e->args[0], 0), ")");
       case ExprOp::kRamp:
         return Cat("ramp(", Expression(e->args[0], 0), ", ", Expression(e->args[1], 0), ", ", e->type.lanes, ")");
-      case ExprOp::kBroadcast: return Cat("broadcast(", Expression(e->args[0], 0), ", ", e->type.lanes, ")");
-      default: break;
+      case ExprOp::kBroadcast:
+        return Cat("broadcast(", Expression(e->args[0], 0), ", ", e->type.lanes, ")");
+      default:
+        break;
     }
     const OpRow& row = *RowOf(e->op);
     if (row.precedence == 0) return Cat(row.text, "(", List(e->args), ")");
-    std::string s = Cat(Expression(e->args[0], row.precedence), " ", row.text, " ", Expression(e->args[1], row.precedence + 1));
+    std::string s =
+        Cat(Expression(e->args[0], row.precedence), " ", row.text, " ", Expression(e->args[1], row.precedence + 1));
     return row.precedence < min_precedence ? "(" + s + ")" : s;
   }
 
@@ -100,8 +106,9 @@ class Printer {
         },
         [&](const For& n) {
           std::string head = Share({n.extent}, in);
-          head += Cat(in, "for ", n.var->name, n.var->type == kIndexType ? "" : ": " + ir::Print(n.var->type), " in 0..",
-                      Expression(n.extent, 0), n.kind == ForKind::kSerial ? "" : Cat(" @", Name(n.kind)), " ");
+          head +=
+              Cat(in, "for ", n.var->name, n.var->type == kIndexType ? "" : ": " + ir::Print(n.var->type), " in 0..",
+                  Expression(n.extent, 0), n.kind == ForKind::kSerial ? "" : Cat(" @", Name(n.kind)), " ");
           return head + body(n.body) + "\n";
         },
         [&](const If& n) {
@@ -121,8 +128,8 @@ class Printer {
           roots.push_back(n.value);
           roots.push_back(n.mask);
           std::string head = Share(roots, in);
-          head += Cat(in, n.buffer->name, "[", List(n.indices), n.mask == nullptr ? "" : "; " + Expression(n.mask, 0), "] = ",
-                      Expression(n.value, 0), "\n");
+          head += Cat(in, n.buffer->name, "[", List(n.indices), n.mask == nullptr ? "" : "; " + Expression(n.mask, 0),
+                      "] = ", Expression(n.value, 0), "\n");
           return head;
         },
         [&](const Block& n) {
@@ -188,7 +195,8 @@ std::string Print(const Stmt& s, int indent) { return Printer().Statement(s, ind
 
 std::string Print(const Func& f) {
   Printer p;
-  std::string s = Cat("func @", f.name, f.kind == FuncKind::kInternal ? "" : Cat(" ", Name(f.kind), f.on_gpu ? " cuda " : " "), "(");
+  std::string s = Cat("func @", f.name,
+                      f.kind == FuncKind::kInternal ? "" : Cat(" ", Name(f.kind), f.on_gpu ? " cuda " : " "), "(");
   bool first = true;
   for (const Param& q : f.params) {
     s += Cat(first ? "" : ", ", q.buffer != nullptr ? p.Declare(*q.buffer) : Cat(q.var->name, ": ", Print(q.var->type)),
@@ -198,7 +206,8 @@ std::string Print(const Func& f) {
   s += ") ";
   first = true;
   for (const SymbolFact& q : f.symbols) {
-    s += Cat(first ? "where " : ", ", q.var->name, " in ", q.lo, "..", q.hi, q.divisor == 1 ? "" : Cat(" multiple ", q.divisor));
+    s += Cat(first ? "where " : ", ", q.var->name, " in ", q.lo, "..", q.hi,
+             q.divisor == 1 ? "" : Cat(" multiple ", q.divisor));
     first = false;
   }
   if (!f.symbols.empty()) s += " ";

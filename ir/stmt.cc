@@ -4,8 +4,9 @@
 
 namespace cinn_like::ir {
 namespace {
-constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x", "blockIdx.y",
-                                          "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "vthread"};
+constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x",
+                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
+                                          "vthread"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {
@@ -103,7 +104,8 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
       },
       [&](const Barrier&) { return s; },
       [&](const Launch& n) {
-        return MakeStmt(Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes), MapAll(n.args, fe)});
+        return MakeStmt(
+            Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes), MapAll(n.args, fe)});
       },
       [&](const Call& n) {
         Call r = n;
@@ -113,8 +115,7 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
 }
 
 void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs) {
-  MapChildren(
-      s, [&](Expr e) { return fe(e), e; }, [&](const Stmt& x) { return fs(x), x; });
+  MapChildren(s, [&](Expr e) { return fe(e), e; }, [&](const Stmt& x) { return fs(x), x; });
 }
 
 void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f) {
@@ -123,13 +124,11 @@ void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f) {
 
 void VisitStmts(const Stmt& s, const std::function<bool(const Stmt&)>& f) {
   if (!f(s)) return;
-  ForEachChild(
-      s, [](Expr) {}, [&](const Stmt& x) { VisitStmts(x, f); });
+  ForEachChild(s, [](Expr) {}, [&](const Stmt& x) { VisitStmts(x, f); });
 }
 
 Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& f) {
-  Stmt t = MapChildren(
-      s, [](Expr e) { return e; }, [&](const Stmt& x) { return RewriteStmts(x, f); });
+  Stmt t = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return RewriteStmts(x, f); });
   Stmt r = f(t);
   return r == nullptr ? t : r;
 }
@@ -170,14 +169,14 @@ Stmt ReplaceBuffers(Context& c, const Stmt& s, const BufferMap& map) {
   });
   self = &rewrite;
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& x) {
-    Stmt t = MapChildren(
-        x, [&](Expr e) { return rewrite(e); }, go);
+    Stmt t = MapChildren(x, [&](Expr e) { return rewrite(e); }, go);
     if (const Store* n = As<Store>(t); n != nullptr && find(n->buffer) != n->buffer) {
       Store r = *n;
       r.buffer = find(n->buffer);
       return MakeStmt(std::move(r));
     }
-    if (const Alloc* n = As<Alloc>(t); n != nullptr && find(n->buffer) != n->buffer) return MakeStmt(Alloc{find(n->buffer)});
+    if (const Alloc* n = As<Alloc>(t); n != nullptr && find(n->buffer) != n->buffer)
+      return MakeStmt(Alloc{find(n->buffer)});
     return t;
   };
   return go(s);
@@ -259,9 +258,15 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context,
     for (Expr a : e->args) args.push_back(expr(a));
     Expr r = nullptr;
     switch (e->op) {
-      case ExprOp::kInt: r = c.Int(e->int_value, e->type.dtype); break;
-      case ExprOp::kFloat: r = c.Float(e->float_value, e->type.dtype); break;
-      case ExprOp::kVar: r = c.Var(name(e->name), e->type); break;
+      case ExprOp::kInt:
+        r = c.Int(e->int_value, e->type.dtype);
+        break;
+      case ExprOp::kFloat:
+        r = c.Float(e->float_value, e->type.dtype);
+        break;
+      case ExprOp::kVar:
+        r = c.Var(name(e->name), e->type);
+        break;
       case ExprOp::kLoad: {
         Expr mask = nullptr;
         if (e->has_mask) {
@@ -271,8 +276,11 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context,
         r = c.Load(buffer(e->buffer), std::move(args), mask);
         break;
       }
-      case ExprOp::kAddress: r = c.Address(buffer(e->buffer), std::move(args)); break;
-      default: r = c.WithArgs(e, std::move(args));
+      case ExprOp::kAddress:
+        r = c.Address(buffer(e->buffer), std::move(args));
+        break;
+      default:
+        r = c.WithArgs(e, std::move(args));
     }
     memo.emplace(e, r);
     return r;
@@ -298,7 +306,8 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context,
   };
   Func r{f.name, f.kind, {}, {}, nullptr, context, f.on_gpu};
   for (const Param& p : f.params) {
-    r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role} : Param{nullptr, expr(p.var), p.role});
+    r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role}
+                                           : Param{nullptr, expr(p.var), p.role});
   }
   for (const SymbolFact& s : f.symbols) r.symbols.push_back({expr(s.var), s.lo, s.hi, s.divisor});
   r.body = stmt(f.body);

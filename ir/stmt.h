@@ -32,8 +32,17 @@ struct Seq {
 };
 
 enum class ForKind : uint8_t {
-  kSerial, kParallel, kVectorized, kUnrolled,
-  kBlockX, kBlockY, kBlockZ, kThreadX, kThreadY, kThreadZ, kVthread,
+  kSerial,
+  kParallel,
+  kVectorized,
+  kUnrolled,
+  kBlockX,
+  kBlockY,
+  kBlockZ,
+  kThreadX,
+  kThreadY,
+  kThreadZ,
+  kVthread,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
@@ -80,13 +89,13 @@ struct BlockIter {
   Expr binding = nullptr;
 };
 // The scheduling unit. The body speaks of iterators only (and of symbols), so loops change around it by changing the
-// bindings. `init` runs where all reduce iterators are 0 (null: no reduction, or it was split off). Every instance with a
-// true predicate runs once. Reads and writes are computed from the body.
+// bindings. `init` runs where all reduce iterators are 0 (null: no reduction, or it was split off). Every instance with
+// a true predicate runs once. Reads and writes are computed from the body.
 struct Block {
   std::string name;
   std::vector<BlockIter> iters;
   Expr predicate = nullptr;  // may be null: always
-  Stmt init;       // may be null
+  Stmt init;                 // may be null
   Stmt body;
 };
 enum class BarrierScope : uint8_t { kBlock };
@@ -96,14 +105,14 @@ struct Barrier {
 // Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
 struct Launch {
   std::string kernel;
-  std::vector<Expr> grid;    // 3
-  std::vector<Expr> block;   // 3
+  std::vector<Expr> grid;   // 3
+  std::vector<Expr> block;  // 3
   Expr shared_bytes = nullptr;
-  std::vector<Expr> args;    // addresses and scalars
+  std::vector<Expr> args;  // addresses and scalars
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)).
 struct Call {
-  std::string callee;   // without @
+  std::string callee;  // without @
   bool is_runtime = false;
   std::vector<Expr> args;  // addresses and scalars
   std::string attributes;  // constant text handed to a runtime call as its first argument; empty: none
@@ -180,15 +189,16 @@ struct Module {
 };
 
 // ---- walks ----
-// The only traversal primitives. Expressions of `s` itself through fe, child statements through fs. A buffer or variable
-// that `s` declares is not an expression of it.
+// The only traversal primitives. Expressions of `s` itself through fe, child statements through fs. A buffer or
+// variable that `s` declares is not an expression of it.
 Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::function<Stmt(const Stmt&)>& fs);
 void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs);
 // Every expression (not its subexpressions) of every statement below.
 void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f);
 // Every statement, parents first; f returns false to skip the children.
 void VisitStmts(const Stmt& s, const std::function<bool(const Stmt&)>& f);
-// Bottom-up: children first, then f; f returns null to keep the statement. A statement replaced by an empty Seq is dropped.
+// Bottom-up: children first, then f; f returns null to keep the statement. A statement replaced by an empty Seq is
+// dropped.
 Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& f);
 // Every expression below through f (memoised per call).
 Stmt RewriteExprs(Context& c, const Stmt& s, const std::function<Expr(Expr)>& f);

@@ -8,10 +8,14 @@ Expr Identity(Context& c, Combiner k, DType t) {
   const double inf = std::numeric_limits<double>::infinity();
   const int bits = InfoOf(t).bits;
   switch (k) {
-    case Combiner::kSum: return c.Const(0, t);
-    case Combiner::kProd: return c.Const(1, t);
-    case Combiner::kAny: return c.Bool(false);
-    case Combiner::kAll: return c.Bool(true);
+    case Combiner::kSum:
+      return c.Const(0, t);
+    case Combiner::kProd:
+      return c.Const(1, t);
+    case Combiner::kAny:
+      return c.Bool(false);
+    case Combiner::kAll:
+      return c.Bool(true);
     case Combiner::kMax:
       if (IsFloat(t)) return c.Float(-inf, t);
       return c.Int(IsSigned(t) ? std::numeric_limits<int64_t>::min() >> (64 - bits) : 0, t);
@@ -25,12 +29,18 @@ Expr Identity(Context& c, Combiner k, DType t) {
 
 Expr Combine(Context& c, Combiner k, Expr a, Expr b) {
   switch (k) {
-    case Combiner::kSum: return c.Make(ExprOp::kAdd, {a, b});
-    case Combiner::kProd: return c.Make(ExprOp::kMul, {a, b});
-    case Combiner::kMax: return c.Make(ExprOp::kMax, {a, b});
-    case Combiner::kMin: return c.Make(ExprOp::kMin, {a, b});
-    case Combiner::kAny: return c.Make(ExprOp::kOr, {a, b});
-    case Combiner::kAll: return c.Make(ExprOp::kAnd, {a, b});
+    case Combiner::kSum:
+      return c.Make(ExprOp::kAdd, {a, b});
+    case Combiner::kProd:
+      return c.Make(ExprOp::kMul, {a, b});
+    case Combiner::kMax:
+      return c.Make(ExprOp::kMax, {a, b});
+    case Combiner::kMin:
+      return c.Make(ExprOp::kMin, {a, b});
+    case Combiner::kAny:
+      return c.Make(ExprOp::kOr, {a, b});
+    case Combiner::kAll:
+      return c.Make(ExprOp::kAnd, {a, b});
   }
   return nullptr;
 }
@@ -73,7 +83,8 @@ Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& ite
   return rewrite(e);
 }
 
-Buffer Te::Compute(std::string_view name, DType dtype, std::vector<Expr> shape, const std::function<Expr(Indices)>& value) {
+Buffer Te::Compute(std::string_view name, DType dtype, std::vector<Expr> shape,
+                   const std::function<Expr(Indices)>& value) {
   Stage s;
   s.name = FreshName(name);
   s.iters = MakeIters(*this, "i", shape);
@@ -157,7 +168,8 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
   if (s.IsReduction()) b.init = stores(s.inits);
   b.body = stores(s.values);
   Stmt nest = MakeStmt(std::move(b));
-  for (auto it = loops.rbegin(); it != loops.rend(); ++it) nest = MakeStmt(For{it->first, it->second, ForKind::kSerial, nest});
+  for (auto it = loops.rbegin(); it != loops.rend(); ++it)
+    nest = MakeStmt(For{it->first, it->second, ForKind::kSerial, nest});
   return nest;
 }
 }  // namespace

@@ -1,5 +1,6 @@
 // Tensor expressions: what an op means, before any loop is chosen. A Stage computes tensors from tensors, element by
-// element, perhaps by reduction; a Program is a list of stages. Fusion, tactics and lowering read these and nothing else.
+// element, perhaps by reduction; a Program is a list of stages. Fusion, tactics and lowering read these and nothing
+// else.
 //
 //   Te te(context);
 //   Buffer y = te.Compute("scaled", DType::kF32, x->shape, [&](Indices i) { return c.Mul(te.At(x, i), c.Float(2)); });
@@ -21,10 +22,10 @@ struct StageIter {
   Expr extent;
 };
 
-// For every value of `iters` (one per dimension of each output, in order): outputs[k][iters] = values[k]. With reduction:
-// outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads the running
-// value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] = values[k], where
-// `at` is a bijection from the iterators to the output's indices.
+// For every value of `iters` (one per dimension of each output, in order): outputs[k][iters] = values[k]. With
+// reduction: outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads
+// the running value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] =
+// values[k], where `at` is a bijection from the iterators to the output's indices.
 struct Stage {
   std::string name;
   std::vector<Buffer> outputs;  // one, or several of one shape
@@ -40,15 +41,16 @@ struct Stage {
 struct TeProgram {
   std::string name;
   std::shared_ptr<Context> context;
-  std::vector<Param> params;     // inputs, then results (role kResult): each result is an output of a stage
+  std::vector<Param> params;  // inputs, then results (role kResult): each result is an output of a stage
   std::vector<SymbolFact> symbols;
   std::vector<Stage> stages;
 };
-// As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter read.
+// As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter
+// read.
 StatusOr<Func> ToLoops(const TeProgram& program);
 
-// `e` with loads of `buffer` replaced by `value`, which is what buffer[iters] holds. A masked load becomes a select whose
-// operands are read under that mask too.
+// `e` with loads of `buffer` replaced by `value`, which is what buffer[iters] holds. A masked load becomes a select
+// whose operands are read under that mask too.
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value);
 std::vector<Expr> VarsOf(const std::vector<StageIter>& iters);
 
@@ -64,10 +66,11 @@ class Te {
  public:
   explicit Te(Context& c) : c_(c) {}
 
-  Buffer Compute(std::string_view name, DType dtype, std::vector<Expr> shape, const std::function<Expr(Indices)>& value);
+  Buffer Compute(std::string_view name, DType dtype, std::vector<Expr> shape,
+                 const std::function<Expr(Indices)>& value);
   // The elements are combined in the output's dtype; give an f32 output and cast afterwards for 16-bit floats.
-  Buffer Reduce(std::string_view name, Combiner combiner, DType dtype, std::vector<Expr> shape, std::vector<Expr> reduce_extents,
-                const std::function<Expr(Indices, Indices)>& element);
+  Buffer Reduce(std::string_view name, Combiner combiner, DType dtype, std::vector<Expr> shape,
+                std::vector<Expr> reduce_extents, const std::function<Expr(Indices, Indices)>& element);
   // Several values reduced together (argmax): `next(indices, reduce_indices, running values)` gives the new ones.
   std::vector<Buffer> ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,
                                   std::vector<Expr> reduce_extents, std::vector<Expr> inits,

@@ -38,7 +38,7 @@ enum MemPoolAttribute { kReleaseThreshold = 4 };
 enum StreamFlags { kNonBlocking = 1 };
 
 struct MemPoolProps {
-  int alloc_type = 1;   // pinned device memory
+  int alloc_type = 1;  // pinned device memory
   int handle_types = 0;
   int location_type = 1;  // a device
   int location_id = 0;
@@ -49,35 +49,35 @@ struct MemPoolProps {
 static_assert(sizeof(MemPoolProps) == 88);
 
 // X(function, interface version, parameters)
-#define CINN_CUDA_FUNCTIONS(X)                                                                                       \
-  X(cuInit, 2000, (unsigned flags))                                                                                  \
-  X(cuDriverGetVersion, 2020, (int* version))                                                                        \
-  X(cuGetErrorName, 6000, (Result error, const char** text))                                                         \
-  X(cuGetErrorString, 6000, (Result error, const char** text))                                                       \
-  X(cuDeviceGetCount, 2000, (int* count))                                                                            \
-  X(cuDeviceGetAttribute, 2000, (int* value, int attribute, int device))                                             \
-  X(cuDevicePrimaryCtxRetain, 7000, (Context* context, int device))                                                  \
-  X(cuCtxGetCurrent, 4000, (Context* context))                                                                       \
-  X(cuCtxPushCurrent, 4000, (Context context))                                                                       \
-  X(cuCtxPopCurrent, 4000, (Context* context))                                                                       \
-  X(cuMemAlloc, 3020, (DevicePtr* data, size_t bytes))                                                               \
-  X(cuMemFree, 3020, (DevicePtr data))                                                                               \
-  X(cuMemPoolCreate, 11020, (MemPool* pool, const MemPoolProps* properties))                                         \
-  X(cuMemPoolSetAttribute, 11020, (MemPool pool, int attribute, void* value))                                        \
-  X(cuMemAllocFromPoolAsync, 11020, (DevicePtr* data, size_t bytes, MemPool pool, Stream stream))                    \
-  X(cuMemFreeAsync, 11020, (DevicePtr data, Stream stream))                                                          \
-  X(cuMemcpyAsync, 4000, (DevicePtr to, DevicePtr from, size_t bytes, Stream stream))                                \
-  X(cuStreamCreate, 2000, (Stream* stream, unsigned flags))                                                          \
-  X(cuStreamDestroy, 4000, (Stream stream))                                                                          \
-  X(cuStreamSynchronize, 2000, (Stream stream))                                                                      \
-  X(cuLibraryLoadData, 12000,                                                                                        \
-    (Library* library, const void* code, int* jit_options, void** jit_values, unsigned num_jit, int* options,        \
-     void** values, unsigned num_options))                                                                           \
-  X(cuLibraryUnload, 12000, (Library library))                                                                       \
-  X(cuLibraryGetKernel, 12000, (Kernel* kernel, Library library, const char* name))                                  \
-  X(cuKernelSetAttribute, 12000, (int attribute, int value, Kernel kernel, int device))                              \
-  X(cuLaunchKernel, 4000,                                                                                            \
-    (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,                   \
+#define CINN_CUDA_FUNCTIONS(X)                                                                                 \
+  X(cuInit, 2000, (unsigned flags))                                                                            \
+  X(cuDriverGetVersion, 2020, (int* version))                                                                  \
+  X(cuGetErrorName, 6000, (Result error, const char** text))                                                   \
+  X(cuGetErrorString, 6000, (Result error, const char** text))                                                 \
+  X(cuDeviceGetCount, 2000, (int* count))                                                                      \
+  X(cuDeviceGetAttribute, 2000, (int* value, int attribute, int device))                                       \
+  X(cuDevicePrimaryCtxRetain, 7000, (Context * context, int device))                                           \
+  X(cuCtxGetCurrent, 4000, (Context * context))                                                                \
+  X(cuCtxPushCurrent, 4000, (Context context))                                                                 \
+  X(cuCtxPopCurrent, 4000, (Context * context))                                                                \
+  X(cuMemAlloc, 3020, (DevicePtr * data, size_t bytes))                                                        \
+  X(cuMemFree, 3020, (DevicePtr data))                                                                         \
+  X(cuMemPoolCreate, 11020, (MemPool * pool, const MemPoolProps* properties))                                  \
+  X(cuMemPoolSetAttribute, 11020, (MemPool pool, int attribute, void* value))                                  \
+  X(cuMemAllocFromPoolAsync, 11020, (DevicePtr * data, size_t bytes, MemPool pool, Stream stream))             \
+  X(cuMemFreeAsync, 11020, (DevicePtr data, Stream stream))                                                    \
+  X(cuMemcpyAsync, 4000, (DevicePtr to, DevicePtr from, size_t bytes, Stream stream))                          \
+  X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                                   \
+  X(cuStreamDestroy, 4000, (Stream stream))                                                                    \
+  X(cuStreamSynchronize, 2000, (Stream stream))                                                                \
+  X(cuLibraryLoadData, 12000,                                                                                  \
+    (Library * library, const void* code, int* jit_options, void** jit_values, unsigned num_jit, int* options, \
+     void** values, unsigned num_options))                                                                     \
+  X(cuLibraryUnload, 12000, (Library library))                                                                 \
+  X(cuLibraryGetKernel, 12000, (Kernel * kernel, Library library, const char* name))                           \
+  X(cuKernelSetAttribute, 12000, (int attribute, int value, Kernel kernel, int device))                        \
+  X(cuLaunchKernel, 4000,                                                                                      \
+    (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,             \
      unsigned shared_bytes, Stream stream, void** params, void** extra))
 
 struct Driver {

@@ -15,8 +15,8 @@ enum class DType : uint8_t {
 enum class DTypeKind : uint8_t { kBool, kInt, kUInt, kFloat };
 
 struct DTypeInfo {
-  std::string_view text;    // the name in graph and loop text: "f32"
-  int bits;                 // storage width
+  std::string_view text;  // the name in graph and loop text: "f32"
+  int bits;               // storage width
   DTypeKind kind;
   uint8_t dlpack_code;      // DLDataTypeCode
   std::string_view c_type;  // host C spelling

@@ -25,13 +25,13 @@ class Lexer {
   explicit Lexer(std::string_view text);
 
   const Token& Peek() const { return token_; }
-  Token Take();                         // returns the current token and advances
-  bool Is(std::string_view text) const; // current token is this punctuation or identifier
-  bool Eat(std::string_view text);      // advances if Is(text)
-  Status Expect(std::string_view text); // InvalidArgument unless Eat(text)
-  StatusOr<std::string> Ident(std::string_view what);   // an identifier, `what` names it in the error
-  StatusOr<int64_t> Int(std::string_view what);         // [-]integer
-  StatusOr<double> Number(std::string_view what);       // [-]integer or float, inf, nan
+  Token Take();                                        // returns the current token and advances
+  bool Is(std::string_view text) const;                // current token is this punctuation or identifier
+  bool Eat(std::string_view text);                     // advances if Is(text)
+  Status Expect(std::string_view text);                // InvalidArgument unless Eat(text)
+  StatusOr<std::string> Ident(std::string_view what);  // an identifier, `what` names it in the error
+  StatusOr<int64_t> Int(std::string_view what);        // [-]integer
+  StatusOr<double> Number(std::string_view what);      // [-]integer or float, inf, nan
   bool AtEnd() const { return token_.kind == TokenKind::kEnd; }
   // "line 3, column 7: <message>, got 'x'"
   Status Error(std::string_view message) const;

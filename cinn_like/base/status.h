@@ -51,21 +51,21 @@ inline Status Annotate(const Status& s, std::string_view prefix) {
 #define CINN_CONCAT_INNER(a, b) a##b
 #define CINN_CONCAT(a, b) CINN_CONCAT_INNER(a, b)
 
-#define RETURN_IF_ERROR(expr)                                  \
-  do {                                                         \
-    if (::absl::Status cinn_status = (expr); !cinn_status.ok()) \
-      return cinn_status;                                      \
+#define RETURN_IF_ERROR(expr)                                                       \
+  do {                                                                              \
+    if (::absl::Status cinn_status = (expr); !cinn_status.ok()) return cinn_status; \
   } while (0)
 
 #define ASSIGN_OR_RETURN(lhs, expr) ASSIGN_OR_RETURN_IMPL(CINN_CONCAT(cinn_or_, __LINE__), lhs, expr)
-#define ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr) \
-  auto tmp = (expr);                          \
+#define ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)    \
+  auto tmp = (expr);                             \
   if (!tmp.ok()) return std::move(tmp).status(); \
   lhs = std::move(tmp).value()
 
 // Our own bug: Internal with file, line, the condition and a message.
-#define RET_CHECK(cond, ...)                                                                              \
-  do {                                                                                                    \
-    if (!(cond))                                                                                          \
-      return ::cinn_like::Internal("RET_CHECK failed (", __FILE__, ":", __LINE__, ") " #cond " " __VA_OPT__(, ) __VA_ARGS__); \
+#define RET_CHECK(cond, ...)                                                      \
+  do {                                                                            \
+    if (!(cond))                                                                  \
+      return ::cinn_like::Internal("RET_CHECK failed (", __FILE__, ":", __LINE__, \
+                                   ") " #cond " " __VA_OPT__(, ) __VA_ARGS__);    \
   } while (0)

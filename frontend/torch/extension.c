@@ -1,12 +1,14 @@
 /* The hot path of a compiled subgraph: PyTorch tensors in, PyTorch tensors out, through the frameworks' DLPack exchange
- * table (`__dlpack_c_exchange_api__`), so that this file knows no framework and one stable-ABI binary serves every CPython.
+ * table (`__dlpack_c_exchange_api__`), so that this file knows no framework and one stable-ABI binary serves every
+ * CPython.
  *
  *   bind(entry, self, prepare, release, function, last_error, tensor_type, device_type, device_id, num_tensors,
  *        num_symbols, num_results, statics)
  *   -> a callable of num_tensors tensors and num_symbols ints, which gives a tuple of tensors; it owns `function`
  *
- * Before the first call, and whenever a static tensor's data pointer or version changed, the callable prepares: it waits
- * until no call is running, then computes what depends on static tensors alone. The GIL is given up while code runs. */
+ * Before the first call, and whenever a static tensor's data pointer or version changed, the callable prepares: it
+ * waits until no call is running, then computes what depends on static tensors alone. The GIL is given up while code
+ * runs. */
 #define Py_LIMITED_API 0x030A0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -18,8 +18,8 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kAccumulators = 28;            // of 32 vector registers
-constexpr int64_t kMaxPanelBytes = 512 * 1024;   // half of L2, on the thread's stack
+constexpr int64_t kAccumulators = 28;           // of 32 vector registers
+constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
 
 struct TileSize {
   int64_t rows = 1, vectors = 1;
@@ -75,8 +75,8 @@ void AddDigits(Context& c, const std::vector<StageIter>& iters, Expr index, VarM
 // The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j).
 struct Flat {
   TeProgram group;
-  Expr b, i, j;        // extents
-  Expr lhs, rhs;       // loads, in terms of vb, vi, vj and the reduction's iterators
+  Expr b, i, j;   // extents
+  Expr lhs, rhs;  // loads, in terms of vb, vi, vj and the reduction's iterators
   Expr vb, vi, vj;
 };
 
@@ -227,7 +227,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     add(flat->vb, flat->b);
     for (const StageIter& i : reduced) add(i.var, i.extent);
     add(flat->vj, flat->j);
-    const Buffer buffer = c.MakeBuffer({.name = "panel", .dtype = flat->rhs->buffer->dtype, .shape = shape, .alignment = 64});
+    const Buffer buffer =
+        c.MakeBuffer({.name = "panel", .dtype = flat->rhs->buffer->dtype, .shape = shape, .alignment = 64});
     panel.outputs = {buffer};
     panel.values = {Substitute(c, flat->rhs, map)};
     const Expr from = flat->rhs, to = c.Load(buffer, at);
@@ -301,7 +302,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
       s.Step("split_init b_acc ", v[k], " -> b_init");
       // A few steps of the innermost reduction loop at a time.
       const Expr last = reduced.back().extent;
-      if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4) s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
+      if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4)
+        s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
     }
   }
   {

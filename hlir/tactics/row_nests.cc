@@ -116,7 +116,8 @@ int RowNests::VectorDim() const {
   Analyzer a(c);
   std::vector<int> votes(space.dims.size(), 0);
   for (const StageAccess& access : AccessesOf(group)) {
-    const bool is_temporary = std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == access.buffer; });
+    const bool is_temporary = std::none_of(group.params.begin(), group.params.end(),
+                                           [&](const Param& p) { return p.buffer == access.buffer; });
     if (is_temporary) continue;
     for (size_t d = 0; d < space.dims.size(); ++d) {
       const Expr i = IterOf(group, space, access.stage, static_cast<int>(d));
@@ -186,7 +187,8 @@ std::vector<Buffer> RowNests::Temporaries() const {
   std::vector<Buffer> r;
   for (const Stage& s : group.stages) {
     for (Buffer b : s.outputs) {
-      if (std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == b; })) r.push_back(b);
+      if (std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == b; }))
+        r.push_back(b);
     }
   }
   return r;

@@ -24,8 +24,8 @@ struct RowNests {
   ir::Schedule schedule;
   std::vector<RowNest> nests;
 
-  // The group as naive loops; nullopt if its stages share no row space. A pointwise stage that reads a contraction through
-  // a rearrangement first moves to the contraction's own coordinates and writes rearranged.
+  // The group as naive loops; nullopt if its stages share no row space. A pointwise stage that reads a contraction
+  // through a rearrangement first moves to the contraction's own coordinates and writes rearranged.
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
 
   int64_t ConstExtent(int dim) const;  // 0: symbolic

@@ -1,6 +1,6 @@
-// Row spaces on a CPU: the parallel dimensions are one loop over the threads; inside, every stage of the group runs over
-// its row while the row is in cache. The vector dimension is the one along which most accesses are contiguous; where it
-// is reduced, lanes hold partial results, else each lane has an accumulator of its own.
+// Row spaces on a CPU: the parallel dimensions are one loop over the threads; inside, every stage of the group runs
+// over its row while the row is in cache. The vector dimension is the one along which most accesses are contiguous;
+// where it is reduced, lanes hold partial results, else each lane has an accumulator of its own.
 #include <algorithm>
 
 #include "hlir/tactics/row_nests.h"
@@ -41,8 +41,10 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   // Parallel dimensions next to the vector dimension that memory runs through as one stay in its loop.
   std::vector<int> along = {vector};
   if (reduced.empty()) {
-    while (along.front() > 0 && along.back() == vector && r.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
-    while (along.back() + 1 < static_cast<int>(r.space.dims.size()) && r.CanCoalesce(along.back())) along.push_back(along.back() + 1);
+    while (along.front() > 0 && along.back() == vector && r.CanCoalesce(along.front() - 1))
+      along.insert(along.begin(), along.front() - 1);
+    while (along.back() + 1 < static_cast<int>(r.space.dims.size()) && r.CanCoalesce(along.back()))
+      along.push_back(along.back() + 1);
   }
   auto without = [&](const std::vector<int>& dims) {
     std::vector<int> v;
@@ -102,7 +104,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   for (const RowNest& nest : r.nests) {
     if (!nest.reduction) continue;
     const std::vector<std::string> loops = s.LoopsAround(nest.block);
-    if (loops.size() > shared_loops) s.Step("split_init ", nest.block, " ", loops[shared_loops], " -> ", s.Fresh(nest.block + "_init"));
+    if (loops.size() > shared_loops)
+      s.Step("split_init ", nest.block, " ", loops[shared_loops], " -> ", s.Fresh(nest.block + "_init"));
   }
   for (ir::Buffer b : r.Temporaries()) {
     int64_t bytes = BytesOf(b->dtype);
@@ -121,7 +124,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
   }
   RETURN_IF_ERROR(s.status());
-  const double seconds = 1e-6 + static_cast<double>(r.Bytes()) / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
+  const double seconds =
+      1e-6 + static_cast<double>(r.Bytes()) / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }
 

@@ -1,8 +1,9 @@
 // Row spaces on a GPU. Three shapes, by where memory is contiguous:
-//   along a reduced dimension: a block (or a few warps) a row; the row stays in registers between the stages, is read and
+//   along a reduced dimension: a block (or a few warps) a row; the row stays in registers between the stages, is read
+//   and
 //     written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
-//   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the rows;
-//   no reduction: one thread an access of 16 bytes.
+//   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
+//   rows; no reduction: one thread an access of 16 bytes.
 #include <algorithm>
 
 #include "hlir/tactics/row_nests.h"
@@ -19,8 +20,9 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 
-// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory, others
-// must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it back.
+// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
+// others must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it
+// back.
 TeProgram KeepResults(TeProgram group, const RowSpace& space, bool in_registers) {
   Context& c = *group.context;
   std::vector<Stage> stages;
@@ -35,7 +37,8 @@ TeProgram KeepResults(TeProgram group, const RowSpace& space, bool in_registers)
         const std::vector<Buffer> inputs = InputsOf(other);
         return std::count(inputs.begin(), inputs.end(), result) > 0;
       };
-      const bool is_result = std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
+      const bool is_result =
+          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
       if (!is_result || !s.at.empty() || (row_sized && !in_registers)) continue;
       if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
       Stage copy;
@@ -62,8 +65,8 @@ TeProgram KeepResults(TeProgram group, const RowSpace& space, bool in_registers)
   return group;
 }
 
-// Inputs that several stages read at the same point, element by element of the whole space, become a stage of their own:
-// placed in registers, memory is read once.
+// Inputs that several stages read at the same point, element by element of the whole space, become a stage of their
+// own: placed in registers, memory is read once.
 TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   Context& c = *group.context;
   std::vector<Expr> dims;
@@ -156,13 +159,17 @@ class RowsGpu {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     if (vector < 0) return std::vector<Proposal>();
     Status status = absl::OkStatus();
-    if (!r_.space.HasReduction()) status = Pointwise(vector);
-    else if (r_.space.dims[vector].reduced) status = AlongRow(vector);
-    else status = AcrossRows(vector);
+    if (!r_.space.HasReduction())
+      status = Pointwise(vector);
+    else if (r_.space.dims[vector].reduced)
+      status = AlongRow(vector);
+    else
+      status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
     const double bandwidth = static_cast<double>(std::max<int64_t>(target_.bandwidth, 100)) * 1e9;
-    return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
+    return std::vector<Proposal>{
+        {"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
   }
 
  private:
@@ -186,7 +193,8 @@ class RowsGpu {
   Status Pointwise(int vector) {
     std::vector<int> along = {vector};
     while (along.front() > 0 && r_.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
-    while (along.back() + 1 < static_cast<int>(r_.space.dims.size()) && r_.CanCoalesce(along.back())) along.push_back(along.back() + 1);
+    while (along.back() + 1 < static_cast<int>(r_.space.dims.size()) && r_.CanCoalesce(along.back()))
+      along.push_back(along.back() + 1);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
@@ -249,8 +257,10 @@ class RowsGpu {
           row_sized |= d >= 0 && r_.space.dims[d].reduced;
         }
       }
-      if (row_sized && !in_registers) s_.Step("inline b_", b->name);
-      else s_.Step("scope ", b->name, " local");
+      if (row_sized && !in_registers)
+        s_.Step("inline b_", b->name);
+      else
+        s_.Step("scope ", b->name, " local");
     }
   }
 
@@ -259,8 +269,10 @@ class RowsGpu {
     const bool tuple = HasTuple();
     const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor(vector) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
-    int64_t threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
-    if (accesses <= 2 * kWarp) threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
+    int64_t threads =
+        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
+    if (accesses <= 2 * kWarp)
+      threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
     if (tuple) threads = 1;
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
@@ -281,8 +293,10 @@ class RowsGpu {
         if (in_registers) s_.Step("unroll ", line);
         continue;
       }
-      if (v > 1) s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
-      else s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
+      if (v > 1)
+        s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
+      else
+        s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
       s_.Step("reorder ", t, " ", k);
       if (threads > 1) thread_loops.push_back(t);
       if (v > 1) s_.Step("vectorize ", lane);
@@ -308,7 +322,9 @@ class RowsGpu {
       if (d != vector) outer.push_back(d);
     }
     const int64_t length = RowLength();
-    const int64_t warps = HasTuple() ? 1 : length == 0 ? 8 : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    const int64_t warps = HasTuple()    ? 1
+                          : length == 0 ? 8
+                                        : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const int64_t steps = length == 0 ? 0 : (length + warps - 1) / warps;
     const bool in_registers = steps > 0 && steps <= kMaxRegisterElements;
     RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));

@@ -17,7 +17,8 @@ const std::vector<Tactic>& BuiltInTactics() {
   return *tactics;
 }
 
-StatusOr<Proposal> ChooseSchedule(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+StatusOr<Proposal> ChooseSchedule(const ir::TeProgram& group, const Target& target,
+                                  const std::vector<Tactic>& tactics) {
   std::optional<Proposal> best;
   for (const Tactic& t : tactics) {
     StatusOr<std::vector<Proposal>> proposals = t.propose(group, target);
@@ -37,7 +38,8 @@ StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const T
     // One thread an element of the last stage, which also computes what it reads of the others.
     for (const ir::Stage& stage : group.stages) {
       for (ir::Buffer b : stage.outputs) {
-        const bool is_result = std::any_of(group.params.begin(), group.params.end(), [&](const ir::Param& p) { return p.buffer == b; });
+        const bool is_result =
+            std::any_of(group.params.begin(), group.params.end(), [&](const ir::Param& p) { return p.buffer == b; });
         if (is_result && &stage != &group.stages.back()) return std::vector<Proposal>();
         if (!is_result) s.Step("scope ", b->name, " local");
       }

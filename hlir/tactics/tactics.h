@@ -7,8 +7,10 @@
 namespace cinn_like::hlir {
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const ir::TeProgram& group, const Target& target);  // register tiles
-StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target);    // rows over threads and lanes
-StatusOr<std::vector<Proposal>> ProposeRowsGpu(const ir::TeProgram& group, const Target& target);    // rows over blocks and threads
-StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const Target& target);      // loops as they stand
+StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group,
+                                               const Target& target);  // rows over threads and lanes
+StatusOr<std::vector<Proposal>> ProposeRowsGpu(const ir::TeProgram& group,
+                                               const Target& target);  // rows over blocks and threads
+StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const Target& target);  // loops as they stand
 
 }  // namespace cinn_like::hlir

@@ -23,8 +23,7 @@ StatusOr<Func> GuardStores(Func f) {
     if (store != nullptr && store->buffer->scope != Scope::kLocal) {
       return MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), ForKind::kThreadX, s});
     }
-    return MapChildren(
-        s, [](Expr e) { return e; }, go);
+    return MapChildren(s, [](Expr e) { return e; }, go);
   };
   f.body = go(f.body);
   return f;

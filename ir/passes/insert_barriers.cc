@@ -26,7 +26,8 @@ bool Intersects(const Buffers& a, const Buffers& b) {
 
 // `next` must wait for what is pending.
 bool Conflicts(const Accesses& pending, const Accesses& next) {
-  return Intersects(pending.writes, next.reads) || Intersects(pending.reads, next.writes) || Intersects(pending.writes, next.writes);
+  return Intersects(pending.writes, next.reads) || Intersects(pending.reads, next.writes) ||
+         Intersects(pending.writes, next.writes);
 }
 
 Accesses SharedAccesses(const Stmt& s) {

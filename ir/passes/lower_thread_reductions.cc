@@ -16,8 +16,10 @@ bool IsAssociative(ExprOp op) {
     case ExprOp::kMin:
     case ExprOp::kMax:
     case ExprOp::kAnd:
-    case ExprOp::kOr: return true;
-    default: return false;
+    case ExprOp::kOr:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -45,13 +47,15 @@ class Lowering {
       const For* n = As<For>(path[i]);
       for (const BlockIter& it : b.iters) {
         if (n != nullptr && it.kind == IterKind::kReduce && Uses(it.binding, n->var)) {
-          return Unimplemented("block ", b.name, ": reduction loop ", n->var->name, " around thread loop ", loop.var->name);
+          return Unimplemented("block ", b.name, ": reduction loop ", n->var->name, " around thread loop ",
+                               loop.var->name);
         }
       }
     }
     for (size_t i = loop_index + 1; i + 1 < path.size(); ++i) {
       const For* n = As<For>(path[i]);
-      if (n == nullptr) return Unimplemented("block ", b.name, ": loop ", loop.var->name, " holds more than the reduction");
+      if (n == nullptr)
+        return Unimplemented("block ", b.name, ": loop ", loop.var->name, " holds more than the reduction");
       for (const BlockIter& it : b.iters) {
         if (it.kind == IterKind::kData && Uses(it.binding, n->var)) {
           return Unimplemented("block ", b.name, ": data loop ", n->var->name, " inside thread loop ", loop.var->name);
@@ -78,7 +82,8 @@ class Lowering {
         const int64_t warps = threads / kWarp;
         const Expr lane = c_.Mod(loop.var, c_.Int(kWarp)), warp = c_.Div(loop.var, c_.Int(kWarp));
         auto [row, rows] = OtherThreads(path, loop_index);
-        Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"), .dtype = t, .shape = {rows, c_.Int(warps)}, .scope = Scope::kShared});
+        Buffer red = c_.MakeBuffer(
+            {.name = names_.Fresh("red"), .dtype = t, .shape = {rows, c_.Int(warps)}, .scope = Scope::kShared});
         out.push_back(MakeStmt(Alloc{red}));
         out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeStmt(Store{red, {row, warp}, part}), nullptr}));
         const Expr has = c_.Lt(lane, c_.Int(warps));
@@ -87,12 +92,14 @@ class Lowering {
       }
     } else {
       auto [column, columns] = OtherThreads(path, loop_index);
-      Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"), .dtype = t, .shape = {loop.extent, columns}, .scope = Scope::kShared});
+      Buffer red = c_.MakeBuffer(
+          {.name = names_.Fresh("red"), .dtype = t, .shape = {loop.extent, columns}, .scope = Scope::kShared});
       out.push_back(MakeStmt(Alloc{red}));
       out.push_back(MakeStmt(Store{red, {loop.var, column}, part}));
       const Expr q = c_.Var(names_.Fresh("q"));
       out.push_back(StorePart(start));
-      out.push_back(MakeStmt(For{q, loop.extent, ForKind::kUnrolled, StorePart(c_.Make(op, {part, c_.Load(red, {q, column})}))}));
+      out.push_back(
+          MakeStmt(For{q, loop.extent, ForKind::kUnrolled, StorePart(c_.Make(op, {part, c_.Load(red, {q, column})}))}));
     }
     const VarMap bindings = Bindings(b);
     std::vector<Expr> at;

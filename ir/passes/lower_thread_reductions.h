@@ -1,6 +1,7 @@
 // A reduction over a thread-bound loop becomes partial results, warp shuffles and, across warps, shared memory.
 //
-//   for t in 0..256 @threadIdx.x { for k in 0..4 { block s(i = p, r reduce = k*256+t) init {s[i] = 0.0} {s[i] = s[i] + x[i, r]} } }
+//   for t in 0..256 @threadIdx.x { for k in 0..4 { block s(i = p, r reduce = k*256+t) init {s[i] = 0.0} {s[i] = s[i] +
+//   x[i, r]} } }
 //     =>
 //   for t in 0..256 @threadIdx.x {
 //     alloc part: f32[1] @local;  part[0] = 0.0
@@ -10,8 +11,8 @@
 //   }
 //
 // Every thread has the result where s is local; one thread writes it otherwise. The thread loop must hold just that
-// block, without data loops inside, and all of the reduction's loops; along threadIdx.x its extent is a power of two; the combiner is one associative
-// operator. Barriers come from insert_barriers. Runs before lower_blocks.
+// block, without data loops inside, and all of the reduction's loops; along threadIdx.x its extent is a power of two;
+// the combiner is one associative operator. Barriers come from insert_barriers. Runs before lower_blocks.
 #pragma once
 #include "ir/stmt.h"
 

@@ -20,8 +20,7 @@ class Narrower {
     }
     const For* n = As<For>(s);
     if (n == nullptr) {
-      return MapChildren(
-          s, [&](Expr e) { return NarrowWithin(e); }, [&](const Stmt& x) { return Run(x); });
+      return MapChildren(s, [&](Expr e) { return NarrowWithin(e); }, [&](const Stmt& x) { return Run(x); });
     }
     analyzer_.BindRange(n->var, c_.Int(0), n->extent);
     const bool fits = n->var->type == kIndexType && Fits(n->extent);
@@ -44,18 +43,30 @@ class Narrower {
     if (it != can_.end()) return it->second;
     bool ok = e->type.dtype == DType::kI64;
     switch (e->op) {
-      case ExprOp::kInt: ok = ok && e->int_value >= -kMax && e->int_value <= kMax; break;
-      case ExprOp::kVar: ok = ok && (narrow_.contains(e) || Fits(e)); break;
+      case ExprOp::kInt:
+        ok = ok && e->int_value >= -kMax && e->int_value <= kMax;
+        break;
+      case ExprOp::kVar:
+        ok = ok && (narrow_.contains(e) || Fits(e));
+        break;
       case ExprOp::kAdd:
       case ExprOp::kSub:
       case ExprOp::kMul:
       case ExprOp::kTruncDiv:
       case ExprOp::kTruncMod:
       case ExprOp::kMin:
-      case ExprOp::kMax: ok = ok && e->type.lanes == 1 && Fits(e) && CanNarrow(e->args[0]) && CanNarrow(e->args[1]); break;
-      case ExprOp::kRamp: ok = ok && CanNarrow(e->args[0]) && CanNarrow(e->args[1]) && Fits(c_.Add(e->args[0], c_.Mul(e->args[1], c_.Int(e->type.lanes)))); break;
-      case ExprOp::kBroadcast: ok = ok && CanNarrow(e->args[0]); break;
-      default: ok = false;
+      case ExprOp::kMax:
+        ok = ok && e->type.lanes == 1 && Fits(e) && CanNarrow(e->args[0]) && CanNarrow(e->args[1]);
+        break;
+      case ExprOp::kRamp:
+        ok = ok && CanNarrow(e->args[0]) && CanNarrow(e->args[1]) &&
+             Fits(c_.Add(e->args[0], c_.Mul(e->args[1], c_.Int(e->type.lanes))));
+        break;
+      case ExprOp::kBroadcast:
+        ok = ok && CanNarrow(e->args[0]);
+        break;
+      default:
+        ok = false;
     }
     return can_[e] = ok;
   }
@@ -80,7 +91,8 @@ class Narrower {
       std::vector<Expr> args;
       for (Expr a : e->args) args.push_back(Index(a));
       r = c_.WithArgs(e, std::move(args));
-    } else if (RowOf(e->op) != nullptr && RowOf(e->op)->result == OpRow::kBool && e->args.size() == 2 && CanNarrow(e->args[0]) && CanNarrow(e->args[1])) {
+    } else if (RowOf(e->op) != nullptr && RowOf(e->op)->result == OpRow::kBool && e->args.size() == 2 &&
+               CanNarrow(e->args[0]) && CanNarrow(e->args[1])) {
       r = c_.Make(e->op, {To32(e->args[0]), To32(e->args[1])});
     } else if (e->op == ExprOp::kCast && CanNarrow(e->args[0]) && e->args[0]->op != ExprOp::kInt) {
       r = c_.Cast(e->type.dtype, To32(e->args[0]));

@@ -9,7 +9,7 @@ namespace cinn_like::ir {
 namespace {
 
 struct Access {
-  StmtPath path;                // to the statement
+  StmtPath path;  // to the statement
   std::vector<Expr> indices;
 };
 
@@ -78,11 +78,12 @@ class Placer {
       for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical)));
     }
     ASSIGN_OR_RETURN(Placement placement, Shrink(*b, old, b->shape, analyzer));
-    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index may
-    // run over an inner dimension (padding), offsets would run into each other.
+    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index
+    // may run over an inner dimension (padding), offsets would run into each other.
     bool in_bounds = b->shape.size() > 1;
     for (const std::vector<Expr>& index : old) {
-      for (size_t d = 1; d < index.size() && in_bounds; ++d) in_bounds = analyzer.CanProve(c_.Lt(index[d], b->shape[d]));
+      for (size_t d = 1; d < index.size() && in_bounds; ++d)
+        in_bounds = analyzer.CanProve(c_.Lt(index[d], b->shape[d]));
     }
     if (in_bounds) {
       Expr size = c_.Int(1);
@@ -134,8 +135,8 @@ class Placer {
   };
 
   // Dimension by dimension, what moves inside of the allocation.
-  StatusOr<Placement> Shrink(const BufferNode& b, const std::vector<std::vector<Expr>>& old, const std::vector<Expr>& old_shape,
-                             Analyzer& analyzer) {
+  StatusOr<Placement> Shrink(const BufferNode& b, const std::vector<std::vector<Expr>>& old,
+                             const std::vector<Expr>& old_shape, Analyzer& analyzer) {
     Placement r;
     r.indices.resize(old.size());
     for (size_t d = 0; d < old_shape.size(); ++d) {
@@ -152,7 +153,8 @@ class Placer {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {
           if (info.is_thread && Uses(index, thread)) {
-            return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(index), " depends on the thread\n", Print(f_));
+            return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
+                            " depends on the thread\n", Print(f_));
           }
         }
         r.indices[k].push_back(index);
@@ -190,7 +192,8 @@ class Placer {
     for (size_t k = 0; k < l.size(); ++k) {
       for (const LinearTerm& t : l[k].terms) {
         const std::vector<Expr> vars = VarsOf(t.atom);
-        if (std::none_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) AddTerm(fixed[k], t.atom, t.coef);
+        if (std::none_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); }))
+          AddTerm(fixed[k], t.atom, t.coef);
       }
     }
     for (const Linear& x : fixed) {
@@ -199,9 +202,11 @@ class Placer {
     for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
     // The same whole index everywhere, moved by threads alone: one element for each thread.
     const Expr first = FromLinear(c_, l[0], DType::kI64);
-    const bool same = std::all_of(l.begin(), l.end(), [&](const Linear& x) { return FromLinear(c_, x, DType::kI64) == first; });
+    const bool same =
+        std::all_of(l.begin(), l.end(), [&](const Linear& x) { return FromLinear(c_, x, DType::kI64) == first; });
     const std::vector<Expr> vars = VarsOf(first);
-    if (same && std::all_of(vars.begin(), vars.end(), [&](Expr v) { return !inner_.contains(v) || inner_.at(v).is_thread; })) {
+    if (same &&
+        std::all_of(vars.begin(), vars.end(), [&](Expr v) { return !inner_.contains(v) || inner_.at(v).is_thread; })) {
       for (Linear& x : l) x = Linear();
     }
   }
@@ -241,8 +246,9 @@ class Placer {
           }
         }
         if (!found || !fits || low >= coef) {
-          return Internal("local buffer ", b.name, ": in dimension ", d, " its uses do not belong to one thread each: ",
-                          Print(FromLinear(c_, x, DType::kI64)), "\n", Print(f_));
+          return Internal("local buffer ", b.name, ": in dimension ", d,
+                          " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)), "\n",
+                          Print(f_));
         }
         x = r;
       }
@@ -250,7 +256,8 @@ class Placer {
     return absl::OkStatus();
   }
 
-  Stmt Rename(const Stmt& s, Buffer from, Buffer to, const absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>>& map) {
+  Stmt Rename(const Stmt& s, Buffer from, Buffer to,
+              const absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>>& map) {
     Rewriter* self = nullptr;
     Rewriter rewrite(c_, [&](Expr e) -> Expr {
       if (e->op != ExprOp::kLoad || e->buffer != from) return nullptr;
@@ -260,10 +267,10 @@ class Placer {
     self = &rewrite;
     std::function<Stmt(const Stmt&)> go = [&](const Stmt& x) {
       if (const Store* n = As<Store>(x); n != nullptr && n->buffer == from) {
-        return MakeStmt(Store{to, map.at(n->indices), rewrite(n->value), n->mask == nullptr ? nullptr : rewrite(n->mask)});
+        return MakeStmt(
+            Store{to, map.at(n->indices), rewrite(n->value), n->mask == nullptr ? nullptr : rewrite(n->mask)});
       }
-      return MapChildren(
-          x, [&](Expr e) { return rewrite(e); }, go);
+      return MapChildren(x, [&](Expr e) { return rewrite(e); }, go);
     };
     return go(s);
   }

@@ -32,7 +32,8 @@ StatusOr<Func> PlanMemory(Func f) {
     if (a == nullptr) {
       rest.push_back(s);
     } else if (a->buffer->scope != Scope::kGlobal) {
-      return InvalidArgument("function @", f.name, ": allocation ", a->buffer->name, " must be global in an entry function");
+      return InvalidArgument("function @", f.name, ": allocation ", a->buffer->name,
+                             " must be global in an entry function");
     } else {
       lifetimes.push_back({a->buffer, -1, -1});
     }
@@ -51,7 +52,8 @@ StatusOr<Func> PlanMemory(Func f) {
       });
     });
   }
-  std::stable_sort(lifetimes.begin(), lifetimes.end(), [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
+  std::stable_sort(lifetimes.begin(), lifetimes.end(),
+                   [](const Lifetime& a, const Lifetime& b) { return a.first < b.first; });
 
   Analyzer analyzer(f);
   std::vector<Place> places;
@@ -91,7 +93,8 @@ StatusOr<Func> PlanMemory(Func f) {
     total = analyzer.Simplify(c.Add(total, p.bytes));
   }
   NameSupply names(f);
-  const Buffer arena = c.MakeBuffer({.name = names.Fresh("arena"), .dtype = DType::kU8, .shape = {total}, .alignment = kAlignment});
+  const Buffer arena =
+      c.MakeBuffer({.name = names.Fresh("arena"), .dtype = DType::kU8, .shape = {total}, .alignment = kAlignment});
   std::vector<Stmt> body = {MakeStmt(Alloc{arena})};
   for (const Stmt& s : rest) {
     body.push_back(RewriteExprs(c, s, [&](Expr e) -> Expr {

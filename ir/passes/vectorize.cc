@@ -9,18 +9,25 @@ namespace {
 // How lanes that hold partial results are combined, and by what they start.
 std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
   switch (op) {
-    case ExprOp::kAdd: return std::pair(ExprOp::kLaneAdd, Combiner::kSum);
-    case ExprOp::kMul: return std::pair(ExprOp::kLaneMul, Combiner::kProd);
-    case ExprOp::kMin: return std::pair(ExprOp::kLaneMin, Combiner::kMin);
-    case ExprOp::kMax: return std::pair(ExprOp::kLaneMax, Combiner::kMax);
-    default: return std::nullopt;
+    case ExprOp::kAdd:
+      return std::pair(ExprOp::kLaneAdd, Combiner::kSum);
+    case ExprOp::kMul:
+      return std::pair(ExprOp::kLaneMul, Combiner::kProd);
+    case ExprOp::kMin:
+      return std::pair(ExprOp::kLaneMin, Combiner::kMin);
+    case ExprOp::kMax:
+      return std::pair(ExprOp::kLaneMax, Combiner::kMax);
+    default:
+      return std::nullopt;
   }
 }
 
 // One loop's body with its variable spread over lanes.
 class Lanes {
  public:
-  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), lanes_(lanes) { vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes); }
+  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), lanes_(lanes) {
+    vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
+  }
 
   // Null where it cannot be.
   Stmt Vectorize(const Stmt& s) {
@@ -164,11 +171,13 @@ class Lanes {
         case ExprOp::kDiv:
         case ExprOp::kMod:
           // All lanes lie between two multiples of the divisor.
-          if (ramp_a && IsInt(a->args[1], 1) && IsInt(b) && b->int_value % lanes_ == 0 && a_.KnownDivisor(a->args[0]) % lanes_ == 0) {
+          if (ramp_a && IsInt(a->args[1], 1) && IsInt(b) && b->int_value % lanes_ == 0 &&
+              a_.KnownDivisor(a->args[0]) % lanes_ == 0) {
             return e->op == ExprOp::kDiv ? c_.Div(a->args[0], b) : ramp(c_.Mod(a->args[0], b), a->args[1]);
           }
           break;
-        default: break;
+        default:
+          break;
       }
     }
     for (Expr& x : args) x = Wide(x);
@@ -191,8 +200,7 @@ class Vectorizer {
   Stmt Run(const Stmt& s) {
     const For* n = As<For>(s);
     if (n == nullptr) {
-      return MapChildren(
-          s, [](Expr e) { return e; }, [&](const Stmt& x) { return Run(x); });
+      return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return Run(x); });
     }
     if (Stmt r = Reduction(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
@@ -237,7 +245,9 @@ class Vectorizer {
     auto op = LaneOp(store->value->op);
     if (!op) return nullptr;
     const Expr running = c_.Load(store->buffer, store->indices);
-    const Expr element = store->value->args[0] == running ? store->value->args[1] : store->value->args[1] == running ? store->value->args[0] : nullptr;
+    const Expr element = store->value->args[0] == running   ? store->value->args[1]
+                         : store->value->args[1] == running ? store->value->args[0]
+                                                            : nullptr;
     if (element == nullptr) return nullptr;
     bool fixed = true;
     for (const For* l : loops) {
@@ -261,13 +271,16 @@ class Vectorizer {
     Expr value = spread.Wide(spread.Vector(element));
     if (!spread.ok()) return nullptr;
     if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
-    const Buffer partial = c_.MakeBuffer({.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
+    const Buffer partial = c_.MakeBuffer(
+        {.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
     const Expr at = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
     const Expr part = c_.Load(partial, {at});
     Stmt body = MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
-    for (size_t i = loops.size() - 1; i-- > 0;) body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
+    for (size_t i = loops.size() - 1; i-- > 0;)
+      body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
     Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
-                        MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
+                        MakeStmt(Store{store->buffer, store->indices,
+                                       c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
     return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
   }
 

@@ -49,7 +49,8 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
       Visit(e, [&](Expr x) {
         if (x->op != ExprOp::kLoad || !is_output(x->buffer) || !status.ok()) return true;
         if (at_pos == path.end()) {
-          status = InvalidArgument("compute_at ", block, " ", loop, ": block ", b.name, " outside of that loop reads ", x->buffer->name);
+          status = InvalidArgument("compute_at ", block, " ", loop, ": block ", b.name, " outside of that loop reads ",
+                                   x->buffer->name);
           return false;
         }
         for (size_t d = 0; d < rank; ++d) {
@@ -59,8 +60,10 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
           if (!any) {
             r = s;
           } else if (r.min != s.min || r.extent != s.extent) {
-            if (r.min == s.min && a.CanProve(c.Le(r.extent, s.extent))) r = s;
-            else if (!(r.min == s.min && a.CanProve(c.Le(s.extent, r.extent)))) r = {c.Int(0), outputs[0]->shape[d]};
+            if (r.min == s.min && a.CanProve(c.Le(r.extent, s.extent)))
+              r = s;
+            else if (!(r.min == s.min && a.CanProve(c.Le(s.extent, r.extent))))
+              r = {c.Int(0), outputs[0]->shape[d]};
           }
         }
         any = true;
@@ -69,10 +72,11 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
     });
   }
   RETURN_IF_ERROR(status);
-  if (!any) return InvalidArgument("compute_at ", block, " ", loop, ": no block inside that loop reads ", outputs[0]->name);
+  if (!any)
+    return InvalidArgument("compute_at ", block, " ", loop, ": no block inside that loop reads ", outputs[0]->name);
 
-  // An output that outlives the function must be written everywhere: at each iteration of the loops around, a tile whose
-  // origin moves with them, or all of it.
+  // An output that outlives the function must be written everywhere: at each iteration of the loops around, a tile
+  // whose origin moves with them, or all of it.
   for (Buffer b : outputs) {
     const bool is_param = std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.buffer == b; });
     if (!is_param) continue;
@@ -85,7 +89,8 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
       const bool tiles = min.constant == 0 && !min.terms.empty() &&
                          (IsInt(r.extent, 1) || a.CanProve(c.Eq(c.Mod(r.min, r.extent), c.Int(0))));
       if (!tiles) {
-        return InvalidArgument("compute_at ", block, " ", loop, ": the result ", b->name, " would not be written everywhere in dimension ", d);
+        return InvalidArgument("compute_at ", block, " ", loop, ": the result ", b->name,
+                               " would not be written everywhere in dimension ", d);
       }
     }
   }

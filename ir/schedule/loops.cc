@@ -29,12 +29,14 @@ Stmt AddPredicate(Context& c, const Stmt& s, Expr cond) {
 
 }  // namespace
 
-StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>& factors, const std::vector<std::string>& names) {
+StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>& factors,
+                     const std::vector<std::string>& names) {
   ASSIGN_OR_RETURN(StmtPath path, FindLoop(f, loop));
   const For& n = *As<For>(path.back());
   if (n.kind != ForKind::kSerial) return InvalidArgument("split ", loop, ": the loop is already ", Name(n.kind));
   if (factors.empty() || names.size() != factors.size() + 1) {
-    return InvalidArgument("split ", loop, ": ", factors.size(), " factors need ", factors.size() + 1, " names, got ", names.size());
+    return InvalidArgument("split ", loop, ": ", factors.size(), " factors need ", factors.size() + 1, " names, got ",
+                           names.size());
   }
   int64_t tile = 1;
   for (int64_t k : factors) {
@@ -103,7 +105,8 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   Stmt s = path.back();
   while (found < loops.size()) {
     const For* n = As<For>(s);
-    if (n == nullptr) return InvalidArgument("reorder: the loops ", loops[0], ", ... are not one perfect nest:\n", Print(path.back()));
+    if (n == nullptr)
+      return InvalidArgument("reorder: the loops ", loops[0], ", ... are not one perfect nest:\n", Print(path.back()));
     chain.push_back(n);
     found += std::count(loops.begin(), loops.end(), n->var->name);
     s = n->body;
@@ -153,7 +156,8 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   std::vector<StmtPath> paths;
   for (const std::string& name : loops) {
     ASSIGN_OR_RETURN(StmtPath p, FindLoop(f, name));
-    if (!paths.empty() && (p.size() != paths[0].size() || (p.size() > 1 && p[p.size() - 2] != paths[0][p.size() - 2]))) {
+    if (!paths.empty() &&
+        (p.size() != paths[0].size() || (p.size() > 1 && p[p.size() - 2] != paths[0][p.size() - 2]))) {
       return InvalidArgument("merge: ", name, " and ", loops[0], " are not siblings");
     }
     paths.push_back(std::move(p));
@@ -171,7 +175,8 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   for (size_t i = 0; i < paths.size(); ++i) {
     const For& n = *As<For>(paths[i].back());
     if (!a.CanProve(c.Eq(n.extent, first.extent))) {
-      return InvalidArgument("merge: the extents of ", loops[0], " and ", loops[i], " differ: ", Print(first.extent), " and ", Print(n.extent));
+      return InvalidArgument("merge: the extents of ", loops[0], " and ", loops[i], " differ: ", Print(first.extent),
+                             " and ", Print(n.extent));
     }
     if (n.kind != first.kind) return InvalidArgument("merge: ", loops[0], " and ", loops[i], " are of different kinds");
     Func body = f;
@@ -198,9 +203,12 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
         for (size_t d = 0; it != written.end() && d < it->second.size(); ++d) {
           const Part read = part_of(load->args[d]), write = it->second[d];
           if ((!moves(read) && !moves(write)) || read.index == write.index) continue;
-          if (read.span && write.span && read.span->min == write.span->min && a.CanProve(c.Le(read.span->extent, write.span->extent))) continue;
-          status = InvalidArgument("merge: block ", b.name, " reads ", load->buffer->name, " at ", Print(load->args[d]), " in dimension ", d,
-                                   ", which is not what the same iteration of ", first.var->name, " has written");
+          if (read.span && write.span && read.span->min == write.span->min &&
+              a.CanProve(c.Le(read.span->extent, write.span->extent)))
+            continue;
+          status = InvalidArgument("merge: block ", b.name, " reads ", load->buffer->name, " at ", Print(load->args[d]),
+                                   " in dimension ", d, ", which is not what the same iteration of ", first.var->name,
+                                   " has written");
         }
       };
       ForEachExpr(b.body, [&](Expr e) {
@@ -223,7 +231,8 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   }
   // What stands between the loops (allocations apart) must not be passed over.
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
-  f.body = Replace(f.body, paths[0].back(), MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))}));
+  f.body =
+      Replace(f.body, paths[0].back(), MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))}));
   return SimplifyBindings(std::move(f));
 }
 

@@ -1,5 +1,5 @@
-// Schedule primitives: each takes a Func with blocks and gives one that computes the same, or says why it cannot. Loops,
-// blocks and buffers are named; names after `->` are new. tables and text: ir/schedule/schedule.h.
+// Schedule primitives: each takes a Func with blocks and gives one that computes the same, or says why it cannot.
+// Loops, blocks and buffers are named; names after `->` are new. tables and text: ir/schedule/schedule.h.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,18 +8,20 @@
 
 namespace cinn_like::ir {
 
-// split i 4 8 -> a b c:  for i in 0..n {S}  =>  for a in 0..ceil(n/32) { for b in 0..4 { for c in 0..8 {S[i := a*32+b*8+c]}}}
-// Blocks inside get the predicate i < n where 32 is not known to divide n.
-StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>& factors, const std::vector<std::string>& names);
+// split i 4 8 -> a b c:  for i in 0..n {S}  =>  for a in 0..ceil(n/32) { for b in 0..4 { for c in 0..8 {S[i :=
+// a*32+b*8+c]}}} Blocks inside get the predicate i < n where 32 is not known to divide n.
+StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>& factors,
+                     const std::vector<std::string>& names);
 
-// fuse a b -> c:  for a in 0..m { for b in 0..n {S}}  =>  for c in 0..m*n {S[a := c/n, b := c%n]}. b is all of a's body.
+// fuse a b -> c:  for a in 0..m { for b in 0..n {S}}  =>  for c in 0..m*n {S[a := c/n, b := c%n]}. b is all of a's
+// body.
 StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::string& name);
 
 // reorder c a b: these loops of one perfect nest, in this order from outside; the others stay where they are.
 StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops);
 
-// parallel i / vectorize i / unroll i / bind i threadIdx.x. A parallel or vectorized or block-bound loop may not carry a
-// reduction; a thread-bound one may (it becomes a cross-thread reduction).
+// parallel i / vectorize i / unroll i / bind i threadIdx.x. A parallel or vectorized or block-bound loop may not carry
+// a reduction; a thread-bound one may (it becomes a cross-thread reduction).
 StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind);
 
 // inline b: the block's one store (no reduction, buffer is an allocation) is substituted into its readers and removed.
@@ -29,23 +31,24 @@ StatusOr<Func> Inline(Func f, const std::string& block);
 // only what the readers inside i need. All readers must be inside i.
 StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& loop);
 
-// merge a b c:  for a {S} for b {T} for c {U}  =>  for a {S; T[b := a]; U[c := a]}: siblings of equal extent, where each
-// reads of what an earlier one writes only what was written at the same iteration.
+// merge a b c:  for a {S} for b {T} for c {U}  =>  for a {S; T[b := a]; U[c := a]}: siblings of equal extent, where
+// each reads of what an earlier one writes only what was written at the same iteration.
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
 
-// stage x b -> y: block b reads x through a new buffer y that a new block y_copy fills; compute_at and scope then place it.
+// stage x b -> y: block b reads x through a new buffer y that a new block y_copy fills; compute_at and scope then place
+// it.
 StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string& block, const std::string& name);
 
 // scope x local: where the allocation x lives. Its size and place follow from its uses when blocks are lowered.
 StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope);
 
-// split_init b k -> b_init: the reduction's start becomes a block of its own in a nest just before loop k, which must be
-// outside or equal to every loop that carries the reduction inside it.
+// split_init b k -> b_init: the reduction's start becomes a block of its own in a nest just before loop k, which must
+// be outside or equal to every loop that carries the reduction inside it.
 StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& loop, const std::string& name);
 
-// pad b: block b, whose results are allocations, also computes beyond the bounds that its predicate keeps to, so that tiles
-// need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved to the
-// last element. The extra results must never be read (their readers keep their own predicates).
+// pad b: block b, whose results are allocations, also computes beyond the bounds that its predicate keeps to, so that
+// tiles need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved
+// to the last element. The extra results must never be read (their readers keep their own predicates).
 StatusOr<Func> Pad(Func f, const std::string& block);
 
 }  // namespace cinn_like::ir

@@ -37,12 +37,16 @@ const PrimitiveRow kPrimitives[] = {
        }
        return Split(std::move(f), w.args[0], factors, w.names);
      }},
-    {"fuse", "LOOP LOOP... -> NAME", 1, kMany, 1, 1, [](Func f, const Words& w) { return Fuse(std::move(f), w.args, w.names[0]); }},
+    {"fuse", "LOOP LOOP... -> NAME", 1, kMany, 1, 1,
+     [](Func f, const Words& w) { return Fuse(std::move(f), w.args, w.names[0]); }},
     {"reorder", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Reorder(std::move(f), w.args); }},
     {"merge", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Merge(std::move(f), w.args); }},
-    {"parallel", "LOOP", 1, 1, 0, 0, [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kParallel); }},
-    {"vectorize", "LOOP", 1, 1, 0, 0, [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kVectorized); }},
-    {"unroll", "LOOP", 1, 1, 0, 0, [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
+    {"parallel", "LOOP", 1, 1, 0, 0,
+     [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kParallel); }},
+    {"vectorize", "LOOP", 1, 1, 0, 0,
+     [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kVectorized); }},
+    {"unroll", "LOOP", 1, 1, 0, 0,
+     [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
     {"bind", "LOOP blockIdx.x|threadIdx.x|...", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
        auto kind = ParseForKind(w.args[1]);
@@ -52,7 +56,8 @@ const PrimitiveRow kPrimitives[] = {
        return SetKind(std::move(f), w.args[0], *kind);
      }},
     {"inline", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Inline(std::move(f), w.args[0]); }},
-    {"compute_at", "BLOCK LOOP", 2, 2, 0, 0, [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
+    {"compute_at", "BLOCK LOOP", 2, 2, 0, 0,
+     [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
     {"stage", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return StageBuffer(std::move(f), w.args[0], w.args[1], w.names[0]); }},
     {"scope", "BUFFER global|shared|local", 2, 2, 0, 0,
@@ -75,8 +80,10 @@ StatusOr<Func> ApplyStep(Func f, std::string_view line) {
     Words w;
     bool after = false;
     for (size_t i = 1; i < tokens.size(); ++i) {
-      if (tokens[i] == "->") after = true;
-      else (after ? w.names : w.args).push_back(tokens[i]);
+      if (tokens[i] == "->")
+        after = true;
+      else
+        (after ? w.names : w.args).push_back(tokens[i]);
     }
     if (w.args.size() < row.min_args || w.args.size() > row.max_args || w.names.size() < row.min_names ||
         w.names.size() > row.max_names) {

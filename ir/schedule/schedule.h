@@ -1,5 +1,5 @@
-// Schedules as text: one step a line, `//` comments. The text is the serialised form of every schedule: tactics write it,
-// the log shows it, replay runs it.
+// Schedules as text: one step a line, `//` comments. The text is the serialised form of every schedule: tactics write
+// it, the log shows it, replay runs it.
 //
 //   split i 128 -> io ii
 //   bind io blockIdx.x

@@ -26,10 +26,12 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
   const Block b = *As<Block>(path.back());
   const Store* store = As<Store>(b.body);
-  if (b.init != nullptr || store == nullptr) return InvalidArgument("inline ", block, ": only a block of one store without reduction can be inlined");
+  if (b.init != nullptr || store == nullptr)
+    return InvalidArgument("inline ", block, ": only a block of one store without reduction can be inlined");
   if (IsParam(f, store->buffer)) return InvalidArgument("inline ", block, ": ", store->buffer->name, " is a result");
   for (size_t d = 0; d < store->indices.size(); ++d) {
-    if (store->indices[d] != b.iters[d].var) return InvalidArgument("inline ", block, ": it does not write at its iterators");
+    if (store->indices[d] != b.iters[d].var)
+      return InvalidArgument("inline ", block, ": it does not write at its iterators");
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
@@ -37,8 +39,7 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   std::vector<Expr> iters;
   for (const BlockIter& i : b.iters) iters.push_back(i.var);
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
-    return MapChildren(
-        s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
+    return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };
   f.body = go(f.body);
   return f;
@@ -70,7 +71,8 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
     return InvalidArgument("stage ", buffer, ": block ", block, " writes it");
   }
   const std::vector<Buffer> read = BuffersRead(path.back());
-  if (std::find(read.begin(), read.end(), from) == read.end()) return InvalidArgument("stage ", buffer, ": block ", block, " does not read it");
+  if (std::find(read.begin(), read.end(), from) == read.end())
+    return InvalidArgument("stage ", buffer, ": block ", block, " does not read it");
   const Stmt reader = ReplaceBuffers(c, path.back(), {{from, to}});
   const Stmt top = path.size() > 1 && As<Seq>(path[0]) != nullptr ? path[1] : path[0];
   const Stmt changed = Replace(top, path.back(), reader);
@@ -101,7 +103,8 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
   absl::flat_hash_map<Expr, Expr> extents;
   for (const BlockIter& i : b.iters) {
     if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
-    if (i.kind == IterKind::kReduce) return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
+    if (i.kind == IterKind::kReduce)
+      return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
     extents[i.var] = i.extent;
   }
   auto keep_inside = [&](Expr load) -> Expr {
@@ -137,7 +140,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
   while (depth < path.size() && !(As<For>(path[depth]) != nullptr && As<For>(path[depth])->var->name == loop)) ++depth;
   if (depth == path.size()) return InvalidArgument("split_init ", block, ": it is not inside loop ", loop);
   NameSupply names(f);
-  if (names.Fresh(name) != name) return InvalidArgument("split_init ", block, ": the name '", name, "' is already used");
+  if (names.Fresh(name) != name)
+    return InvalidArgument("split_init ", block, ": the name '", name, "' is already used");
   auto carries = [&](Expr var) {
     return std::any_of(b.iters.begin(), b.iters.end(),
                        [&](const BlockIter& i) { return i.kind == IterKind::kReduce && Uses(i.binding, var); });
@@ -145,7 +149,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
   for (size_t k = 0; k < depth; ++k) {
     const For* n = As<For>(path[k]);
     if (n != nullptr && carries(n->var)) {
-      return InvalidArgument("split_init ", block, " ", loop, ": loop ", n->var->name, " outside of it carries the reduction");
+      return InvalidArgument("split_init ", block, " ", loop, ": loop ", n->var->name,
+                             " outside of it carries the reduction");
     }
   }
   // The data loops from `loop` inwards, again, around a block that only starts the accumulators.

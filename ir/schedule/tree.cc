@@ -14,8 +14,7 @@ StmtPath FindPath(const Stmt& root, const std::function<bool(const Stmt&)>& foun
       done = true;
       return;
     }
-    ForEachChild(
-        s, [](Expr) {}, go);
+    ForEachChild(s, [](Expr) {}, go);
     if (!done) path.pop_back();
   };
   go(root);
@@ -40,7 +39,8 @@ StatusOr<StmtPath> FindLoop(const Func& f, const std::string& name) {
     return n == nullptr ? std::string() : n->var->name;
   };
   StmtPath path = FindPath(f.body, [&](const Stmt& s) { return name_of(s) == name; });
-  if (path.empty()) return InvalidArgument("no loop '", name, "' in @", f.name, "; its loops are ", NamesOf(f, name_of));
+  if (path.empty())
+    return InvalidArgument("no loop '", name, "' in @", f.name, "; its loops are ", NamesOf(f, name_of));
   return path;
 }
 
@@ -50,7 +50,8 @@ StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name) {
     return n == nullptr ? std::string() : n->name;
   };
   StmtPath path = FindPath(f.body, [&](const Stmt& s) { return name_of(s) == name; });
-  if (path.empty()) return InvalidArgument("no block '", name, "' in @", f.name, "; its blocks are ", NamesOf(f, name_of));
+  if (path.empty())
+    return InvalidArgument("no block '", name, "' in @", f.name, "; its blocks are ", NamesOf(f, name_of));
   return path;
 }
 
@@ -76,8 +77,7 @@ std::vector<StmtPath> FindBlocks(const Func& f) {
     if (As<Block>(s) != nullptr) {
       r.push_back(path);
     } else {
-      ForEachChild(
-          s, [](Expr) {}, go);
+      ForEachChild(s, [](Expr) {}, go);
     }
     path.pop_back();
   };
@@ -95,8 +95,7 @@ std::vector<const For*> LoopsOf(const StmtPath& path) {
 
 Stmt Replace(const Stmt& root, const Stmt& from, const Stmt& to) {
   if (root == from) return to;
-  return MapChildren(
-      root, [](Expr e) { return e; }, [&](const Stmt& s) { return Replace(s, from, to); });
+  return MapChildren(root, [](Expr e) { return e; }, [&](const Stmt& s) { return Replace(s, from, to); });
 }
 
 Stmt WholeNest(const StmtPath& path) {
@@ -130,8 +129,7 @@ Func SimplifyBindings(Func f) {
       }
       return MakeStmt(std::move(b));
     }
-    return MapChildren(
-        s, [](Expr e) { return e; }, go);
+    return MapChildren(s, [](Expr e) { return e; }, go);
   };
   f.body = go(f.body);
   return f;

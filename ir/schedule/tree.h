@@ -14,7 +14,7 @@ using StmtPath = std::vector<Stmt>;
 StatusOr<StmtPath> FindLoop(const Func& f, const std::string& name);
 StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name);
 StatusOr<Buffer> FindBuffer(const Func& f, const std::string& name);  // parameters and allocations
-std::vector<StmtPath> FindBlocks(const Func& f);                       // every block, in order
+std::vector<StmtPath> FindBlocks(const Func& f);                      // every block, in order
 // The loops of a path, outermost first.
 std::vector<const For*> LoopsOf(const StmtPath& path);
 

@@ -1,5 +1,5 @@
-// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter (one fiber per
-// thread) against the independent evaluator, and NVRTC compiles what is emitted for them.
+// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter (one fiber
+// per thread) against the independent evaluator, and NVRTC compiles what is emitted for them.
 #include <gtest/gtest.h>
 
 #include "backends/cuda_compiler.h"
@@ -23,7 +23,7 @@ const Target& Hopper() {
 
 struct Compiled {
   ir::Module module;
-  std::string text;   // tactics and schedules
+  std::string text;  // tactics and schedules
 };
 
 // `split` false: kernels stay in their functions, so that the interpreter can run them.
@@ -61,7 +61,8 @@ double ToleranceOf(DType t) {
 void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = false) {
   const Evaluator evaluator({{"n", n}});
   const bool one_op = g.ops().size() == 1;
-  const std::vector<Tensor> inputs = one_op ? RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2) : RandomInputs(g, evaluator, rng);
+  const std::vector<Tensor> inputs =
+      one_op ? RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2) : RandomInputs(g, evaluator, rng);
   const std::vector<Tensor> expected = evaluator.Run(g, inputs);
   const StatusOr<Compiled> compiled = Lower(g, false);
   ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
@@ -74,8 +75,10 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
   std::vector<ir::InterpretArg> args;
   size_t next = 0;
   for (const ir::Param& p : compiled->module.funcs.back().params) {
-    if (p.buffer) args.emplace_back(&arrays[next++]);
-    else args.emplace_back(n);
+    if (p.buffer)
+      args.emplace_back(&arrays[next++]);
+    else
+      args.emplace_back(n);
   }
   const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}});
   ASSERT_TRUE(ran.ok()) << Print(g) << compiled->text << ir::Print(compiled->module) << ran;
@@ -83,9 +86,10 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
     const double tolerance = ToleranceOf(expected[k].dtype);
     for (size_t i = 0; i < expected[k].data.size(); ++i) {
       const double a = arrays[inputs.size() + k].Get(static_cast<int64_t>(i)), b = expected[k].data[i];
-      const bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (std::abs(b) + 0.5);
-      ASSERT_TRUE(same) << Print(g) << compiled->text << ir::Print(compiled->module) << "n = " << n << ", result " << k << ", element "
-                        << i << ": " << a << ", expected " << b;
+      const bool same =
+          a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance * (std::abs(b) + 0.5);
+      ASSERT_TRUE(same) << Print(g) << compiled->text << ir::Print(compiled->module) << "n = " << n << ", result " << k
+                        << ", element " << i << ": " << a << ", expected " << b;
     }
   }
 }
@@ -108,7 +112,8 @@ std::string Emit(const Graph& g) {
     const StatusOr<KernelImages> images = compiler->Compile(module, "");
     EXPECT_TRUE(images.ok()) << Print(g) << compiled->text << *source << images.status();
   }
-  if (getenv("CINN_SHOW_SOURCE") != nullptr) printf("%s%s%s\n", Print(g).c_str(), compiled->text.c_str(), source->c_str());
+  if (getenv("CINN_SHOW_SOURCE") != nullptr)
+    printf("%s%s%s\n", Print(g).c_str(), compiled->text.c_str(), source->c_str());
   return *source;
 }
 
@@ -120,11 +125,14 @@ Graph ParseGraph(const std::string& text) {
 
 std::string GeluGraph(const std::string& rows, const std::string& columns, std::string_view kind) {
   const std::string t = Cat("bf16[", rows, ",", columns, "]");
-  return Cat("graph @gelu(%x: ", t, ", %b: bf16[", columns, "], %r: ", t, ") {\n  %0 = add(%x, %b) : ", t, "\n  %1 = gelu(%0) {approximate=\"", kind,
-             "\"} : ", t, "\n  %2 = full() {value=0.5, dtype=bf16, shape=[]} : bf16[]\n  %3 = mul(%1, %2) : ", t, "\n  %4 = add(%3, %r) : ", t, "\n  return %4\n}\n");
+  return Cat("graph @gelu(%x: ", t, ", %b: bf16[", columns, "], %r: ", t, ") {\n  %0 = add(%x, %b) : ", t,
+             "\n  %1 = gelu(%0) {approximate=\"", kind, "\"} : ", t,
+             "\n  %2 = full() {value=0.5, dtype=bf16, shape=[]} : bf16[]\n  %3 = mul(%1, %2) : ", t,
+             "\n  %4 = add(%3, %r) : ", t, "\n  return %4\n}\n");
 }
 std::string SoftmaxGraph(const std::string& shape, int axis, std::string_view dtype = "bf16") {
-  return Cat("graph @softmax(%x: ", dtype, "[", shape, "]) {\n  %0 = softmax(%x) {axis=", axis, "} : ", dtype, "[", shape, "]\n  return %0\n}\n");
+  return Cat("graph @softmax(%x: ", dtype, "[", shape, "]) {\n  %0 = softmax(%x) {axis=", axis, "} : ", dtype, "[",
+             shape, "]\n  return %0\n}\n");
 }
 std::string RmsNormGraph(const std::string& rows, const std::string& columns) {
   const std::string t = Cat("bf16[", rows, ",", columns, "]");
@@ -147,7 +155,8 @@ TEST(CudaLowering, SpeedCases) {
 
 TEST(CudaLowering, Softmax) {
   std::mt19937 rng(2);
-  for (const char* shape : {"3,1,2", "2,127,3", "127,4,2", "5,6,127", "2,3,33", "1,1,4097", "4097,1,1", "2,4097,2", "1,20011"}) {
+  for (const char* shape :
+       {"3,1,2", "2,127,3", "127,4,2", "5,6,127", "2,3,33", "1,1,4097", "4097,1,1", "2,4097,2", "1,20011"}) {
     for (int axis = 0; axis < 3; ++axis) {
       if (axis == 2 && std::count(shape, shape + strlen(shape), ',') < 2) continue;
       for (const char* dtype : {"f32", "bf16"}) {
@@ -171,8 +180,8 @@ TEST(CudaLowering, EveryOpAndSample) {
         if (text == sample && dtype != "f32") continue;
         const StatusOr<Graph> g = SampleGraph(*def, text);
         if (!g.ok()) continue;
-        const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" || def->name == "log1p" ||
-                              def->name == "batch_norm";
+        const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
+                              def->name == "log1p" || def->name == "batch_norm";
         for (int64_t n : {1, 7}) ExpectRuns(*g, n, rng, positive);
         Emit(*g);
       }

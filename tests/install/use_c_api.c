@@ -1,7 +1,7 @@
-#include "cinn_like/c_api.h"
-
 #include <stdio.h>
 #include <string.h>
+
+#include "cinn_like/c_api.h"
 
 int main(void) {
   CinnFunction* fn = NULL;
