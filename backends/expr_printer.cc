@@ -104,7 +104,8 @@ ExprPrinter::Piece ExprPrinter::Lane(Expr e, int lane) {
   auto it = memo_.find({e, lane});
   if (it != memo_.end()) return it->second;
   Piece p = Compute(e, lane);
-  if (uses_[e] > 1 && !IsLeaf(e)) p = Temporary(e->type.dtype, p);
+  // Every thread takes part in a shuffle: it must not stand behind a `||` or in an arm of `?:`.
+  if ((uses_[e] > 1 && !IsLeaf(e)) || e->op == ExprOp::kShuffleXor) p = Temporary(e->type.dtype, p);
   memo_[{e, lane}] = p;
   return p;
 }
