@@ -100,11 +100,13 @@ bool ExprPrinter::IsData(Expr e) {
 // ---- expressions ----
 
 ExprPrinter::Piece ExprPrinter::Lane(Expr e, int lane) {
+  if (e->op == ExprOp::kBroadcast) e = e->args[0];
   if (e->type.lanes == 1) lane = 0;
   auto it = memo_.find({e, lane});
   if (it != memo_.end()) return it->second;
   Piece p = Compute(e, lane);
-  if (uses_[e] > 1 && !IsLeaf(e)) p = Temporary(e->type.dtype, p);
+  // Every thread takes part in a shuffle: it must not stand behind a `||` or in an arm of `?:`.
+  if ((uses_[e] > 1 && !IsLeaf(e)) || e->op == ExprOp::kShuffleXor) p = Temporary(e->type.dtype, p);
   memo_[{e, lane}] = p;
   return p;
 }
@@ -134,8 +136,6 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       return {Cat("(unsigned long long)&", Element(e->buffer, Lane(e->args[0], 0)).text), kUnary};
     case ExprOp::kCast:
       return Cast(e->type.dtype, e->args[0]->type.dtype, Lane(e->args[0], lane));
-    case ExprOp::kBroadcast:
-      return Lane(e->args[0], 0);
     case ExprOp::kRamp: {
       const Expr base = e->args[0], stride = e->args[1];
       const DType t = e->type.dtype;

@@ -5,6 +5,7 @@
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/insert_barriers.h"
+#include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_thread_reductions.h"
@@ -22,6 +23,10 @@ namespace {
 template <StatusOr<Func> (*kPass)(Func)>
 StatusOr<Func> Run(Func f, const PassContext&) {
   return kPass(std::move(f));
+}
+
+StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
+  return context.options.numerics == "exact" ? std::move(f) : KeepWide(std::move(f));
 }
 
 [[maybe_unused]] Status VerifyFunc(const Func& f) { return Verify(f); }
@@ -43,6 +48,7 @@ const Pass<Func> kHostPasses[] = {
     {"vectorize", Run<Vectorize>, true},
     {"simplify", Run<Simplify>},
     {"legalize", Run<Legalize>, true},
+    {"keep_wide", RunKeepWide},
 };
 
 const Pass<Func> kDevicePasses[] = {
@@ -58,6 +64,7 @@ const Pass<Func> kDevicePasses[] = {
     {"vectorize", Run<Vectorize>, true},
     {"simplify", Run<Simplify>},
     {"legalize", Run<Legalize>, true},
+    {"keep_wide", RunKeepWide},
 };
 
 // Parameters keep their shapes, which the argument check is made from.

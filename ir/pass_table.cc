@@ -3,6 +3,7 @@
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/insert_barriers.h"
+#include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_thread_reductions.h"
@@ -27,6 +28,7 @@ const std::vector<PassRow>& PassTable() {
       {"vectorize", Vectorize},
       {"flatten", Flatten},
       {"legalize", Legalize},
+      {"keep_wide", KeepWide},
       {"plan_memory", PlanMemory},
       {"narrow_index", NarrowIndex},
   };

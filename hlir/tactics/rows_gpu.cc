@@ -157,9 +157,10 @@ class RowsGpu {
 
   StatusOr<std::vector<Proposal>> Run() {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
-    if (vector < 0) return std::vector<Proposal>();
     Status status = absl::OkStatus();
-    if (!r_.space.HasReduction())
+    if (vector < 0)
+      PlaceTemporaries(true);  // single elements, by one thread
+    else if (!r_.space.HasReduction())
       status = Pointwise(vector);
     else if (r_.space.dims[vector].reduced)
       status = AlongRow(vector);

@@ -114,6 +114,23 @@ TEST(CudaSource, EverythingCompiles) {
   }
 }
 
+// A thread that skips a shuffle leaves its partners with an undefined value.
+TEST(CudaSource, ShufflesAreNotConditional) {
+  std::string text;
+  for (const char* v : {"a | shuffle_xor(a, i32(4))", "a & shuffle_xor(a, i32(4))",
+                        "select(a, shuffle_xor(a, i32(2)), false)", "select(a, false, shuffle_xor(a, i32(2)))"}) {
+    text += Cat("func @k", text.size(), " kernel (x: bool[64], y: bool[64]) {\nfor t in 0..64 @threadIdx.x {\n",
+                "let a = x[t]\ny[t] = ", v, "\n}\n}\n");
+  }
+  int shuffles = 0;
+  for (absl::string_view line : absl::StrSplit(CudaSourceOf(text), '\n')) {
+    if (!absl::StrContains(line, "__shfl")) continue;
+    ++shuffles;
+    EXPECT_FALSE(absl::StrContains(line, "||") || absl::StrContains(line, "&&") || absl::StrContains(line, "?")) << line;
+  }
+  EXPECT_EQ(shuffles, 4);
+}
+
 TEST(CudaSource, MuchSharedMemoryIsDynamic) {
   const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64]) {
     for t in 0..64 @threadIdx.x {

@@ -170,6 +170,21 @@ TEST(CudaLowering, Softmax) {
   }
 }
 
+TEST(CudaLowering, SingleElementsWithSeveralResults) {
+  std::mt19937 rng(5);
+  const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {
+  %0 = tanh(%x) : f32[1,1]
+  %1 = reduce_mean(%0) {axes=[1], keepdims=true} : f32[1,1]
+  %2 = tanh(%1) : f32[1,1]
+  %3 = mul(%y, %y) : f32[1]
+  %4 = add(%2, %3) : f32[1,1]
+  return %2, %3, %4
+}
+)");
+  ExpectRuns(g, 1, rng);
+  Emit(g);
+}
+
 TEST(CudaLowering, EveryOpAndSample) {
   std::mt19937 rng(3);
   for (const OpDef* def : OpRegistry::BuiltIn().All()) {

@@ -1,5 +1,6 @@
 """Fixtures: the reference evaluator in the library's place, so that what the frontend writes is tested on its own."""
 
+import os
 import pathlib
 import sys
 
@@ -14,6 +15,10 @@ sys.path.append(str(HERE.parents[1] / "frontend" / "torch"))
 import cinn_like  # noqa: E402
 from cinn_like import function, library  # noqa: E402
 from reference import DTYPES, Graph  # noqa: E402
+
+# CINN_TEST_DEVICE=cuda: tensors that a test makes without naming a device, and so what is compiled, live there.
+if "CINN_TEST_DEVICE" in os.environ:
+    torch.set_default_device(os.environ["CINN_TEST_DEVICE"])
 
 
 class ReferenceFunction:

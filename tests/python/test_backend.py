@@ -69,8 +69,8 @@ def test_a_failed_compile_falls_back(monkeypatch):
 
 def test_random_graphs_of_both_kinds(reference):
     """Compiled and framework ops mixed at random: the order of units and what they pass on is right."""
-    generator = torch.Generator().manual_seed(3)
-    pick = lambda n: int(torch.randint(n, (), generator=generator))  # noqa: E731
+    generator = torch.Generator("cpu").manual_seed(3)
+    pick = lambda n: int(torch.randint(n, (), generator=generator, device="cpu"))  # noqa: E731
     steps = [
         lambda a, b: torch.tanh(a) + b, lambda a, b: torch.sort(a, 0).values * 0.5, lambda a, b: a.t() - b.t(),
         lambda a, b: torch.cumsum(a, 1) * 0.1, lambda a, b: torch.where(a > b, a, b), lambda a, b: a @ b * 0.2,

