@@ -20,6 +20,7 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 
 // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
@@ -250,22 +251,24 @@ class RowsGpu {
     return n;
   }
 
-  // Row-sized temporaries live in registers where a thread's part is small and of known size, else they are recomputed.
-  void PlaceTemporaries(bool in_registers) {
+  // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
+  // nowhere (recomputed).
+  void PlaceTemporaries(bool in_registers, size_t staged = 0) {
     for (Buffer b : r_.Temporaries()) {
-      bool row_sized = false;
+      bool row_sized = false, is_staged = false;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+        is_staged = k < staged;
         for (size_t i = 0; i < stage.iters.size(); ++i) {
           const int d = r_.space.dim_of[k][i];
           row_sized |= d >= 0 && r_.space.dims[d].reduced;
         }
       }
-      if (row_sized && !in_registers)
+      if (row_sized && !in_registers && !is_staged)
         s_.Step("inline b_", b->name);
       else
-        s_.Step("scope ", b->name, " local");
+        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
     }
   }
 
@@ -333,41 +336,69 @@ class RowsGpu {
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
-    if (!in_registers && !HasTuple()) {
-      // Later stages read memory again: full blocks of narrow strips, which stay in the L2 cache meanwhile.
-      columns = std::min(kWarp, 2 * AccessElements(r_.group));
-      sharers = kMaxThreads / columns;
-    }
     RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
-    PlaceTemporaries(in_registers);
+    size_t staged = 0;
+    if (!in_registers && !HasTuple()) {
+      columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
+      sharers = 16;
+      // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
+      const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
+      const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
+      const int64_t narrowest = 2 * AccessElements(r_.group);
+      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_.group);
+      if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
+        staged = inputs;
+        while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
+        sharers = kMaxThreads / columns;
+        RETURN_IF_ERROR(Renew(with_rows));
+      }
+    }
+    PlaceTemporaries(in_registers, staged);
     r_.ReorderAll({outer, {vector}, reduced});
-    std::vector<std::string> blocks, lanes, row_loops;
-    for (RowNest& nest : r_.nests) {
+    const int64_t v = std::min(columns, VectorFor({vector}));
+    struct Line {
+      std::string rows, columns;
+      bool staged;
+    };
+    std::vector<std::string> blocks, columns_of, rows;
+    std::vector<Line> lines;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
       s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       blocks.push_back(block);
-      lanes.push_back(lane);
+      columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
         continue;
       }
-      const std::string k = s_.Fresh("k"), y = s_.Fresh("y");
-      if (in_registers) {
-        s_.Step("split ", line, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
-      } else {
-        const std::string u = s_.Fresh("u");
-        s_.Step("split ", line, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
-        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
-      }
-      row_loops.push_back(y);
+      lines.push_back({line, lane, i < staged});
     }
     Merge(blocks);
+    for (const Line& line : lines) {
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
+      rows.push_back(y);
+      if (in_registers) {
+        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else if (!line.staged || v == 1) {
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
+      } else {
+        // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
+        const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
+        s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " ", v, " -> ", k, " ", u, " ", y, " ", l);
+        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", u, " ", e).Step("fuse ", l, " ", w, " -> ", x);
+        s_.Step("unroll ", u).Step("vectorize ", e);
+        *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
+      }
+    }
     s_.Step("bind ", blocks[0], " blockIdx.x");
-    for (const std::string& l : lanes) s_.Step("bind ", l, " threadIdx.x");
-    for (const std::string& l : row_loops) s_.Step("bind ", l, " threadIdx.y");
+    for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();
   }
 
