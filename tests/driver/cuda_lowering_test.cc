@@ -30,7 +30,7 @@ struct Compiled {
 StatusOr<Compiled> Lower(const Graph& graph, bool split) {
   const PassContext context{.options = {}, .target = Hopper(), .name = "test"};
   ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true));
+  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true, context.target));
   Compiled r;
   for (LoweredGraph::Kernel& k : lowered.kernels) {
     StatusOr<Proposal> p = ChooseSchedule(k.group, Hopper());
