@@ -132,18 +132,31 @@ class Planner {
     if (FindContraction(p_.stages[i])) return;
     std::vector<int> order = producers_[i];
     std::sort(order.begin(), order.end(), [&](int a, int b) { return Rank(a) != Rank(b) ? Rank(a) > Rank(b) : a > b; });
-    for (int producer : order) {
-      const int g = group_of_[producer], own = group_of_[i];
-      if (g == own) continue;
-      std::vector<int> merged = members_[g];
-      merged.insert(merged.end(), members_[own].begin(), members_[own].end());
-      std::sort(merged.begin(), merged.end());
-      if (merged.size() > kMaxStages || MakesCycle(merged)) continue;
-      if (!CanShareKernel(merged)) continue;
-      for (int m : merged) group_of_[m] = g;
-      members_[g] = std::move(merged);
-      if (own != g) members_[own].clear();
+    for (int producer : order) Join(producer, i);
+    // What reads a product more than once joins it when all of that is one group.
+    const std::vector<int> members = members_[group_of_[i]];
+    for (int m : members) {
+      for (int producer : producers_[m]) {
+        if (m != i && HasContraction(members_[group_of_[producer]])) Join(producer, i);
+      }
     }
+  }
+
+  bool HasContraction(const std::vector<int>& group) const {
+    return std::any_of(group.begin(), group.end(), [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  }
+
+  // Makes one group of those of two stages, if that is a kernel.
+  void Join(int producer, int i) {
+    const int g = group_of_[producer], own = group_of_[i];
+    if (g == own) return;
+    std::vector<int> merged = members_[g];
+    merged.insert(merged.end(), members_[own].begin(), members_[own].end());
+    std::sort(merged.begin(), merged.end());
+    if (merged.size() > kMaxStages || MakesCycle(merged) || !CanShareKernel(merged)) return;
+    for (int m : merged) group_of_[m] = g;
+    members_[g] = std::move(merged);
+    members_[own].clear();
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

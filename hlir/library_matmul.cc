@@ -42,18 +42,31 @@ const Poly kValue = {{{1, 0, 0}, 1}}, kBias = {{{0, 1, 0}, 1}}, kTanh = {{{0, 0,
 
 struct Epilogue {
   Expr bias = nullptr;  // the load
-  bool gelu = false;
+  MatmulEpilogue activation = MatmulEpilogue::kNone;
 };
+
+bool IsFloatCast(Expr e) {
+  return e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype);
+}
 
 class EpilogueReader {
  public:
   // `value` in terms of loads of `acc`.
-  EpilogueReader(Expr value, Buffer acc) : acc_(acc) { poly_ = Read(value); }
+  EpilogueReader(Expr value, Buffer acc) : acc_(acc) {
+    while (IsFloatCast(value)) value = value->args[0];
+    if (value->op == ExprOp::kMax) {
+      const int zero = IsZero(value->args[0]) ? 0 : 1;
+      is_relu_ = IsZero(value->args[zero]);
+      if (is_relu_) value = value->args[1 - zero];
+    }
+    poly_ = Read(value);
+  }
 
   std::optional<Epilogue> Get() const {
     if (!poly_) return std::nullopt;
-    Epilogue r{bias_, inner_.has_value()};
+    Epilogue r{bias_, is_relu_ ? MatmulEpilogue::kRelu : inner_ ? MatmulEpilogue::kGelu : MatmulEpilogue::kNone};
     const Poly x = bias_ == nullptr ? kValue : Plus(kValue, kBias, 1);
+    if (is_relu_ && inner_) return std::nullopt;
     if (!inner_) return Near(*poly_, x) ? std::optional(r) : std::nullopt;
     // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
     const Poly u = Times({{{0, 0, 0}, std::sqrt(2 / M_PI)}}, Plus(x, Times(x, Times(x, x)), 0.044715));
@@ -62,10 +75,15 @@ class EpilogueReader {
   }
 
  private:
+  static bool IsZero(Expr e) {
+    while (IsFloatCast(e)) e = e->args[0];
+    return e->op == ExprOp::kFloat && e->float_value == 0;
+  }
+
   std::optional<Poly> Read(Expr e) {
     switch (e->op) {
       case ExprOp::kCast:
-        return IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype) ? Read(e->args[0]) : std::nullopt;
+        return IsFloatCast(e) ? Read(e->args[0]) : std::nullopt;
       case ExprOp::kFloat:
         return Poly{{{0, 0, 0}, e->float_value}};
       case ExprOp::kLoad:
@@ -102,6 +120,7 @@ class EpilogueReader {
 
   const Buffer acc_;
   Expr bias_ = nullptr;
+  bool is_relu_ = false;
   std::optional<Poly> inner_, poly_;
 };
 
@@ -226,7 +245,7 @@ class Matcher {
       if (!in_place || !epilogue) return false;
       bias_ = epilogue->bias;
       r.spec.bias = bias_ != nullptr;
-      if (epilogue->gelu) r.spec.epilogue = MatmulEpilogue::kGelu;
+      r.spec.epilogue = epilogue->activation;
       d = out.outputs[0];
       if (!out.at.empty()) {
         at = out.at;
