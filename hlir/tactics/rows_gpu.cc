@@ -6,6 +6,7 @@
 //   rows; no reduction: one thread an access of 16 bytes.
 #include <algorithm>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
@@ -171,9 +172,9 @@ class RowsGpu {
       status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
-    const double bandwidth = static_cast<double>(std::max<int64_t>(target_.bandwidth, 100)) * 1e9;
-    return std::vector<Proposal>{
-        {"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
+    const double seconds = kKernelSeconds + static_cast<double>(r_.Bytes()) / BytesPerSecond(target_) +
+                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
+    return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
   }
 
  private:
