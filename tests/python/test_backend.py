@@ -141,6 +141,58 @@ def test_sizes_as_numbers_and_as_results(reference):
             torch.testing.assert_close(got, want)
 
 
+@pytest.mark.parametrize("numbers", [(-3, -5, 4, -1), (2, -7, 0)])
+def test_integers_that_the_trace_does_not_fix(engine, numbers):
+    """Dynamo makes an int argument symbolic once it sees a second value; it may be negative."""
+
+    def fn(x, k):
+        return x * k + 2.0 * k, torch.full_like(x, k * k - 1, dtype=torch.int64)
+
+    f = compiled(fn)
+    for k in numbers:
+        x = torch.randn(4, 3)
+        for got, want in zip(f(x, k), fn(x, k)):
+            torch.testing.assert_close(got, want)
+    assert not cinn_like.report().fallback_ops
+    assert len(engine) <= 3  # one with the first number, one per sign
+
+
+def test_an_index_that_the_trace_does_not_fix(engine):
+    fn = lambda x, k: x[k] * 2  # noqa: E731
+    f = compiled(fn)
+    for k in (1, 2, 3, -1, -2, -4):
+        x = torch.randn(4, 3)
+        torch.testing.assert_close(f(x, k), fn(x, k))
+
+
+def test_axes_of_size_1_keep_the_strides_of_eager(engine):
+    def fn(x, y):
+        return (x * 2).transpose(0, 1), x[:1] + 1, (x.t() + 1)[:, :1] * 2, y.sum(1, keepdim=True), y[:, :, :1].exp()
+
+    f = compiled(fn)
+    for batch in (1, 4, 5):
+        x, y = torch.randn(batch, 1), torch.randn(batch, 1, 3)
+        for got, want in zip(f(x, y), fn(x, y)):
+            torch.testing.assert_close(got, want)
+            assert got.stride() == want.stride()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 8), (2, 5, 3, 8)])
+def test_attention_has_the_layout_of_eager(engine, shape):
+    """So that a view works where it works in eager."""
+
+    def fn(x):
+        q = x.transpose(1, 2) if shape[1] == 5 else x
+        y = F.scaled_dot_product_attention(q, q * 0.5, q)
+        z = y.transpose(1, 2)
+        return y, z.view(2, 5, 24) + 1 if z.is_contiguous() else z.flatten(2) + 1
+
+    x = torch.randn(shape)
+    for got, want in zip(compiled(fn)(x), fn(x)):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        assert got.stride() == want.stride()
+
+
 def test_inputs_are_mutated_in_place(reference):
     def fn(x, y):
         x.add_(1).mul_(y)

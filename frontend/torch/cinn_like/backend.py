@@ -101,6 +101,10 @@ def _compile_region(region, static, shape_env, device, target):
         raise emit.Unsupported("a result whose strides are no permutation of contiguous ones")
     text = emitter.text(list(zip(region.outputs, permutations)), shape_env)
     emit_seconds = time.perf_counter() - start
+    placeholders = partition.placeholder_symbols(region.nodes[0].graph)
+    lost = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
+    if lost:
+        raise emit.Unsupported(f"the number {lost[0]} is no input of the graph")
     target = target or function.default_target(device)
     compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
     call = compiled.call

@@ -6,6 +6,7 @@ from the rewritten form and no kernel of the framework's choice gets in between.
 
 import functools
 import math
+import types
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
@@ -26,7 +27,7 @@ def table():
         softplus softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
-    for kept in (aten.mv.default, aten.dot.default):
+    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor):
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
@@ -65,8 +66,9 @@ def split(x, size, dim=0):
     return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros."""
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None):
+    """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros. `order`:
+    the result's axes from outermost to innermost in memory."""
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
@@ -90,13 +92,36 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         weights = torch.where(alive, weights, 0.0)
     if dropout_p > 0.0:
         weights = torch.dropout(weights, dropout_p, True)
-    return torch.matmul(weights, value)
+    result = torch.matmul(weights, value)
+    if order is None or order == sorted(order):
+        return result
+    return result.permute(order).contiguous().permute([order.index(i) for i in range(result.dim())])
+
+
+# The framework's function, in which the names of its attention and of itself stand for ours.
+_multi_head = torch.nn.functional.multi_head_attention_forward
+multi_head_attention = types.FunctionType(
+    _multi_head.__code__,
+    {**_multi_head.__globals__, "__name__": __name__, "scaled_dot_product_attention": attention},
+    "multi_head_attention",
+    _multi_head.__defaults__,
+)
+multi_head_attention.__globals__["multi_head_attention_forward"] = multi_head_attention
 
 
 def rewrite_attention(gm):
-    functions = {torch._C._nn.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention}
+    ours = {
+        torch._C._nn.scaled_dot_product_attention: attention,
+        torch.nn.functional.scaled_dot_product_attention: attention,
+        _multi_head: multi_head_attention,
+    }
     for node in gm.graph.nodes:
-        if node.op == "call_function" and node.target in functions:
-            node.target = attention
+        if node.op == "call_function":
+            node.target = ours.get(node.target, node.target)
+        result = node.meta.get("example_value")
+        if node.target is attention and isinstance(result, torch.Tensor):
+            # The framework's kernels lay the result out as the query, some of them always as [batch, length, heads, size].
+            strides = [s.node.hint if isinstance(s, torch.SymInt) else s for s in result.stride()]
+            node.update_kwarg("order", sorted(range(result.dim()), key=lambda i: -strides[i]))
     gm.recompile()
     return gm

@@ -8,6 +8,7 @@ The value that a rule writes must have the dtype and shape of the framework's Fa
 import dataclasses
 import operator
 
+import sympy
 import torch
 from torch.fx.node import map_arg
 
@@ -43,7 +44,7 @@ class Emitter:
     def add_param(self, node, static=False):
         fake = node.meta["val"]
         strides = None
-        shape, stride = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+        shape, stride = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
         if not dims.is_contiguous(shape, stride):
             strides = stride
         self.values[node] = self.writer.param(fake.dtype, shape, strides, static)
@@ -70,16 +71,7 @@ class Emitter:
     def _map(self, args):
         def value(node):
             if is_sym(node):
-                v = node.meta["val"]
-                if isinstance(v, torch.SymBool):
-                    raise Unsupported("a symbolic condition")
-                return (
-                    dims.to_expr(v)
-                    if isinstance(v, torch.SymInt)
-                    else v.node.expr
-                    if isinstance(v, torch.SymFloat)
-                    else v
-                )
+                return self._number(node.meta["val"])
             if node not in self.values:
                 raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
             return self.values[node]
@@ -91,6 +83,18 @@ class Emitter:
         if isinstance(mapped, dict):
             return {k: convert(v) for k, v in mapped.items()}
         return [convert(a) for a in mapped]
+
+    def _number(self, v):
+        if isinstance(v, torch.SymBool):
+            raise Unsupported("a symbolic condition")
+        if not isinstance(v, (torch.SymInt, torch.SymFloat)):
+            return v
+        if not v.node.has_hint():
+            raise Unsupported("a number that depends on data")
+        expr = dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr
+        symbols = expr.free_symbols if isinstance(expr, sympy.Expr) else ()
+        negative = [s for s in symbols if s.is_integer and dims.is_negative(s, v.node.shape_env)]
+        return expr.subs({s: -self.writer.magnitude(s) for s in negative}) if negative else expr
 
     def signature(self, num_results):
         params = self.writer.params
@@ -160,7 +164,7 @@ def _hint(size):
 def dense_permutation(fake):
     """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
     contiguous one, False otherwise."""
-    shape, strides = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+    shape, strides = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
     if dims.is_contiguous(shape, strides):
         return None
     perm = sorted(range(fake.ndim), key=lambda i: (-_hint(fake.stride(i)), i))

@@ -75,7 +75,7 @@ def check_placement(node, device):
         if isinstance(result, torch.Tensor) and result.device != device and not emit.is_constant(node):
             raise Unsupported(f"it runs on {result.device} beside {device}")
     if isinstance(fake, torch.Tensor) and node.target not in VIEWS and emit.dense_permutation(fake) is False:
-        raise Unsupported(f"the strides {list(fake.stride())}")
+        raise Unsupported(f"a result whose strides {list(fake.stride())} are no permutation of contiguous ones")
 
 
 def partition(graph, device, min_ops=1):
