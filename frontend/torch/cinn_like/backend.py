@@ -13,7 +13,7 @@ import time
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
-from . import decompositions, dynamic, emit, function, library, partition, reporting, verify
+from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
 from .stitch import stitch
 
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
@@ -51,6 +51,7 @@ def compile_graph(gm, example_inputs, inference, target=None):
         graph = gm.graph
         device = partition.find_device(graph)
         static = _static_inputs(graph) if inference else set()
+        placement.bring_to_device(gm, device)
         regions, reasons = partition.partition(graph, device)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None

@@ -23,10 +23,10 @@ def is_sym(node):
 
 
 def is_constant(node):
-    """A 0-d tensor made from numbers alone; it may lie on the CPU beside tensors of any device."""
+    """A 0-d tensor computed from numbers alone; it may lie on the CPU beside tensors of any device."""
     fake = node.meta.get("val")
     made = node.op == "call_function" and isinstance(fake, torch.Tensor) and fake.ndim == 0
-    return made and all(is_sym(n) for n in node.all_input_nodes)
+    return made and all(is_sym(n) or is_constant(n) for n in node.all_input_nodes)
 
 
 def op_name(node):
@@ -142,6 +142,8 @@ def check_device(node):
     for source in node.all_input_nodes:
         fake = source.meta.get("val")
         if isinstance(fake, torch.Tensor) and fake.device != first.device and not is_constant(source):
+            if node.target is torch.ops.aten._to_copy.default:
+                raise Unsupported(f"a copy from {fake.device} to {first.device}")
             raise Unsupported(f"an operand on {fake.device} beside {first.device}")
 
 

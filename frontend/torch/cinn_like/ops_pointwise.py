@@ -4,6 +4,7 @@ import math
 
 import sympy
 import torch
+import torch._functorch.partitioners  # registers prims.fma, where this PyTorch has it
 
 from .errors import Unsupported
 from .table import TABLE, as_value, promoted, row
@@ -150,9 +151,13 @@ for _op in (aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div
     TABLE[_op] = arithmetic("div")
 
 
-@row(prims.fma.default)
 def fma(w, out, a, b, c):
-    return w.binary("add", w.binary("mul", as_value(w, a, out.dtype), as_value(w, b, out.dtype)), as_value(w, c, out.dtype))
+    a, b, c = (as_value(w, x, out.dtype) for x in (a, b, c))
+    return w.binary("add", w.binary("mul", a, b), c)
+
+
+if hasattr(prims, "fma"):
+    TABLE[prims.fma.default] = fma
 
 
 @row(aten.lerp.Scalar, aten.lerp.Tensor)
