@@ -10,7 +10,7 @@ import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
-from cinn_like import function
+from cinn_like import function, reporting
 from cinn_like.backend import cinn_like as backend
 
 
@@ -319,8 +319,47 @@ def test_verify_names_the_first_differing_op(reference, monkeypatch):
     assert difference.startswith("tanh = aten.tanh.default: the largest difference is 0.5")
 
 
-def test_report_reset(reference):
-    compiled(lambda x: x + 1)(torch.randn(3))
-    assert cinn_like.report().subgraphs and cinn_like.report().compile_seconds["emit"] > 0
-    cinn_like.reset_report()
-    assert not cinn_like.report().subgraphs and not cinn_like.report().compile_seconds
+@pytest.fixture
+def empty_cache(real_library, tmp_path):
+    """The disk cache in a folder of its own."""
+    before = cinn_like.get_flag("cinn_cache_dir")
+    cinn_like.set_flag("cinn_cache_dir", str(tmp_path / "cache"))
+    yield tmp_path / "cache"
+    cinn_like.set_flag("cinn_cache_dir", before)
+
+
+def test_report(empty_cache):
+    fn = lambda x: torch.sort((x * 2 + 1).tanh(), 1).values.exp().sum(1)  # noqa: E731
+    x = torch.randn(50, 40)
+    reports = []
+    for _ in range(2):
+        torch._dynamo.reset()
+        cinn_like.reset_report()
+        assert str(cinn_like.report()).startswith("cinn_like: 0 ops compiled in 0 subgraphs")
+        torch.testing.assert_close(compiled(fn)(x), fn(x))
+        reports.append(cinn_like.report())
+    for report, hits in zip(reports, (0, 2)):
+        assert [len(s.ops) for s in report.subgraphs] == [3, 2] and report.graphs == 1
+        assert report.compiled_ops == dict.fromkeys(
+            [f"aten.{op}" for op in ("mul.Tensor", "add.Tensor", "tanh.default", "exp.default", "sum.dim_IntList")], 1)
+        assert report.fallback_ops == {"aten.sort.default": "no such op in graph text"}
+        assert report.cache_hits == hits and [s.cache_hit for s in report.subgraphs] == [hits > 0] * 2
+        assert 0 < report.compiled_share < 1
+        assert report.peak_rss_bytes > 2**20
+        assert 0 < report.compile_seconds["emit"] < report.total_seconds
+    assert reports[0].compile_seconds["codegen"] > 0 and "codegen" not in reports[1].compile_seconds
+    lines = str(reports[1]).splitlines()
+    assert "5 ops compiled in 2 subgraphs, 2 from the cache" in lines[0] and "% of eager's time" in lines[0]
+    for part in ("  subgraph ", "(cached)", "    aten.sort.default: no such op in graph text", "  compile seconds: ", "MiB"):
+        assert any(part in line for line in lines), (part, lines)
+
+
+def test_a_report_of_many_subgraphs_is_short():
+    for k in range(40):
+        reporting.add_subgraph(reporting.Subgraph(f"subgraph{k}", ["aten.add.Tensor"], "cpu"))
+    assert "  ... and 28 more" in str(cinn_like.report()).splitlines() and len(cinn_like.report().subgraphs) == 40
+
+
+def test_a_report_tells_what_it_cannot_measure(reference):
+    compiled(lambda x: torch.linalg.cholesky(x) * 2)(torch.eye(3))
+    assert "can't be measured (_LinAlgError" in str(cinn_like.report())

@@ -97,9 +97,7 @@ def _compile_region(region, static, shape_env, device, target):
         emitter.add_param(node, static=node in static)
     for node in region.nodes:
         emitter.add(node)
-    permutations = [emit.dense_permutation(n.meta["val"]) for n in region.outputs]
-    if False in permutations:
-        raise emit.Unsupported("a result whose strides are no permutation of contiguous ones")
+    permutations = [emit.dense_permutation(n.meta["val"]) or None for n in region.outputs]
     text = emitter.text(list(zip(region.outputs, permutations)), shape_env)
     emit_seconds = time.perf_counter() - start
     placeholders = partition.placeholder_symbols(region.nodes[0].graph)

@@ -32,6 +32,8 @@ def table():
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
     result[aten.split.Tensor] = split
+    result[aten._native_multi_head_attention.default] = native_attention
+    result[aten._transformer_encoder_layer_fwd.default] = encoder_layer
     return result
 
 
@@ -96,6 +98,55 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     if order is None or order == sorted(order):
         return result
     return result.permute(order).contiguous().permute([order.index(i) for i in range(result.dim())])
+
+
+def native_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+                     need_weights=True, average_attn_weights=True, mask_type=None):  # fmt: skip
+    """What nn.MultiheadAttention calls in inference: one op, which would hide all of it."""
+    linear = torch.nn.functional.linear
+    if query is key and key is value:
+        q, k, v = linear(query, qkv_weight, qkv_bias).chunk(3, -1)
+    else:
+        parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))
+        q, k, v = (linear(*part) for part in parts)
+    q, k, v = (x.unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2) for x in (q, k, v))
+    scores = torch.matmul(q / math.sqrt(q.size(-1)), k.transpose(-2, -1))
+    if mask is not None:
+        if mask_type == 1:  # [batch, key]; else [query, key] or [batch, head, query, key]
+            mask = mask[:, None, None, :]
+        scores = torch.where(mask, -math.inf, scores) if mask.dtype == torch.bool else scores + mask
+    weights = torch.softmax(scores, -1)
+    result = linear(torch.matmul(weights, v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return result, query.new_empty(0)
+    return result, weights.mean(1) if average_attn_weights else weights
+
+
+def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
+                  norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
+                  ffn_bias_2, mask=None, mask_type=None):  # fmt: skip
+    """What nn.TransformerEncoderLayer calls in inference."""
+    linear = torch.nn.functional.linear
+
+    def attend(x):
+        return native_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
+                                mask_type=mask_type)[0]  # fmt: skip
+
+    def feed(x):
+        x = linear(x, ffn_weight_1, ffn_bias_1)
+        return linear(torch.nn.functional.gelu(x) if use_gelu else torch.relu(x), ffn_weight_2, ffn_bias_2)
+
+    def norm1(x):
+        return torch.nn.functional.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
+
+    def norm2(x):
+        return torch.nn.functional.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        src = src + attend(norm1(src))
+        return src + feed(norm2(src))
+    src = norm1(src + attend(src))
+    return norm2(src + feed(src))
 
 
 # The framework's function, in which the names of its attention and of itself stand for ours.

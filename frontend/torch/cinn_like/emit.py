@@ -163,6 +163,10 @@ def _hint(size):
     return size.node.hint if isinstance(size, torch.SymInt) else int(size)
 
 
+def overlaps(fake):
+    return any(stride == 0 and size != 1 for size, stride in zip(map(dims.to_expr, fake.shape), dims.strides_of(fake)))
+
+
 def dense_permutation(fake):
     """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
     contiguous one, False otherwise."""

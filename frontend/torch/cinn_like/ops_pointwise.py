@@ -293,7 +293,7 @@ def scalar_tensor(w, out, value, **kwargs):
 
 # Uninitialised memory may hold anything, zeros too.
 @row(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.empty.memory_format,
-     aten.empty_like.default, aten.new_empty.default)  # fmt: skip
+     aten.empty_like.default, aten.new_empty.default, aten.empty_permuted.default)  # fmt: skip
 def zeros(w, out, *args, **kwargs):
     return w.full(0, out.dtype, out.shape)
 

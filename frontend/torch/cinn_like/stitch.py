@@ -14,7 +14,7 @@ import torch
 from torch.fx import Node
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
-from . import dims
+from . import dims, emit
 from .partition import placeholder_symbols
 
 
@@ -172,10 +172,15 @@ def _call_region(source, region, function, symbols, permutations):
         inverse = [perm.index(i) for i in range(len(perm))]
         if perm != sorted(perm):
             source.lines.append(f"{name} = {name}.permute({inverse})")
-        # What is left is the stride of axes of size 1, which eager PyTorch gives and a permutation does not.
+        # What is left are the strides of axes of size 1, and memory with gaps, which eager PyTorch gives.
         shape, strides = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
         dense = dims.contiguous_strides([shape[p] for p in perm])
         if not all(map(dims.same, strides, [dense[i] for i in inverse])):
             texts = [source.number(s) for s in strides]
             if None not in texts:
-                source.lines.append(f"{name} = {name}.as_strided({name}.size(), [{', '.join(texts)}])")
+                change = source.constant(_with_gaps if emit.dense_permutation(fake) is False else torch.as_strided, "strides")
+                source.lines.append(f"{name} = {change}({name}, {name}.size(), [{', '.join(texts)}])")
+
+
+def _with_gaps(x, size, strides):
+    return torch.empty_strided(size, strides, dtype=x.dtype, device=x.device).copy_(x)
