@@ -73,23 +73,44 @@ class Planner {
                        [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
   }
 
-  // Joins stage `i` with the groups of its producers where that works, largest producer first.
+  // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
+  // of what it joined: what two stages read can only join once both have.
   void Grow(int i) {
     if (FindContraction(p_.stages[i])) return;
-    std::vector<int> order = producers_[i];
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return Rank(a) != Rank(b) ? Rank(a) > Rank(b) : a > b; });
-    for (int producer : order) {
-      const int g = group_of_[producer], own = group_of_[i];
-      if (g == own) continue;
-      std::vector<int> merged = members_[g];
-      merged.insert(merged.end(), members_[own].begin(), members_[own].end());
-      std::sort(merged.begin(), merged.end());
-      if (merged.size() > kMaxStages || MakesCycle(merged)) continue;
-      if (!CanShareKernel(merged)) continue;
-      for (int m : merged) group_of_[m] = g;
-      members_[g] = std::move(merged);
-      if (own != g) members_[own].clear();
+    std::set<int> refused;
+    for (bool joined = true; joined;) {
+      joined = false;
+      for (int producer : ProducersOf(members_[group_of_[i]])) {
+        if (refused.contains(group_of_[producer])) continue;
+        joined = Join(group_of_[producer], group_of_[i]);
+        if (joined) break;
+        refused.insert(group_of_[producer]);
+      }
+      if (joined) refused.clear();
     }
+  }
+
+  // Stages outside the group that it reads, largest first.
+  std::vector<int> ProducersOf(const std::vector<int>& group) const {
+    std::vector<int> r;
+    for (int m : group) {
+      for (int q : producers_[m]) {
+        if (group_of_[q] != group_of_[m] && std::find(r.begin(), r.end(), q) == r.end()) r.push_back(q);
+      }
+    }
+    std::sort(r.begin(), r.end(), [&](int a, int b) { return Rank(a) != Rank(b) ? Rank(a) > Rank(b) : a > b; });
+    return r;
+  }
+
+  bool Join(int producer, int reader) {
+    std::vector<int> merged = members_[producer];
+    merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
+    std::sort(merged.begin(), merged.end());
+    if (merged.size() > kMaxStages || MakesCycle(merged) || !CanShareKernel(merged)) return false;
+    for (int m : merged) group_of_[m] = producer;
+    members_[producer] = std::move(merged);
+    members_[reader].clear();
+    return true;
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

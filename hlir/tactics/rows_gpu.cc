@@ -19,6 +19,8 @@ namespace {
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
+constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 
 // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
 // others must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it
@@ -174,13 +176,15 @@ class RowsGpu {
   }
 
  private:
-  int64_t VectorFor(int dim) {
+  // Elements of one access where `dims` are one line of memory.
+  int64_t VectorFor(const std::vector<int>& dims) {
     Context& c = *r_.group.context;
     Analyzer a(c);
     for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
+    Expr length = c.Int(1);
+    for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
+    const int64_t divisor = a.KnownDivisor(length);
     int64_t v = AccessElements(r_.group);
-    const Expr extent = r_.space.dims[dim].extent;
-    const int64_t divisor = IsInt(extent) ? extent->int_value : a.KnownDivisor(extent);
     while (v > 1 && divisor % v != 0) v /= 2;
     return v;
   }
@@ -201,7 +205,7 @@ class RowsGpu {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, along});
-    const int64_t v = VectorFor(along.back());
+    const int64_t v = VectorFor(along);
     std::vector<std::string> elements, lanes;
     for (RowNest& nest : r_.nests) {
       std::string line = r_.FuseDims(nest, along, "v");
@@ -268,10 +272,11 @@ class RowsGpu {
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     const bool tuple = HasTuple();
-    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor(vector) : 1;
+    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor({vector}) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
     int64_t threads =
-        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
+        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_.group)), 1)), kWarp,
+                            accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
     if (tuple) threads = 1;
@@ -323,11 +328,16 @@ class RowsGpu {
       if (d != vector) outer.push_back(d);
     }
     const int64_t length = RowLength();
-    const int64_t warps = HasTuple()    ? 1
-                          : length == 0 ? 8
-                                        : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
-    const int64_t steps = length == 0 ? 0 : (length + warps - 1) / warps;
-    const bool in_registers = steps > 0 && steps <= kMaxRegisterElements;
+    int64_t columns = kWarp;  // of a block
+    int64_t sharers = HasTuple()    ? 1
+                      : length == 0 ? 8
+                                    : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    if (!in_registers && !HasTuple()) {
+      // Later stages read memory again: full blocks of narrow strips, which stay in the L2 cache meanwhile.
+      columns = std::min(kWarp, 2 * AccessElements(r_.group));
+      sharers = kMaxThreads / columns;
+    }
     RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
     PlaceTemporaries(in_registers);
     r_.ReorderAll({outer, {vector}, reduced});
@@ -335,18 +345,23 @@ class RowsGpu {
     for (RowNest& nest : r_.nests) {
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
-      s_.Step("split ", nest.loops.at(vector), " ", kWarp, " -> ", chunk, " ", lane);
+      s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       blocks.push_back(block);
       lanes.push_back(lane);
-      if (line.empty() || warps == 1) {
+      if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
         continue;
       }
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y");
-      s_.Step("split ", line, " ", warps, " -> ", k, " ", y).Step("reorder ", y, " ", k);
-      if (in_registers) s_.Step("unroll ", k);
+      if (in_registers) {
+        s_.Step("split ", line, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else {
+        const std::string u = s_.Fresh("u");
+        s_.Step("split ", line, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
+      }
       row_loops.push_back(y);
     }
     Merge(blocks);
