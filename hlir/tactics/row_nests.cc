@@ -10,6 +10,8 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 namespace {
 
+constexpr double kUnknownExtent = 64;
+
 // The element offset of an access.
 Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
   Expr offset = c.Int(0), weight = c.Int(1);
@@ -114,17 +116,22 @@ int64_t RowNests::ConstExtent(int dim) const {
 int RowNests::VectorDim() const {
   Context& c = *group.context;
   Analyzer a(c);
-  std::vector<int> votes(space.dims.size(), 0);
+  std::vector<double> votes(space.dims.size(), 0);
   for (const StageAccess& access : AccessesOf(group)) {
     const bool is_temporary = std::none_of(group.params.begin(), group.params.end(),
                                            [&](const Param& p) { return p.buffer == access.buffer; });
     if (is_temporary) continue;
+    double elements = 1;
+    std::vector<size_t> contiguous;
     for (size_t d = 0; d < space.dims.size(); ++d) {
       const Expr i = IterOf(group, space, access.stage, static_cast<int>(d));
       if (i == nullptr) continue;
       const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
-      votes[d] += IsInt(step, 1);
+      if (IsInt(step, 1)) contiguous.push_back(d);
+      if (!IsInt(step, 0)) elements *= IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d)))
+                                                                    : kUnknownExtent;
     }
+    for (size_t d : contiguous) votes[d] += elements;
   }
   int best = static_cast<int>(votes.size()) - 1;
   for (int d = best; d >= 0; --d) {

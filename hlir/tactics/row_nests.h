@@ -29,7 +29,7 @@ struct RowNests {
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
 
   int64_t ConstExtent(int dim) const;  // 0: symbolic
-  // The dimension along which most accesses are contiguous, later ones first.
+  // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
