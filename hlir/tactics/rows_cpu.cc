@@ -14,7 +14,7 @@ constexpr int64_t kManyRows = 64;
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 8;              // of a chunk
-constexpr int64_t kMinTasks = 16;
+constexpr int64_t kMinTasks = 8;
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int widest = 4;
