@@ -145,6 +145,10 @@ class Planner {
     }
   }
 
+  bool HasContraction(const std::vector<int>& group) const {
+    return std::any_of(group.begin(), group.end(), [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  }
+
   // Groups that read a tensor in common do so once, where they can.
   void JoinSiblings() {
     absl::flat_hash_map<Buffer, std::vector<int>> readers;
@@ -161,7 +165,7 @@ class Planner {
       for (size_t i = 0; i < stages.size(); ++i) {
         for (size_t j = i + 1; j < stages.size(); ++j) {
           const int g = group_of_[stages[i]], h = group_of_[stages[j]];
-          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
+          if (g != h && !HasContraction(members_[g]) && !HasContraction(members_[h])) Join(g, h);
         }
       }
     }
