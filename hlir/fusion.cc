@@ -49,6 +49,7 @@ class Planner {
     }
     if (fuse) {
       for (int i = 0; i < n; ++i) Grow(i);
+      JoinSiblings();
     }
     return {std::move(p_), Order()};
   }
@@ -127,36 +128,66 @@ class Planner {
     return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages)}).has_value();
   }
 
-  // Joins stage `i` with the groups of its producers where that works, largest producer first.
+  // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
+  // of what it joined: what two stages read can only join once both have.
   void Grow(int i) {
     if (FindContraction(p_.stages[i])) return;
-    std::vector<int> order = producers_[i];
-    std::sort(order.begin(), order.end(), [&](int a, int b) { return Rank(a) != Rank(b) ? Rank(a) > Rank(b) : a > b; });
-    for (int producer : order) Join(producer, i);
-    // What reads a product more than once joins it when all of that is one group.
-    const std::vector<int> members = members_[group_of_[i]];
-    for (int m : members) {
-      for (int producer : producers_[m]) {
-        if (m != i && HasContraction(members_[group_of_[producer]])) Join(producer, i);
+    std::set<int> refused;
+    for (bool joined = true; joined;) {
+      joined = false;
+      for (int producer : ProducersOf(members_[group_of_[i]])) {
+        if (refused.contains(group_of_[producer])) continue;
+        joined = Join(group_of_[producer], group_of_[i]);
+        if (joined) break;
+        refused.insert(group_of_[producer]);
+      }
+      if (joined) refused.clear();
+    }
+  }
+
+  // Groups that read a tensor in common do so once, where they can.
+  void JoinSiblings() {
+    absl::flat_hash_map<Buffer, std::vector<int>> readers;
+    std::vector<Buffer> order;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      for (Buffer b : InputsOf(p_.stages[i])) {
+        std::vector<int>& stages = readers[b];
+        if (stages.empty()) order.push_back(b);
+        stages.push_back(static_cast<int>(i));
+      }
+    }
+    for (Buffer b : order) {
+      const std::vector<int>& stages = readers[b];
+      for (size_t i = 0; i < stages.size(); ++i) {
+        for (size_t j = i + 1; j < stages.size(); ++j) {
+          const int g = group_of_[stages[i]], h = group_of_[stages[j]];
+          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
+        }
       }
     }
   }
 
-  bool HasContraction(const std::vector<int>& group) const {
-    return std::any_of(group.begin(), group.end(), [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  // Stages outside the group that it reads, largest first.
+  std::vector<int> ProducersOf(const std::vector<int>& group) const {
+    std::vector<int> r;
+    for (int m : group) {
+      for (int q : producers_[m]) {
+        if (group_of_[q] != group_of_[m] && std::find(r.begin(), r.end(), q) == r.end()) r.push_back(q);
+      }
+    }
+    std::sort(r.begin(), r.end(), [&](int a, int b) { return Rank(a) != Rank(b) ? Rank(a) > Rank(b) : a > b; });
+    return r;
   }
 
-  // Makes one group of those of two stages, if that is a kernel.
-  void Join(int producer, int i) {
-    const int g = group_of_[producer], own = group_of_[i];
-    if (g == own) return;
-    std::vector<int> merged = members_[g];
-    merged.insert(merged.end(), members_[own].begin(), members_[own].end());
+  bool Join(int producer, int reader) {
+    std::vector<int> merged = members_[producer];
+    merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
-    if (merged.size() > kMaxStages || MakesCycle(merged) || !CanShareKernel(merged)) return;
-    for (int m : merged) group_of_[m] = g;
-    members_[g] = std::move(merged);
-    members_[own].clear();
+    if (merged.size() > kMaxStages || MakesCycle(merged) || !CanShareKernel(merged)) return false;
+    for (int m : merged) group_of_[m] = producer;
+    members_[producer] = std::move(merged);
+    members_[reader].clear();
+    return true;
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

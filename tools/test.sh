@@ -29,7 +29,7 @@ check setup tools/setup.sh || true
 if check build_release tools/build.sh release; then run_ctest release; fi
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
-if check build_asan tools/build.sh asan; then run_ctest asan -E '^(check_includes|install_consumer|driver_cuda_lowering_test)$'; fi
+if check build_asan tools/build.sh asan; then run_ctest asan -E '^(check_includes|install_consumer)$'; fi
 
 export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp"
 if check build_tsan tools/build.sh tsan threads; then run_ctest tsan -L threads; fi

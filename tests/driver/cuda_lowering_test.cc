@@ -1,5 +1,5 @@
-// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter (one fiber
-// per thread) against the independent evaluator, and NVRTC compiles what is emitted for them.
+// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter against the
+// independent evaluator, and NVRTC compiles what is emitted for them.
 #include <gtest/gtest.h>
 
 #include "backends/cuda_compiler.h"
