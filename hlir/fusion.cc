@@ -145,8 +145,9 @@ class Planner {
     }
   }
 
-  bool HasContraction(const std::vector<int>& group) const {
-    return std::any_of(group.begin(), group.end(), [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  bool IsContractionGroup(int g) const {
+    return std::any_of(members_[g].begin(), members_[g].end(),
+                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
   }
 
   // Groups that read a tensor in common do so once, where they can.
@@ -165,7 +166,7 @@ class Planner {
       for (size_t i = 0; i < stages.size(); ++i) {
         for (size_t j = i + 1; j < stages.size(); ++j) {
           const int g = group_of_[stages[i]], h = group_of_[stages[j]];
-          if (g != h && !HasContraction(members_[g]) && !HasContraction(members_[h])) Join(g, h);
+          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
         }
       }
     }
