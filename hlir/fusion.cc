@@ -145,6 +145,11 @@ class Planner {
     }
   }
 
+  bool IsContractionGroup(int g) const {
+    return std::any_of(members_[g].begin(), members_[g].end(),
+                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  }
+
   // Groups that read a tensor in common do so once, where they can.
   void JoinSiblings() {
     absl::flat_hash_map<Buffer, std::vector<int>> readers;
