@@ -7,13 +7,14 @@ namespace {
 
 constexpr Pass<Graph> kDecompose = {"decompose", Decompose, true}, kFoldConstants = {"fold_constants", FoldConstants},
                       kSimplify = {"simplify", Simplify}, kGatherViews = {"gather_views", GatherViews},
-                      kCse = {"cse", EliminateCommonSubexpressions}, kDce = {"dce", EliminateDeadCode};
+                      kPackWeights = {"pack_weights", PackWeights}, kCse = {"cse", EliminateCommonSubexpressions},
+                      kDce = {"dce", EliminateDeadCode};
 
-constexpr Pass<Graph> kPasses[] = {kDecompose, kFoldConstants, kSimplify, kGatherViews, kCse, kDce};
+constexpr Pass<Graph> kPasses[] = {kDecompose, kFoldConstants, kSimplify, kGatherViews, kPackWeights, kCse, kDce};
 
 // Casts between composites meet only after they are decomposed, and views only after they were moved.
 constexpr Pass<Graph> kOptimize[] = {kDce,      kDecompose,     kFoldConstants, kSimplify, kGatherViews,
-                                     kSimplify, kFoldConstants, kCse,           kDce};
+                                     kSimplify, kFoldConstants, kPackWeights,   kCse,      kDce};
 
 Status CheckText(std::string_view text, const OpRegistry& registry) {
   ASSIGN_OR_RETURN(const Graph again, Parse(text, registry));

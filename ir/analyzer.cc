@@ -470,15 +470,19 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       for (const Linear& y : bounds) {
         if (ProveNonNegative(replace(t, f, y), p, depth - 1)) return true;
       }
-      // c * (x / c) lies in x - (c - 1)..x.
-      if (f != t.atom || f->op != ExprOp::kDiv || !IsInt(f->args[1]) || f->args[1]->int_value <= 0) continue;
-      const int64_t divisor = f->args[1]->int_value;
-      Linear scaled = Scale(l, t.coef % divisor == 0 ? 1 : divisor);
-      const int64_t times = t.coef % divisor == 0 ? t.coef / divisor : t.coef;
-      AddTerm(scaled, f, -(times * divisor));
-      Linear x = LinearOf(f->args[0]);
-      if (!upper) x.constant -= divisor - 1;
-      if (ProveNonNegative(AddScaled(std::move(scaled), x, times), p, depth - 1)) return true;
+      // d * (x / d) lies in x - (d - 1)..x. What is multiplied by d to see that need only stay above -d.
+      if (f != t.atom || f->op != ExprOp::kDiv || ConstBounds(f->args[1]).lo <= 0) continue;
+      const Linear divisor = LinearOf(f->args[1]);
+      const bool divides = divisor.IsConst() && t.coef % divisor.constant == 0;
+      Linear rest = l, x = LinearOf(f->args[0]);
+      AddTerm(rest, f, -t.coef);
+      if (!upper) x = AddScaled(std::move(x), divisor, -1), x.constant += 1;
+      if (!divides) {
+        rest = AddScaled(Multiply(c_, rest, divisor, kIndexType.dtype), divisor, 1);
+        rest.constant -= 1;
+      }
+      const int64_t times = divides ? t.coef / divisor.constant : t.coef;
+      if (ProveNonNegative(AddScaled(std::move(rest), x, times), p, depth - 1)) return true;
     }
   }
   // l = k * fact + rest with rest >= 0.

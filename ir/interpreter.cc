@@ -80,6 +80,7 @@ class Machine {
         },
         [&](const Launch& n) { RunLaunch(n); },
         [&](const ir::Call& n) {
+          if (n.meaning != nullptr) return Run(n.meaning);
           const Func* f = module_.Find(n.callee);
           if (n.is_runtime || f == nullptr || grid_ != nullptr) return Fail(Unimplemented("call of ", n.callee));
           Machine callee(module_, &clock_, &error_);

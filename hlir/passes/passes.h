@@ -28,6 +28,12 @@ StatusOr<Graph> Simplify(Graph graph, const PassContext& context);
 //   transpose(exp(transpose(x))) -> exp(transpose(transpose(x)))
 StatusOr<Graph> GatherViews(Graph graph, const PassContext& context);
 
+// Weights that contractions read are laid out in panels (hlir/panels.h), once: what is packed is a `copy`, which the
+// static split prepares as it stands; the op reads it through views, so no op and no tactic has to know the layout.
+//   matmul(%x, %w)   ->   %p = copy(transpose(reshape(%w)))   matmul(%x, reshape(transpose(%p)))
+// CPU only; which operand and which axes follow from the op's access maps.
+StatusOr<Graph> PackWeights(Graph graph, const PassContext& context);
+
 // What depends on static parameters alone is computed once, by `prepare` (named <name>_prepare): its parameters are the
 // static ones, its results become the parameters `prepared0`, ... of `main`, in order, behind main's own, which all
 // stay.
@@ -35,7 +41,8 @@ struct StaticSplit {
   std::optional<Graph> prepare;  // none: nothing is worth it
   Graph main;
 };
-// Worth it is work (views alone are not), and a value no larger than what it is made of.
+// Worth it is work (views alone are not), and a value no larger than what it is made of. A `copy` is always prepared as
+// it stands, and views of it are taken in `main`.
 StatusOr<StaticSplit> SplitStatic(const Graph& graph);
 
 }  // namespace cinn_like::hlir

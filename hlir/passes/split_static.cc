@@ -2,6 +2,7 @@
 
 #include "hlir/passes/passes.h"
 #include "hlir/rebuild.h"
+#include "hlir/static_values.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -29,38 +30,32 @@ class Splitter {
 
  private:
   struct Facts {
-    bool is_static = false;  // depends on static parameters and constants alone
-    bool has_param = false;  // on at least one such parameter
-    bool has_work = false;   // through an op that is no mere view
+    bool is_static = false;
+    bool has_param = false;
+    bool has_work = false;  // through an op that is no mere view
+    bool has_copy = false;  // a view, perhaps of views, of a copy
     bool decided = false;
   };
 
   void Classify() {
-    for (const Param& p : graph_.params()) {
-      if (!p.is_symbol() && p.role == ParamRole::kStatic) facts_[p.value] = {.is_static = true, .has_param = true};
+    const std::vector<StaticFact> found = FindStaticValues(graph_);
+    for (int v = 0; v < graph_.num_values(); ++v) {
+      facts_[v].is_static = found[v].is_static;
+      facts_[v].has_param = found[v].has_param;
     }
     for (const Op& op : graph_.ops()) {
-      Facts f{.is_static = true, .has_work = !IsFreeView(op)};
+      bool has_work = !IsFreeView(op), has_copy = IsCopy(op);
       for (ValueId v : op.operands) {
-        f.is_static = f.is_static && facts_[v].is_static;
-        f.has_param = f.has_param || facts_[v].has_param;
-        f.has_work = f.has_work || facts_[v].has_work;
+        has_work = has_work || facts_[v].has_work;
+        has_copy = has_copy || (op.def->is_view && facts_[v].has_copy);
       }
-      // A symbol may change between calls, and prepare does not know it.
-      for (ValueId v : op.results) f.is_static = f.is_static && IsConstant(graph_.TypeOf(v).dims);
-      for (const auto& [name, value] : op.attrs.values()) {
-        if (const Dim* d = std::get_if<Dim>(&value)) f.is_static = f.is_static && d->IsConst();
-        if (const Dims* d = std::get_if<Dims>(&value)) f.is_static = f.is_static && IsConstant(*d);
-      }
-      for (ValueId v : op.results) facts_[v] = f;
+      for (ValueId v : op.results) facts_[v].has_work = has_work, facts_[v].has_copy = has_copy;
     }
   }
 
+  static bool IsCopy(const Op& op) { return op.def->name == "copy"; }
   // Reading through it costs nothing: it keeps the order of elements, or repeats them.
-  static bool IsFreeView(const Op& op) { return op.def->is_view && op.def->name != "transpose"; }
-  static bool IsConstant(const Dims& dims) {
-    return std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return d.IsConst(); });
-  }
+  static bool IsFreeView(const Op& op) { return op.def->is_view && op.def->name != "transpose" && !IsCopy(op); }
   int64_t Bytes(ValueId v) const {
     const TensorType& type = graph_.TypeOf(v);
     return BytesOf(type.dtype) * ProductOf(type.dims).AsConst().value_or(0);
@@ -90,7 +85,8 @@ class Splitter {
     const Op* op = graph_.ProducerOf(v);
     if (!op || !f.has_param || !f.has_work) return;
     // A free view of prepared work is taken in `main`, and what grew on the way is computed there.
-    if (!IsFreeView(*op) && Bytes(v) <= SourceBytes(v)) {
+    const bool views_copy = f.has_copy && !IsCopy(*op);
+    if (IsCopy(*op) || (!views_copy && !IsFreeView(*op) && Bytes(v) <= SourceBytes(v))) {
       prepared_.push_back(v);
       return;
     }

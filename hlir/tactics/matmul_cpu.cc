@@ -1,10 +1,11 @@
 // Contractions on a CPU: register tiles of rows x lanes. Each thread takes tiles; a tile's accumulators stay in vector
 // registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. A right-hand
-// side whose lanes are not contiguous, or whose rows lie far apart, is first packed into a panel that all of its row
-// tiles share. The epilogue runs over the finished tile while it is in L1.
+// side whose lanes are not contiguous, or whose rows lie far apart, is first packed into a panel (hlir/panels.h) that
+// all of its row tiles share. The epilogue runs over the finished tile while it is in L1.
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 #include <algorithm>
 
+#include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
@@ -21,40 +22,24 @@ constexpr int64_t kMaxRows = 14;
 constexpr int64_t kAccumulators = 28;           // of 32 vector registers
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
 
-struct TileSize {
-  int64_t rows = 1, vectors = 1;
-};
-
-// Rows and vectors of a tile for I x J results: a divisor of I if there is a good one, else little waste.
-TileSize ChooseTile(Expr rows, Expr columns, int64_t lanes, Analyzer& a) {
-  TileSize t;
-  const int64_t wide = IsInt(columns) ? (columns->int_value + lanes - 1) / lanes : 2;
-  t.vectors = wide % 2 == 0 || wide > 4 ? 2 : std::min<int64_t>(wide, 3);
-  const int64_t most = std::min(kMaxRows, kAccumulators / t.vectors);
+// Rows of a register tile: a divisor of `rows` if there is a good one, else little waste.
+int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
+  const int64_t most = std::min(kMaxRows, kAccumulators / vectors);
   const int64_t divisor = IsInt(rows) ? rows->int_value : a.KnownDivisor(rows);
   for (int64_t r = most; r >= 6; --r) {
-    if (divisor % r == 0) {
-      t.rows = r;
-      return t;
-    }
+    if (divisor % r == 0) return r;
   }
-  if (!IsInt(rows)) {
-    t.rows = 8;
-    return t;
-  }
-  if (rows->int_value <= most) {
-    t.rows = rows->int_value;
-    return t;
-  }
-  int64_t least = INT64_MAX;
+  if (!IsInt(rows)) return 8;
+  if (rows->int_value <= most) return rows->int_value;
+  int64_t best = most, least = INT64_MAX;
   for (int64_t r = most; r >= 6; --r) {
     const int64_t padded = (rows->int_value + r - 1) / r * r;
     if (padded < least) {
       least = padded;
-      t.rows = r;
+      best = r;
     }
   }
-  return t;
+  return best;
 }
 
 Expr Product(Context& c, const std::vector<StageIter>& iters) {
@@ -86,7 +71,7 @@ std::optional<Flat> Flatten(const TeProgram& original) {
   if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
   const Stage acc = group.stages[0];
   auto con = FindContraction(acc);
-  if (!con || con->m.empty() || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
+  if (!con || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
   if (con->lhs->has_mask || con->rhs->has_mask || con->lhs->buffer == con->rhs->buffer) return std::nullopt;
   Flat f;
   f.vb = c.Var("vb");
@@ -179,23 +164,21 @@ Expr Step(Analyzer& a, Expr load, Expr var) {
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
-  if (target.IsGpu()) return std::vector<Proposal>();
   std::optional<Flat> flat = Flatten(original);
   if (!flat) return std::vector<Proposal>();
   TeProgram& group = flat->group;
   Context& c = *group.context;
   Stage& acc = group.stages[0];
   const DType acc_type = acc.outputs[0]->dtype;
-  if (acc_type != DType::kF32 && acc_type != DType::kF64) return std::vector<Proposal>();
+  if (!HasRegisterTiles(acc_type, target)) return std::vector<Proposal>();
   const std::vector<StageIter> reduced = acc.reduce_iters;
   int64_t depth = 1;  // of the reduction; 0: symbolic
   for (const StageIter& i : reduced) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
 
   Analyzer a(c);
   for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
-  const int64_t lanes = std::max<int64_t>(target.vector_bytes, 16) / BytesOf(acc_type);
-  const TileSize tile = ChooseTile(flat->i, flat->j, lanes, a);
-  const int64_t width = tile.vectors * lanes;
+  const PanelShape tile = ChoosePanel(IsInt(flat->j) ? flat->j->int_value : -1, acc_type, target);
+  const int64_t lanes = tile.lanes, width = tile.width(), tile_rows = ChooseRows(flat->i, tile.vectors, a);
 
   // How the right-hand side lies in a tile of lanes.
   const Expr jo = c.Var("jo"), ji = c.Var("ji");
@@ -207,7 +190,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const Expr row_step = reduced.empty() ? nullptr : Step(a, tiled, reduced.back().var);
   const bool contiguous = lane_step != nullptr && IsInt(lane_step, 1);
   const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
-  const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile.rows - 1) / tile.rows : 16;
+  const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
   const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
   const bool pack = fits && (!contiguous || (!near && row_tiles >= 4));
 
@@ -253,7 +236,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     columns = "ji";
   }
   if (!li.empty()) {
-    s.Step("split ", li, " ", tile.rows, " -> io ii");
+    s.Step("split ", li, " ", tile_rows, " -> io ii");
     inside.push_back("io");
     rows = "ii";
   }
@@ -289,7 +272,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     std::vector<std::string> v = inner("b_acc");
     size_t k = 0;
     std::vector<std::string> tile_loops;
-    if (!rows.empty() && tile.rows > 1) tile_loops.push_back(v[k++]);
+    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
     const std::string lane_loop = !columns.empty() && width > 1 ? v[k++] : "";
     std::string step = "reorder";
     for (size_t i = k; i < v.size(); ++i) step += " " + v[i];
@@ -309,7 +292,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   {
     std::vector<std::string> v = inner("tile_copy"), tile_loops;
     size_t k = 0;
-    if (!rows.empty() && tile.rows > 1) tile_loops.push_back(v[k++]);
+    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
     if (k < v.size()) lane_loops(v[k], "t", tile_loops);
     for (const std::string& l : tile_loops) s.Step("unroll ", l);
     s.Run("pad tile_copy");

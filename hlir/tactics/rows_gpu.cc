@@ -6,6 +6,7 @@
 //   rows; no reduction: one thread an access of 16 bytes.
 #include <algorithm>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
@@ -19,6 +20,9 @@ namespace {
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
+constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
+constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 
 // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
 // others must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it
@@ -168,19 +172,21 @@ class RowsGpu {
       status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
-    const double bandwidth = static_cast<double>(std::max<int64_t>(target_.bandwidth, 100)) * 1e9;
-    return std::vector<Proposal>{
-        {"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
+    const double seconds = kKernelSeconds + static_cast<double>(r_.Bytes()) / BytesPerSecond(target_) +
+                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
+    return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
   }
 
  private:
-  int64_t VectorFor(int dim) {
+  // Elements of one access where `dims` are one line of memory.
+  int64_t VectorFor(const std::vector<int>& dims) {
     Context& c = *r_.group.context;
     Analyzer a(c);
     for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
+    Expr length = c.Int(1);
+    for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
+    const int64_t divisor = a.KnownDivisor(length);
     int64_t v = AccessElements(r_.group);
-    const Expr extent = r_.space.dims[dim].extent;
-    const int64_t divisor = IsInt(extent) ? extent->int_value : a.KnownDivisor(extent);
     while (v > 1 && divisor % v != 0) v /= 2;
     return v;
   }
@@ -201,7 +207,7 @@ class RowsGpu {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, along});
-    const int64_t v = VectorFor(along.back());
+    const int64_t v = VectorFor(along);
     std::vector<std::string> elements, lanes;
     for (RowNest& nest : r_.nests) {
       std::string line = r_.FuseDims(nest, along, "v");
@@ -246,32 +252,35 @@ class RowsGpu {
     return n;
   }
 
-  // Row-sized temporaries live in registers where a thread's part is small and of known size, else they are recomputed.
-  void PlaceTemporaries(bool in_registers) {
+  // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
+  // nowhere (recomputed).
+  void PlaceTemporaries(bool in_registers, size_t staged = 0) {
     for (Buffer b : r_.Temporaries()) {
-      bool row_sized = false;
+      bool row_sized = false, is_staged = false;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+        is_staged = k < staged;
         for (size_t i = 0; i < stage.iters.size(); ++i) {
           const int d = r_.space.dim_of[k][i];
           row_sized |= d >= 0 && r_.space.dims[d].reduced;
         }
       }
-      if (row_sized && !in_registers)
+      if (row_sized && !in_registers && !is_staged)
         s_.Step("inline b_", b->name);
       else
-        s_.Step("scope ", b->name, " local");
+        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
     }
   }
 
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     const bool tuple = HasTuple();
-    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor(vector) : 1;
+    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor({vector}) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
     int64_t threads =
-        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses / 2, 1)), 1, accesses > 4096 ? 1024 : 512);
+        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_.group)), 1)), kWarp,
+                            accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
     if (tuple) threads = 1;
@@ -323,36 +332,74 @@ class RowsGpu {
       if (d != vector) outer.push_back(d);
     }
     const int64_t length = RowLength();
-    const int64_t warps = HasTuple()    ? 1
-                          : length == 0 ? 8
-                                        : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
-    const int64_t steps = length == 0 ? 0 : (length + warps - 1) / warps;
-    const bool in_registers = steps > 0 && steps <= kMaxRegisterElements;
+    int64_t columns = kWarp;  // of a block
+    int64_t sharers = HasTuple()    ? 1
+                      : length == 0 ? 8
+                                    : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
     RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
-    PlaceTemporaries(in_registers);
+    size_t staged = 0;
+    if (!in_registers && !HasTuple()) {
+      columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
+      sharers = 16;
+      // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
+      const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
+      const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
+      const int64_t narrowest = 2 * AccessElements(r_.group);
+      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_.group);
+      if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
+        staged = inputs;
+        while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
+        sharers = kMaxThreads / columns;
+        RETURN_IF_ERROR(Renew(with_rows));
+      }
+    }
+    PlaceTemporaries(in_registers, staged);
     r_.ReorderAll({outer, {vector}, reduced});
-    std::vector<std::string> blocks, lanes, row_loops;
-    for (RowNest& nest : r_.nests) {
+    const int64_t v = std::min(columns, VectorFor({vector}));
+    struct Line {
+      std::string rows, columns;
+      bool staged;
+    };
+    std::vector<std::string> blocks, columns_of, rows;
+    std::vector<Line> lines;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
-      s_.Step("split ", nest.loops.at(vector), " ", kWarp, " -> ", chunk, " ", lane);
+      s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       blocks.push_back(block);
-      lanes.push_back(lane);
-      if (line.empty() || warps == 1) {
+      columns_of.push_back(lane);
+      if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
         continue;
       }
-      const std::string k = s_.Fresh("k"), y = s_.Fresh("y");
-      s_.Step("split ", line, " ", warps, " -> ", k, " ", y).Step("reorder ", y, " ", k);
-      if (in_registers) s_.Step("unroll ", k);
-      row_loops.push_back(y);
+      lines.push_back({line, lane, i < staged});
     }
     Merge(blocks);
+    for (const Line& line : lines) {
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
+      rows.push_back(y);
+      if (in_registers) {
+        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else if (!line.staged || v == 1) {
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
+      } else {
+        // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
+        const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
+        s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " ", v, " -> ", k, " ", u, " ", y, " ", l);
+        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", u, " ", e).Step("fuse ", l, " ", w, " -> ", x);
+        s_.Step("unroll ", u).Step("vectorize ", e);
+        *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
+      }
+    }
     s_.Step("bind ", blocks[0], " blockIdx.x");
-    for (const std::string& l : lanes) s_.Step("bind ", l, " threadIdx.x");
-    for (const std::string& l : row_loops) s_.Step("bind ", l, " threadIdx.y");
+    for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();
   }
 

@@ -8,6 +8,7 @@ namespace cinn_like::ir {
 namespace {
 
 constexpr int kWarp = 32;
+constexpr int kDirect = 8;  // parts that one thread adds up, where there is a choice
 
 bool IsAssociative(ExprOp op) {
   switch (op) {
@@ -91,15 +92,18 @@ class Lowering {
         AddShuffles(out, op, kWarp);  // lanes past the warps hold the neutral element
       }
     } else {
-      auto [column, columns] = OtherThreads(path, loop_index);
-      Buffer red = c_.MakeBuffer(
-          {.name = names_.Fresh("red"), .dtype = t, .shape = {loop.extent, columns}, .scope = Scope::kShared});
-      out.push_back(MakeStmt(Alloc{red}));
-      out.push_back(MakeStmt(Store{red, {loop.var, column}, part}));
-      const Expr q = c_.Var(names_.Fresh("q"));
-      out.push_back(StorePart(start));
-      out.push_back(
-          MakeStmt(For{q, loop.extent, ForKind::kUnrolled, StorePart(c_.Make(op, {part, c_.Load(red, {q, column})}))}));
+      const std::pair<Expr, Expr> column = OtherThreads(path, loop_index);
+      // Many parts are combined in two rounds: by groups of threads, then their results.
+      const bool groups = threads > kDirect && threads % kDirect == 0;
+      const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
+      if (groups) {
+        Exchange(out, op, start, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)),
+                 c_.Int(kDirect));
+        const Expr count = c_.Int(threads / kDirect);
+        Exchange(out, op, start, column, count, group, leads, c_.Int(0), count);
+      } else {
+        Exchange(out, op, start, column, loop.extent, loop.var, nullptr, c_.Int(0), loop.extent);
+      }
     }
     const VarMap bindings = Bindings(b);
     std::vector<Expr> at;
@@ -115,6 +119,21 @@ class Lowering {
 
  private:
   Stmt StorePart(Expr v) { return MakeStmt(Store{part_, {c_.Int(0)}, v}); }
+  // The part becomes the combination of the parts first..first+count of `slots`; of those each thread fills `slot`,
+  // where `fills`.
+  void Exchange(std::vector<Stmt>& out, ExprOp op, Expr start, std::pair<Expr, Expr> column, Expr slots, Expr slot,
+                Expr fills, Expr first, Expr count) {
+    const Expr part = c_.Load(part_, {c_.Int(0)});
+    Buffer red = c_.MakeBuffer(
+        {.name = names_.Fresh("red"), .dtype = part_->dtype, .shape = {slots, column.second}, .scope = Scope::kShared});
+    out.push_back(MakeStmt(Alloc{red}));
+    const Stmt store = MakeStmt(Store{red, {slot, column.first}, part});
+    out.push_back(fills == nullptr ? store : MakeStmt(If{fills, store, nullptr}));
+    out.push_back(StorePart(start));
+    const Expr q = c_.Var(names_.Fresh("q"));
+    const Expr sum = c_.Make(op, {part, c_.Load(red, {c_.Add(first, q), column.first})});
+    out.push_back(MakeStmt(For{q, count, ForKind::kUnrolled, StorePart(sum)}));
+  }
   void AddShuffles(std::vector<Stmt>& out, ExprOp op, int64_t width) {
     const Expr part = c_.Load(part_, {c_.Int(0)});
     for (int64_t s = width / 2; s > 0; s /= 2) {

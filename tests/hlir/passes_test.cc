@@ -84,6 +84,56 @@ TEST(Passes, PrepareAndMainComputeTheWhole) {
   EXPECT_GT(split_graphs, 3);
 }
 
+// Weights in every position that a product can read them from, of widths that do and don't fill their panels.
+TEST(Passes, PackedWeightsComputeTheSame) {
+  std::mt19937 rng(14);
+  for (int i = 0; i < 40; ++i) {
+    const int64_t k = 1 + rng() % 9, columns = 5 + rng() % 30, batch = 1 + rng() % 3;
+    const bool transposed = rng() % 2, batched = rng() % 2, strided = rng() % 2;
+    Graph g("linear");
+    OpBuilder b(&g);
+    ASSERT_TRUE(g.AddSymbol({"n", 1, 64, 1}).ok());
+    const DType dtype = i % 3 == 0 ? DType::kBF16 : i % 3 == 1 ? DType::kF32 : DType::kF64;
+    const ValueRef x{*g.AddParam("x", {dtype, {Dim(batch), Dim::Symbol("n"), Dim(k)}})};
+    Dims dims = transposed ? Dims{columns, k} : Dims{k, columns};
+    if (batched) dims.insert(dims.begin(), Dim(batch));
+    const std::optional<Dims> strides =
+        strided && !batched ? std::optional(Dims{dims[1] * Dim(2), Dim(2)}) : std::nullopt;
+    ValueRef w{*g.AddParam("w", {dtype, dims}, ParamRole::kStatic, strides)};
+    if (transposed) w = b.Transpose(w, batched ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{1, 0});
+    const ValueRef y = b.Matmul(x, w);
+    ASSERT_TRUE(b.status().ok()) << b.status();
+    ASSERT_TRUE(g.SetResults({b.Add(y, y).id, y.id}).ok());
+    const StatusOr<Graph> optimized = OptimizeGraph(g, {});
+    ASSERT_TRUE(optimized.ok()) << optimized.status();
+    const StatusOr<StaticSplit> split = SplitStatic(*optimized);
+    ASSERT_TRUE(split.ok()) << split.status();
+    const Evaluator evaluator({{"n", 1 + i % 5}});
+    std::vector<Tensor> inputs = RandomInputs(g, evaluator, rng);
+    const std::vector<Tensor> expected = evaluator.Run(g, inputs);
+    // Panels and nothing else are read of the weight.
+    ASSERT_TRUE(split->prepare.has_value()) << Print(*optimized);
+    ASSERT_EQ(split->prepare->results().size(), 1u) << Print(*split->prepare);
+    EXPECT_EQ(split->prepare->ProducerOf(split->prepare->results()[0])->def->name, "copy");
+    EXPECT_EQ(split->main.CountUses()[split->main.params()[1].value], 0);
+    inputs.push_back(evaluator.Run(*split->prepare, {inputs[1]})[0]);
+    ExpectClose(evaluator.Run(split->main, inputs), expected, Cat(Print(g), Print(split->main)));
+  }
+}
+
+TEST(Passes, WeightsArePackedForRegisterTilesOnly) {
+  const Graph g =
+      *Parse(R"(graph @f(%x: f32[n,8], %w: f32[8,32] static, %i: i32[n,8], %v: i32[8,32] static) where n in 1..9 {
+  %0 = matmul(%x, %w) : f32[n,32]
+  %1 = matmul(%i, %v) : i32[n,32]
+  return %0, %1
+})");
+  PassContext context;
+  EXPECT_EQ(PackWeights(g, context)->ops().size(), g.ops().size() + 5);
+  context.target = *Target::Parse("cuda -arch=sm_90a");
+  EXPECT_EQ(*PackWeights(g, context), g);
+}
+
 TEST(Passes, ExactNumericsKeepRoundings) {
   const Graph g = *Parse(R"(graph @f(%x: f32[n]) where n in 1..9 {
   %0 = cast(%x) {dtype=f16} : f16[n]

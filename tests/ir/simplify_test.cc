@@ -126,6 +126,9 @@ TEST_F(SimplifyTest, Symbols) {
   EXPECT_EQ(S("x * 8 + v < m"), "x * 8 < m");
   EXPECT_EQ(S("m % 4"), "0");
   EXPECT_EQ(S("j * n + i < m * n"), "true");
+  Range("p", "0", "n * 48");
+  EXPECT_EQ(S("p / 4 / n < 12"), "true");
+  EXPECT_EQ(S("p / (n * 4) < 11"), "p / 4 / n < 11");
   EXPECT_EQ(a.KnownDivisor(P("m * 4 + x * 16")), 16);
   EXPECT_EQ(a.KnownDivisor(P("0")), 0);
 }

@@ -19,21 +19,23 @@ from reference import DTYPES, Graph  # noqa: E402
 # CINN_TEST_DEVICE=cuda: tensors that a test makes without naming a device, and so what is compiled, live there.
 if "CINN_TEST_DEVICE" in os.environ:
     torch.set_default_device(os.environ["CINN_TEST_DEVICE"])
+# What is compared with is eager PyTorch in the dtype that it says.
+torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
 
 class ReferenceFunction:
-    """Evaluates the text in float64 and gives results in the dtypes that it writes."""
+    """Evaluates the text in float64, on the CPU, and gives results in the dtypes that it writes."""
 
     def __init__(self, text, target, device, signature):
         self.text, self.signature, self.info = text, signature, {"kernels": 1, "seconds": {}}
-        self.graph, self.calls = Graph(text), 0
+        self.graph, self.calls, self.device = Graph(text), 0, device
 
     def call(self, *args):
         self.calls += 1
         n = len(args) - self.signature.num_symbols
         with torch.no_grad():
             values, dtypes = self.graph.run(args[:n], args[n:])
-        return tuple(v.to(DTYPES[t]).contiguous() for v, t in zip(values, dtypes))
+        return tuple(v.to(self.device, DTYPES[t]).contiguous() for v, t in zip(values, dtypes))
 
 
 @pytest.fixture

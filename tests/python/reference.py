@@ -178,7 +178,12 @@ class Graph:
         return results, name, operands, attributes, types
 
     def run(self, args, sizes=()):
-        """`args`: the tensors, `sizes`: the values of the symbol parameters, both in order. Results keep float64/int64."""
+        """`args`: the tensors, `sizes`: the values of the symbol parameters, both in order. Results keep float64/int64
+        and lie on the CPU, where all is computed."""
+        with torch.device("cpu"):
+            return self._run(args, sizes)
+
+    def _run(self, args, sizes):
         tensors = [p for p in self.params if p[0].startswith("%")]
         assert len(args) == len(tensors), f"{len(args)} tensors for {len(tensors)} parameters"
         symbols = dict(zip([p[0] for p in self.params if not p[0].startswith("%")], sizes, strict=True))
@@ -203,7 +208,7 @@ class Graph:
             expected = [e(symbols) for e in strides] if strides is not None else _contiguous(a.shape)
             for size, got, want in zip(a.shape, a.stride(), expected):
                 assert size <= 1 or a.numel() == 0 or got == want, f"{name}: strides {a.stride()}, expected {expected}"
-            env[name] = (_wide(a.detach()), dtype)
+            env[name] = (_wide(a.detach().cpu()), dtype)
         for results, op, operands, attributes, types in self.ops:
             attributes = {k: v(symbols) for k, v in attributes.items()}
             values = OPS[op]([env[o][0] for o in operands], attributes, types[0][0], [env[o][1] for o in operands])

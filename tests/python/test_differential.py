@@ -146,4 +146,4 @@ def test_random_graph(seed):
     tolerance = TOLERANCE[generator.dtype]
     for got, want, dtype in zip(compiled.call(*inputs), values, dtypes, strict=True):
         assert got.dtype == DTYPES[dtype]
-        torch.testing.assert_close(got.double(), want, rtol=tolerance, atol=tolerance, msg=lambda m: f"{m}\n{text}")
+        torch.testing.assert_close(got.cpu().double(), want, rtol=tolerance, atol=tolerance, msg=lambda m: f"{m}\n{text}")

@@ -3,59 +3,11 @@ library."""
 
 import math
 
-import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
+from checks import check, rand
 from cinn_like.backend import cinn_like as backend
-
-
-def rand(*shape, dtype=torch.float32):
-    if dtype == torch.bool:
-        return torch.rand(shape) > 0.5
-    if not dtype.is_floating_point:
-        return torch.randint(-5 if dtype.is_signed else 0, 9, shape, dtype=dtype)
-    return torch.randn(shape, dtype=torch.float64).to(dtype)
-
-
-def check(fn, *inputs, grad=False, fallback=()):
-    torch._dynamo.reset()
-    cinn_like.reset_report()
-    inputs = [
-        i.requires_grad_() if grad and isinstance(i, torch.Tensor) and i.is_floating_point() else i for i in inputs
-    ]
-    clones = [i.detach().clone().requires_grad_(i.requires_grad) if isinstance(i, torch.Tensor) else i for i in inputs]
-    expected = fn(*inputs)
-    got = torch.compile(fn, backend=backend, fullgraph=True)(*clones)
-    compare(expected, got)
-    if grad:
-        outputs = expected if isinstance(expected, tuple) else (expected,)
-        weights = [torch.randn_like(o) for o in outputs]
-        sum((o * w).sum() for o, w in zip(outputs, weights)).backward()
-        sum((o * w).sum() for o, w in zip(got if isinstance(got, tuple) else (got,), weights)).backward()
-        for i, c in zip(inputs, clones):
-            if isinstance(i, torch.Tensor) and i.requires_grad:
-                compare(i.grad, c.grad)
-    report = cinn_like.report()
-    assert not report.failures, report.failures
-    assert set(report.fallback_ops) == set(fallback), report.fallback_ops
-    return report
-
-
-def compare(expected, got):
-    if isinstance(expected, (tuple, list)):
-        assert len(expected) == len(got)
-        for e, g in zip(expected, got):
-            compare(e, g)
-    elif isinstance(expected, torch.Tensor):
-        assert got.dtype == expected.dtype and got.shape == expected.shape
-        strides = [(a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape) if n > 1]
-        assert expected.numel() == 0 or all(a == b for a, b in strides), (got.stride(), expected.stride())
-        tolerance = {torch.float16: 2e-3, torch.bfloat16: 2e-2}.get(expected.dtype, 2e-5)
-        torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance, equal_nan=True)
-    else:
-        assert got == expected
-
 
 UNARY = "neg abs exp sqrt rsqrt tanh erf sigmoid relu sin cos floor ceil round sign reciprocal log1p expm1 square log " \
         "exp2 log2 log10 trunc isnan isinf logical_not sgn".split()  # fmt: skip
@@ -132,11 +84,10 @@ CASES = {
     "split": lambda a, b: (*[x + 1 for x in a.split(4, 1)], *[x * 2 for x in b.chunk(2)], *[x * 1 for x in a.unbind(0)]),
     "steps": lambda a, b: (a[::2] + 0, a[:, 1::3] * 2, a[-3:-1] * 2),
     "triangles": lambda a, b: (torch.tril(a), torch.triu(b, 1)),
-    "index": lambda a, b: (a[torch.tensor([0, -1, 2])] + 1, a[:, torch.tensor([1, 2])] * 2,
-                           a[torch.tensor([0, 1]), torch.tensor([-2, 3])] + 0),
-    "gather": lambda a, b: (torch.gather(a, 1, b.argmax(1, keepdim=True)), torch.index_select(a, 1, torch.tensor([3, 0]))),
-    "created": lambda a, b: (torch.arange(4) * 2, torch.arange(1.0, 3.0, 0.5) + a[0, 0], torch.zeros_like(a) + b,
-                             torch.ones(3) * 2, torch.full((2,), 7) + 1, torch.eye(3) + 1),
+    "gather": lambda a, b: torch.gather(a, 1, b.argmax(1, keepdim=True)),
+    "created": lambda a, b, **on: (torch.arange(4, **on) * 2, torch.arange(1.0, 3.0, 0.5, **on) + a[0, 0],
+                                   torch.zeros_like(a) + b, torch.ones(3, **on) * 2, torch.full((2,), 7, **on) + 1,
+                                   torch.eye(3, **on) + 1),
     "matmuls": lambda a, b: (a @ b.t(), a[:, None] @ b[:, :, None], torch.addmm(a[:, :4], a, b.t(), beta=2, alpha=0.5),
                              torch.mv(a, b[0]), torch.dot(a[0], b[0])),
     "scatters": lambda a, b: (torch.slice_scatter(a, a[:, :2] * 2, 1, 1, 3), torch.select_scatter(a, b[0], 0, 1)),
@@ -146,7 +97,57 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_case(engine, case):
     dtype = torch.bool if case == "bools" else torch.float32
-    check(CASES[case], rand(4, 6, dtype=dtype), rand(4, 6, dtype=dtype))
+    a, b = rand(4, 6, dtype=dtype), rand(4, 6, dtype=dtype)
+    fn = CASES[case]
+    check((lambda a, b: fn(a, b, device=a.device)) if case == "created" else fn, a, b)
+
+
+def test_index(engine):
+    def fn(a, i, j, k):
+        return a[i] + 1, a[:, i[1:]] * 2, a[j, k] + 0, torch.index_select(a, 1, j)
+
+    check(fn, rand(4, 6), torch.tensor([0, -1, 2]), torch.tensor([0, 1]), torch.tensor([-2, 3]))
+
+
+def test_an_index_that_the_function_makes(engine):
+    check(lambda a: a[torch.tensor([0, -1, 2], device=a.device)] * torch.tensor(2.0, device=a.device), rand(4, 6))
+
+
+HALF = [torch.float16, torch.bfloat16]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, *HALF])
+def test_lerp(engine, dtype):
+    a, b, t = rand(4, 5, dtype=dtype), rand(4, 5, dtype=dtype), torch.rand(4, 5).to(dtype)
+    check(lambda a, b, t: (torch.lerp(a, b, 0.3), torch.lerp(a, b, 0.8), torch.lerp(a, b, t)), a, b, t)
+
+
+def test_fused_multiply_add(engine):
+    check(torch.ops.prims.fma.default, rand(4, 5), rand(4, 5), rand(4, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64])
+@pytest.mark.parametrize("bits", [0, 3, 7, 31, 63, 64])
+def test_shifts(engine, dtype, bits):
+    x = torch.tensor([0, 1, 2, 9, 100, 127, -1, -2, -9, -128]).to(dtype)
+    check(lambda x: (x << bits, x >> bits), x)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+def test_numbers_beside_16_bit_floats_are_not_rounded_to_them(real_library, dtype):
+    """Bit by bit what eager PyTorch gives."""
+
+    def fn(x, s):
+        return x * 0.1, x + 0.1, x / 3.3, x - 0.7, torch.add(x, x, alpha=0.3), x * s
+
+    x, s = rand(64, dtype=dtype), torch.tensor(0.1)
+    for got, want in zip(torch.compile(fn, backend=backend)(x, s), fn(x, s)):
+        assert torch.equal(got, want)
+
+
+def test_variance_of_16_bit_floats(engine):
+    x = rand(8, 300, dtype=torch.float16) + 20
+    check(lambda x: (x.var(1), *torch.var_mean(x, 0, correction=0)), x)
 
 
 GRADIENTS = {
@@ -185,7 +186,7 @@ def test_gradient(engine, case):
 def test_cross_entropy(engine, reduction, weighted):
     target = torch.tensor([1, 0, -100, 3])
     weight = torch.rand(5) if weighted else None
-    check(lambda x, t: F.cross_entropy(x, t, weight, reduction=reduction), rand(4, 5), target, grad=True)
+    check(lambda x, t, w: F.cross_entropy(x, t, w, reduction=reduction), rand(4, 5), target, weight, grad=[0])
 
 
 @pytest.mark.parametrize("train", [False, True])

@@ -13,7 +13,7 @@ import time
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
-from . import decompositions, dynamic, emit, function, library, partition, reporting, verify
+from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
 from .stitch import stitch
 
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
@@ -51,6 +51,7 @@ def compile_graph(gm, example_inputs, inference, target=None):
         graph = gm.graph
         device = partition.find_device(graph)
         static = _static_inputs(graph) if inference else set()
+        placement.bring_to_device(gm, device)
         regions, reasons = partition.partition(graph, device)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
@@ -96,11 +97,13 @@ def _compile_region(region, static, shape_env, device, target):
         emitter.add_param(node, static=node in static)
     for node in region.nodes:
         emitter.add(node)
-    permutations = [emit.dense_permutation(n.meta["val"]) for n in region.outputs]
-    if False in permutations:
-        raise emit.Unsupported("a result whose strides are no permutation of contiguous ones")
+    permutations = [emit.dense_permutation(n.meta["val"]) or None for n in region.outputs]
     text = emitter.text(list(zip(region.outputs, permutations)), shape_env)
     emit_seconds = time.perf_counter() - start
+    placeholders = partition.placeholder_symbols(region.nodes[0].graph)
+    lost = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
+    if lost:
+        raise emit.Unsupported(f"the number {lost[0]} is no input of the graph")
     target = target or function.default_target(device)
     compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
     call = compiled.call

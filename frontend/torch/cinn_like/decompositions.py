@@ -6,6 +6,7 @@ from the rewritten form and no kernel of the framework's choice gets in between.
 
 import functools
 import math
+import types
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
@@ -26,11 +27,13 @@ def table():
         softplus softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
-    for kept in (aten.mv.default, aten.dot.default):
+    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor):
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
     result[aten.split.Tensor] = split
+    result[aten._native_multi_head_attention.default] = native_attention
+    result[aten._transformer_encoder_layer_fwd.default] = encoder_layer
     return result
 
 
@@ -65,8 +68,9 @@ def split(x, size, dim=0):
     return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros."""
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None):
+    """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros. `order`:
+    the result's axes from outermost to innermost in memory."""
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
@@ -90,13 +94,85 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         weights = torch.where(alive, weights, 0.0)
     if dropout_p > 0.0:
         weights = torch.dropout(weights, dropout_p, True)
-    return torch.matmul(weights, value)
+    result = torch.matmul(weights, value)
+    if order is None or order == sorted(order):
+        return result
+    return result.permute(order).contiguous().permute([order.index(i) for i in range(result.dim())])
+
+
+def native_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask=None,
+                     need_weights=True, average_attn_weights=True, mask_type=None):  # fmt: skip
+    """What nn.MultiheadAttention calls in inference: one op, which would hide all of it."""
+    linear = torch.nn.functional.linear
+    if query is key and key is value:
+        q, k, v = linear(query, qkv_weight, qkv_bias).chunk(3, -1)
+    else:
+        parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))
+        q, k, v = (linear(*part) for part in parts)
+    q, k, v = (x.unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2) for x in (q, k, v))
+    scores = torch.matmul(q / math.sqrt(q.size(-1)), k.transpose(-2, -1))
+    if mask is not None:
+        if mask_type == 1:  # [batch, key]; else [query, key] or [batch, head, query, key]
+            mask = mask[:, None, None, :]
+        scores = torch.where(mask, -math.inf, scores) if mask.dtype == torch.bool else scores + mask
+    weights = torch.softmax(scores, -1)
+    result = linear(torch.matmul(weights, v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+    if not need_weights:
+        return result, query.new_empty(0)
+    return result, weights.mean(1) if average_attn_weights else weights
+
+
+def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu, norm_first, eps,
+                  norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1, ffn_bias_1, ffn_weight_2,
+                  ffn_bias_2, mask=None, mask_type=None):  # fmt: skip
+    """What nn.TransformerEncoderLayer calls in inference."""
+    linear = torch.nn.functional.linear
+
+    def attend(x):
+        return native_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
+                                mask_type=mask_type)[0]  # fmt: skip
+
+    def feed(x):
+        x = linear(x, ffn_weight_1, ffn_bias_1)
+        return linear(torch.nn.functional.gelu(x) if use_gelu else torch.relu(x), ffn_weight_2, ffn_bias_2)
+
+    def norm1(x):
+        return torch.nn.functional.layer_norm(x, (embed_dim,), norm_weight_1, norm_bias_1, eps)
+
+    def norm2(x):
+        return torch.nn.functional.layer_norm(x, (embed_dim,), norm_weight_2, norm_bias_2, eps)
+
+    if norm_first:
+        src = src + attend(norm1(src))
+        return src + feed(norm2(src))
+    src = norm1(src + attend(src))
+    return norm2(src + feed(src))
+
+
+# The framework's function, in which the names of its attention and of itself stand for ours.
+_multi_head = torch.nn.functional.multi_head_attention_forward
+multi_head_attention = types.FunctionType(
+    _multi_head.__code__,
+    {**_multi_head.__globals__, "__name__": __name__, "scaled_dot_product_attention": attention},
+    "multi_head_attention",
+    _multi_head.__defaults__,
+)
+multi_head_attention.__globals__["multi_head_attention_forward"] = multi_head_attention
 
 
 def rewrite_attention(gm):
-    functions = {torch._C._nn.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention}
+    ours = {
+        torch._C._nn.scaled_dot_product_attention: attention,
+        torch.nn.functional.scaled_dot_product_attention: attention,
+        _multi_head: multi_head_attention,
+    }
     for node in gm.graph.nodes:
-        if node.op == "call_function" and node.target in functions:
-            node.target = attention
+        if node.op == "call_function":
+            node.target = ours.get(node.target, node.target)
+        result = node.meta.get("example_value")
+        if node.target is attention and isinstance(result, torch.Tensor):
+            # The framework's kernels lay the result out as the query, some of them always as [batch, length, heads, size].
+            strides = [s.node.hint if isinstance(s, torch.SymInt) else s for s in result.stride()]
+            node.update_kwarg("order", sorted(range(result.dim()), key=lambda i: -strides[i]))
     gm.recompile()
     return gm

@@ -5,12 +5,15 @@ SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, ModularIndexing, PythonMod
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, ModularIndexing, PythonMod
 
 from .errors import Unsupported
 
-# Graph text gives every symbol an inclusive range; this stands for "unbounded".
-UNBOUNDED = 2**31 - 1
+# Graph text gives every symbol an inclusive range. An unbounded one ends here, where 32 bits hold it, and the framework
+# traces anew for what is larger.
+_LARGEST = 2**31 - 1
+_LARGEST_OF_ALL = 2**62
+NEGATED_FACTS = (1, _LARGEST_OF_ALL, 1)
 
 
 def to_expr(size):
@@ -21,6 +24,20 @@ def to_expr(size):
     if isinstance(size, sympy.Expr):
         return int(size) if size.is_number else size
     return int(size)
+
+
+def strides_of(fake):
+    """A FakeTensor's strides. The framework counts an empty axis as 1 in them (Max(1, n)); no element tells."""
+    strides = [to_expr(s) for s in fake.stride()]
+    return [s if isinstance(s, int) else s.replace(_is_at_least_one, _other_argument) for s in strides]
+
+
+def _is_at_least_one(e):
+    return isinstance(e, Max) and len(e.args) == 2 and 1 in e.args
+
+
+def _other_argument(e):
+    return e.args[1] if e.args[0] == 1 else e.args[0]
 
 
 def free_symbols(size):
@@ -94,16 +111,25 @@ def print_expr(size, names):
     return str(expr) if isinstance(expr, int) else show(expr, False)
 
 
+def is_negative(symbol, shape_env):
+    """Whether this trace is for a negative number; the framework traces anew when the sign changes."""
+    return shape_env.bound_sympy(symbol).lower < 0 and bool(shape_env.evaluate_expr(sympy.Lt(symbol, 0)))
+
+
 def symbol_facts(symbol, shape_env):
-    """(lowest, highest, divisor) of a symbol, as the framework's shape environment knows them."""
+    """(lowest, highest, divisor) of a symbol that is not negative, as the framework's shape environment knows them."""
+    if shape_env.bound_sympy(symbol).lower < 0:
+        shape_env.evaluate_expr(sympy.Ge(symbol, 0))
+    if shape_env.bound_sympy(symbol).upper > _LARGEST:
+        shape_env.evaluate_expr(sympy.Le(symbol, _LARGEST))
     bounds = shape_env.bound_sympy(symbol)
 
     def clamp(bound, default):
-        return int(bound) if bound.is_Integer and abs(bound) <= UNBOUNDED else default
+        return int(bound) if bound.is_Integer and abs(bound) <= _LARGEST_OF_ALL else default
 
     divisor = 1
     for fact in getattr(shape_env, "divisible", {}):
         if isinstance(fact, (Mod, PythonMod)) and fact.args[0] == symbol and fact.args[1].is_Integer:
             divisor = max(divisor, int(fact.args[1]))
     low = clamp(bounds.lower, 0)
-    return max(low, 0), clamp(bounds.upper, UNBOUNDED), divisor
+    return max(low, 0), clamp(bounds.upper, _LARGEST_OF_ALL), divisor

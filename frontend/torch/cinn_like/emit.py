@@ -8,6 +8,7 @@ The value that a rule writes must have the dtype and shape of the framework's Fa
 import dataclasses
 import operator
 
+import sympy
 import torch
 from torch.fx.node import map_arg
 
@@ -22,10 +23,10 @@ def is_sym(node):
 
 
 def is_constant(node):
-    """A 0-d tensor made from numbers alone; it may lie on the CPU beside tensors of any device."""
+    """A 0-d tensor computed from numbers alone; it may lie on the CPU beside tensors of any device."""
     fake = node.meta.get("val")
     made = node.op == "call_function" and isinstance(fake, torch.Tensor) and fake.ndim == 0
-    return made and all(is_sym(n) for n in node.all_input_nodes)
+    return made and all(is_sym(n) or is_constant(n) for n in node.all_input_nodes)
 
 
 def op_name(node):
@@ -43,7 +44,7 @@ class Emitter:
     def add_param(self, node, static=False):
         fake = node.meta["val"]
         strides = None
-        shape, stride = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+        shape, stride = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
         if not dims.is_contiguous(shape, stride):
             strides = stride
         self.values[node] = self.writer.param(fake.dtype, shape, strides, static)
@@ -70,16 +71,7 @@ class Emitter:
     def _map(self, args):
         def value(node):
             if is_sym(node):
-                v = node.meta["val"]
-                if isinstance(v, torch.SymBool):
-                    raise Unsupported("a symbolic condition")
-                return (
-                    dims.to_expr(v)
-                    if isinstance(v, torch.SymInt)
-                    else v.node.expr
-                    if isinstance(v, torch.SymFloat)
-                    else v
-                )
+                return self._number(node.meta["val"])
             if node not in self.values:
                 raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
             return self.values[node]
@@ -91,6 +83,18 @@ class Emitter:
         if isinstance(mapped, dict):
             return {k: convert(v) for k, v in mapped.items()}
         return [convert(a) for a in mapped]
+
+    def _number(self, v):
+        if isinstance(v, torch.SymBool):
+            raise Unsupported("a symbolic condition")
+        if not isinstance(v, (torch.SymInt, torch.SymFloat)):
+            return v
+        if not v.node.has_hint():
+            raise Unsupported("a number that depends on data")
+        expr = dims.to_expr(v) if isinstance(v, torch.SymInt) else v.node.expr
+        symbols = expr.free_symbols if isinstance(expr, sympy.Expr) else ()
+        negative = [s for s in symbols if s.is_integer and dims.is_negative(s, v.node.shape_env)]
+        return expr.subs({s: -self.writer.magnitude(s) for s in negative}) if negative else expr
 
     def signature(self, num_results):
         params = self.writer.params
@@ -138,6 +142,8 @@ def check_device(node):
     for source in node.all_input_nodes:
         fake = source.meta.get("val")
         if isinstance(fake, torch.Tensor) and fake.device != first.device and not is_constant(source):
+            if node.target is torch.ops.aten._to_copy.default:
+                raise Unsupported(f"a copy from {fake.device} to {first.device}")
             raise Unsupported(f"an operand on {fake.device} beside {first.device}")
 
 
@@ -157,10 +163,14 @@ def _hint(size):
     return size.node.hint if isinstance(size, torch.SymInt) else int(size)
 
 
+def overlaps(fake):
+    return any(stride == 0 and size != 1 for size, stride in zip(map(dims.to_expr, fake.shape), dims.strides_of(fake)))
+
+
 def dense_permutation(fake):
     """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
     contiguous one, False otherwise."""
-    shape, strides = [dims.to_expr(s) for s in fake.shape], [dims.to_expr(s) for s in fake.stride()]
+    shape, strides = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
     if dims.is_contiguous(shape, strides):
         return None
     perm = sorted(range(fake.ndim), key=lambda i: (-_hint(fake.stride(i)), i))

@@ -70,13 +70,16 @@ def convolution(w, out, x, weight, bias, stride, padding, dilation, transposed, 
 @row(aten.convolution_backward.default)
 def convolution_backward(w, out, dy, x, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
                          groups, output_mask):  # fmt: skip
-    if transposed:
-        raise Unsupported("the gradient of a transposed convolution")
     lift, stride, padding, dilation = _spatial(w, x.rank, stride, padding, dilation)
     attributes = _conv_attributes(stride, padding, dilation, groups)
     dx = dw = db = None
     y, xl, wl = lift(dy), lift(x), lift(weight)
-    if output_mask[0]:
+    if transposed:
+        # The forward pass is the gradient of a convolution from dy's place to x's.
+        if output_mask[0]:
+            dx = w.reshape(w.op("conv2d", [y, wl], (x.dtype, xl.shape), **attributes), x.shape)
+        y, xl = xl, y
+    elif output_mask[0]:
         dx = w.op("conv2d_input_grad", [y, wl], (x.dtype, xl.shape), input_shape=xl.shape, **attributes)
         dx = w.reshape(dx, x.shape)
     if output_mask[1]:

@@ -1,5 +1,6 @@
 """Rows of the table: views, movement of data, indexing."""
 
+import sympy
 import torch
 
 from . import dims
@@ -62,8 +63,10 @@ def repeat(w, out, x, repeats):
     return w.reshape(x, out.shape)
 
 
-def _wrap(index, size):
+def _wrap(w, index, size):
     """A Python index from the end (negative) as one from the start."""
+    if isinstance(index, sympy.Expr) and w.may_be_negative(index):
+        raise Unsupported("a negative index that the trace does not fix")
     return index + size if isinstance(index, int) and index < 0 else index
 
 
@@ -75,7 +78,7 @@ def _narrow(w, x, axis, begin, size, step=1):
 @row(aten.slice.Tensor)
 def slice_(w, out, x, axis=0, start=None, end=None, step=1):
     axis %= x.rank
-    begin = _wrap(0 if start is None else start, x.shape[axis])
+    begin = _wrap(w, 0 if start is None else start, x.shape[axis])
     if isinstance(begin, int) and isinstance(x.shape[axis], int):
         begin = max(0, min(begin, x.shape[axis]))
     size = dims.to_expr(out.shape[axis])
@@ -87,7 +90,7 @@ def slice_(w, out, x, axis=0, start=None, end=None, step=1):
 @row(aten.select.int)
 def select(w, out, x, axis, index):
     axis %= x.rank
-    return w.reshape(_narrow(w, x, axis, _wrap(index, x.shape[axis]), 1), out.shape)
+    return w.reshape(_narrow(w, x, axis, _wrap(w, index, x.shape[axis]), 1), out.shape)
 
 
 @row(aten.cat.default)
@@ -125,7 +128,7 @@ def slice_backward(w, out, dy, sizes, axis, start, end, step):
     if step != 1:
         raise Unsupported("slice_backward with a step")
     axis %= dy.rank
-    begin = _wrap(start, sizes[axis])
+    begin = _wrap(w, start, sizes[axis])
     low, high = [0] * dy.rank, [0] * dy.rank
     low[axis], high[axis] = begin, dims.to_expr(sizes[axis] - begin - dy.shape[axis])
     return w.pad(dy, low, high)
@@ -143,7 +146,7 @@ def slice_scatter(w, out, x, source, axis=0, start=None, end=None, step=1):
     axis %= x.rank
     if step != 1:
         raise Unsupported("slice_scatter with a step")
-    begin, size = _wrap(start or 0, x.shape[axis]), source.shape[axis]
+    begin, size = _wrap(w, start or 0, x.shape[axis]), source.shape[axis]
     after = dims.to_expr(x.shape[axis] - begin - size)
     parts = [source]
     if begin != 0:

@@ -4,9 +4,11 @@ import math
 
 import sympy
 import torch
+import torch._functorch.partitioners  # registers prims.fma, where this PyTorch has it
 
 from .errors import Unsupported
 from .table import TABLE, as_value, promoted, row
+from .writer import Value
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
@@ -78,11 +80,22 @@ TABLE[aten.log10.default] = scaled_unary("log", after=1 / math.log(10))
 
 
 def binary(name):
+    return lambda w, out, a, b: w.binary(name, as_value(w, a, out.dtype), as_value(w, b, out.dtype))
+
+
+def arithmetic(name):
+    """PyTorch computes 16-bit floats in f32. Numbers, and 0-d tensors of another dtype, it does not round to 16 bits
+    first, but for sums on the CPU."""
+
     def rule(w, out, a, b, alpha=1):
-        a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
+        dtype = out.dtype
+        plain = all(isinstance(x, Value) and x.dtype == dtype for x in (a, b)) and alpha == 1
+        wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) and not plain else dtype
+        number = dtype if name in ("add", "sub") and out.device.type == "cpu" else wide
+        a, b = (w.cast(as_value(w, x, number), wide) for x in (a, b))
         if alpha != 1:
-            b = w.binary("mul", b, as_value(w, alpha, out.dtype))
-        return w.binary(name, a, b)
+            b = w.binary("mul", b, w.cast(as_value(w, alpha, number), wide))
+        return w.cast(w.binary(name, a, b), dtype)
 
     return rule
 
@@ -93,14 +106,14 @@ def boolean_sum(name):
     def rule(w, out, a, b, alpha=1):
         if out.dtype == torch.bool:
             return w.binary({"add": "or", "mul": "and"}[name], as_value(w, a, torch.bool), as_value(w, b, torch.bool))
-        return binary(name)(w, out, a, b, alpha)
+        return arithmetic(name)(w, out, a, b, alpha)
 
     return rule
 
 
 for _name in ("add", "mul"):
     TABLE[getattr(aten, _name).Tensor] = TABLE[getattr(aten, _name).Scalar] = boolean_sum(_name)
-TABLE[aten.sub.Tensor] = TABLE[aten.sub.Scalar] = binary("sub")
+TABLE[aten.sub.Tensor] = TABLE[aten.sub.Scalar] = arithmetic("sub")
 for _name in ("maximum", "minimum"):
     TABLE[getattr(aten, _name).default] = binary(_name)
 
@@ -134,9 +147,58 @@ for _name in ("and", "or", "xor"):
         TABLE[getattr(getattr(aten, f"bitwise_{_name}"), _overload)] = binary(_name)
 
 
-@row(aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default)
-def div(w, out, a, b):
-    return w.binary("div", as_value(w, a, out.dtype), as_value(w, b, out.dtype))
+for _op in (aten.div.Tensor, aten.div.Scalar, aten.true_divide.Tensor, prims.div.default):
+    TABLE[_op] = arithmetic("div")
+
+
+def fma(w, out, a, b, c):
+    a, b, c = (as_value(w, x, out.dtype) for x in (a, b, c))
+    return w.binary("add", w.binary("mul", a, b), c)
+
+
+if hasattr(prims, "fma"):
+    TABLE[prims.fma.default] = fma
+
+
+@row(aten.lerp.Scalar, aten.lerp.Tensor)
+def lerp(w, out, a, b, weight):
+    wide = torch.float32 if out.dtype in (torch.float16, torch.bfloat16) else out.dtype
+    a, b, t = (as_value(w, x, wide) for x in (a, b, weight))
+    difference = w.binary("sub", b, a)
+    low = w.binary("add", a, w.binary("mul", t, difference))
+    high = w.binary("sub", b, w.binary("mul", difference, w.binary("sub", w.full(1, wide), t)))
+    if isinstance(weight, (int, float)):
+        result = low if abs(weight) < 0.5 else high
+    else:
+        result = w.select(w.compare("lt", w.unary("abs", t), w.full(0.5, wide)), low, high)
+    return w.cast(result, out.dtype)
+
+
+def _shift(b, out):
+    if not isinstance(b, int):
+        raise Unsupported("a shift that is no constant")
+    return b if 0 <= b < 8 * out.dtype.itemsize else None
+
+
+@row(aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar)
+def left_shift(w, out, x, b):
+    b = _shift(b, out)
+    if b is None:
+        return w.full(0, out.dtype, out.shape)
+    power = 1 << b
+    if out.dtype.is_signed and b == 8 * out.dtype.itemsize - 1:
+        power = -power
+    return w.binary("mul", x, w.full(power, out.dtype))
+
+
+@row(aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar)
+def right_shift(w, out, x, b):
+    b = _shift(b, out)
+    if b is not None and b < 8 * out.dtype.itemsize - 1:
+        return w.binary("floor_div", x, w.full(1 << b, out.dtype))
+    if not out.dtype.is_signed:
+        return w.full(0, out.dtype, out.shape) if b is None else w.cast(w.compare("ge", x, w.full(1 << b, x.dtype)), x.dtype)
+    return w.unary("neg", w.cast(w.compare("lt", x, w.full(0, x.dtype)), x.dtype))
 
 
 @row(aten.div.Tensor_mode, aten.div.Scalar_mode)
@@ -231,7 +293,7 @@ def scalar_tensor(w, out, value, **kwargs):
 
 # Uninitialised memory may hold anything, zeros too.
 @row(aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default, aten.empty.memory_format,
-     aten.empty_like.default, aten.new_empty.default)  # fmt: skip
+     aten.empty_like.default, aten.new_empty.default, aten.empty_permuted.default)  # fmt: skip
 def zeros(w, out, *args, **kwargs):
     return w.full(0, out.dtype, out.shape)
 

@@ -80,15 +80,17 @@ def _moments(w, x, axes, correction):
     return mean, w.binary("div", w.reduce("reduce_sum", square, axes, True), as_value(w, divisor, x.dtype))
 
 
-@row(aten.var.correction)
-def var(w, out, x, axes=None, *, correction=None, keepdim=False):
-    return w.reshape(_moments(w, x, _axes(x, axes), 1 if correction is None else correction)[1], out.shape)
-
-
 @row(aten.var_mean.correction)
 def var_mean(w, out, x, axes=None, *, correction=None, keepdim=False):
-    mean, variance = _moments(w, x, _axes(x, axes), 1 if correction is None else correction)
-    return w.reshape(variance, out[0].shape), w.reshape(mean, out[1].shape)
+    wide = x.dtype if x.dtype == torch.float64 else torch.float32
+    moments = _moments(w, w.cast(x, wide), _axes(x, axes), 1 if correction is None else correction)
+    mean, variance = (w.reshape(w.cast(m, x.dtype), o.shape) for m, o in zip(moments, reversed(out)))
+    return variance, mean
+
+
+@row(aten.var.correction)
+def var(w, out, x, axes=None, **options):
+    return var_mean(w, (out, out), x, axes, **options)[0]
 
 
 @row(aten._softmax.default)

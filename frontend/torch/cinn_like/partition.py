@@ -74,8 +74,8 @@ def check_placement(node, device):
     for result in results:
         if isinstance(result, torch.Tensor) and result.device != device and not emit.is_constant(node):
             raise Unsupported(f"it runs on {result.device} beside {device}")
-    if isinstance(fake, torch.Tensor) and node.target not in VIEWS and emit.dense_permutation(fake) is False:
-        raise Unsupported(f"the strides {list(fake.stride())}")
+    if isinstance(fake, torch.Tensor) and node.target not in VIEWS and emit.overlaps(fake):
+        raise Unsupported(f"a result whose elements share memory (strides {list(fake.stride())})")
 
 
 def partition(graph, device, min_ops=1):

@@ -1,6 +1,7 @@
 """What happened since the last reset: `cinn_like.report()` and `cinn_like.reset_report()`."""
 
 import dataclasses
+import functools
 import threading
 import time
 
@@ -15,7 +16,7 @@ class Subgraph:
     kernels: int = 0
     unique_kernels: int = 0
     cache_hit: bool = False
-    seconds: dict = dataclasses.field(default_factory=dict)  # by stage; stages that run in parallel add up threads
+    seconds: dict = dataclasses.field(default_factory=dict)  # by stage, "a.b" within others; threads add up
     total_seconds: float = 0.0  # from the framework's graph to loaded code
     peak_rss_bytes: int = 0
     text: str = dataclasses.field(default="", repr=False)
@@ -50,6 +51,11 @@ class Report:
         return len(self._graphs)
 
     @property
+    def peak_rss_bytes(self):
+        """The most memory that the process held by the end of a compilation."""
+        return max((s.peak_rss_bytes for s in self.subgraphs), default=0)
+
+    @functools.cached_property
     def compiled_share(self):
         """The share of eager's time that is spent in ops which were compiled; measured on made-up inputs when asked."""
         if all(node in nodes for gm, nodes in self._graphs for node in gm.graph.nodes if _is_tensor_op(node)):
@@ -59,25 +65,41 @@ class Report:
             times = _time_ops(gm)
             compiled += sum(t for n, t in times.items() if n in nodes)
             total += sum(times.values())
-        return compiled / total
+        return compiled / total if total else 0.0
+
+    def _share(self):
+        try:
+            return f"{self.compiled_share:.0%} of eager's time"
+        except Exception as why:  # an op refuses made-up inputs
+            return f"their share of eager's time can't be measured ({type(why).__name__}: {why})"
 
     def __str__(self):
-        ops = sum(self.compiled_ops.values())
-        lines = [f"cinn_like: {ops} ops compiled in {len(self.subgraphs)} subgraphs, {self.cache_hits} from the cache"]
-        for s in self.subgraphs:
-            lines.append(f"  {s.name}: {len(s.ops)} ops, {s.kernels} kernels ({s.unique_kernels} different), {s.target}"
-                         f"{', cached' if s.cache_hit else ''}")  # fmt: skip
-        if self.compile_seconds:
-            stages = ", ".join(f"{k} {v:.3f}" for k, v in self.compile_seconds.items())
-            lines.append(f"  seconds: {stages}; in all {self.total_seconds:.3f}")
-        lines += [f"  left to the framework: {op}: {reason}" for op, reason in self.fallback_ops.items()]
-        if not self.fallback_ops:
-            lines.append("  nothing was left to the framework")
+        compiled = sum(self.compiled_ops.values())
+        head = f"cinn_like: {compiled} ops compiled in {len(self.subgraphs)} subgraphs"
+        lines = [f"{head}, {self.cache_hits} from the cache; {self._share()}"]
+        if self.subgraphs:
+            width = max(len(s.name) for s in self.subgraphs)
+            lines.append(f"  {'subgraph':<{max(width, 8)}}{'ops':>6}{'kernels':>9}{'different':>11}{'seconds':>9}  target")
+        for s in self.subgraphs[:_MAX_LINES]:
+            numbers = f"{len(s.ops):>6}{s.kernels:>9}{s.unique_kernels:>11}{s.total_seconds:>9.3f}"
+            lines.append(f"  {s.name:<{max(width, 8)}}{numbers}  {s.target}{' (cached)' if s.cache_hit else ''}")
+        if len(self.subgraphs) > _MAX_LINES:
+            lines.append(f"  ... and {len(self.subgraphs) - _MAX_LINES} more")
+        lines.append("  left to the framework:" + ("" if self.fallback_ops else " nothing"))
+        lines += [f"    {op}: {reason}" for op, reason in self.fallback_ops.items()]
         lines += [f"  failed: {why}" for why in self.failures]
         lines += [f"  differs: {what}" for what in self.differences]
+        # A stage named a.b is a part of the others.
+        stages = sorted(((t, k) for k, t in self.compile_seconds.items() if "." not in k and t >= 5e-4), reverse=True)
+        shown = "".join(f"{k} {t:.3f}, " for t, k in stages)
+        if self.compile_seconds:
+            lines.append(f"  compile seconds: {shown}in all {self.total_seconds:.3f}")
+        if self.peak_rss_bytes:
+            lines.append(f"  peak memory of the process: {self.peak_rss_bytes / 2**20:.0f} MiB")
         return "\n".join(lines)
 
 
+_MAX_LINES = 12
 _lock = threading.Lock()
 _report = Report()
 

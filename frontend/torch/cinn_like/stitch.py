@@ -14,6 +14,7 @@ import torch
 from torch.fx import Node
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
+from . import dims, emit
 from .partition import placeholder_symbols
 
 
@@ -52,22 +53,25 @@ class _Source:
         value = node.meta.get("val")
         if node.op != "call_function" or not isinstance(value, torch.SymInt):
             return False
-        return all(s in self.symbols for s in value.node.expr.free_symbols) and self._expr(value.node.expr) is not None
+        return all(s in self.symbols for s in value.node.expr.free_symbols) and self.expression(value.node.expr) is not None
 
     def size(self, node):
-        return self._expr(node.meta["val"].node.expr)
+        return self.expression(node.meta["val"].node.expr)
 
     def symbol(self, symbol):
         node, d = self.symbols[symbol]
         return self.names[node] if d is None else f"{self.names[node]}.size({d})"
 
-    def _expr(self, e):
+    def number(self, e):
+        return str(e) if isinstance(e, int) else self.expression(e)
+
+    def expression(self, e):
         if e.is_Integer:
             return str(int(e))
         if e.is_Symbol:
             return self.symbol(e)
         sign = {sympy.Add: " + ", sympy.Mul: " * ", FloorDiv: " // ", CleanDiv: " // ", Mod: " % ", PythonMod: " % "}
-        args = [self._expr(a) for a in e.args]
+        args = [self.expression(a) for a in e.args]
         if e.func not in sign or None in args:
             return None
         return "(" + sign[e.func].join(args) + ")"
@@ -159,10 +163,24 @@ def _call_op(source, node):
 
 
 def _call_region(source, region, function, symbols, permutations):
-    args = [source.names[n] for n in region.inputs] + [source.symbol(s) for s in symbols]
+    args = [source.names[n] for n in region.inputs] + [source.expression(s) for s in symbols]
     names = [source.define(n) for n in region.outputs]
     source.lines.append(f"{', '.join(names)}, = {source.constant(function, 'region')}({', '.join(args)})")
-    for name, perm in zip(names, permutations):
-        if perm:
-            inverse = [perm.index(i) for i in range(len(perm))]
+    for node, name, perm in zip(region.outputs, names, permutations):
+        fake = node.meta["val"]
+        perm = perm or list(range(fake.ndim))
+        inverse = [perm.index(i) for i in range(len(perm))]
+        if perm != sorted(perm):
             source.lines.append(f"{name} = {name}.permute({inverse})")
+        # What is left are the strides of axes of size 1, and memory with gaps, which eager PyTorch gives.
+        shape, strides = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
+        dense = dims.contiguous_strides([shape[p] for p in perm])
+        if not all(map(dims.same, strides, [dense[i] for i in inverse])):
+            texts = [source.number(s) for s in strides]
+            if None not in texts:
+                change = source.constant(_with_gaps if emit.dense_permutation(fake) is False else torch.as_strided, "strides")
+                source.lines.append(f"{name} = {change}({name}, {name}.size(), [{', '.join(texts)}])")
+
+
+def _with_gaps(x, size, strides):
+    return torch.empty_strided(size, strides, dtype=x.dtype, device=x.device).copy_(x)

@@ -10,7 +10,18 @@ import operator
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloatPow, FloatTrueDiv, IntTrueDiv, ToFloat
+from torch.utils._sympy.functions import (
+    CleanDiv,
+    FloatPow,
+    FloatTrueDiv,
+    FloorDiv,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    PythonMod,
+    ToFloat,
+)
 
 from .errors import Unsupported
 from .writer import Value
@@ -38,17 +49,32 @@ def as_value(w, x, dtype):
     return w.full(x, dtype)
 
 
+_INTEGER_OPS = {
+    sympy.Add: "add", sympy.Mul: "mul", FloorDiv: "floor_div", CleanDiv: "floor_div", Mod: "mod", PythonMod: "mod",
+    Max: "maximum", Min: "minimum",
+}  # fmt: skip
+
+
 def symbolic_number(w, e, dtype):
-    """A size, or arithmetic on sizes, as a 0-d value."""
-    if not dtype.is_floating_point:
-        return w.cast(_size_value(w, e), dtype)
+    """A size or another number that the trace does not fix, or arithmetic on them, as a 0-d value."""
     wide = dtype if dtype == torch.float64 else torch.float32
+
+    def integer(e):
+        if e.is_number:
+            return w.full(int(e), torch.int64)
+        if e.is_Symbol:
+            return _symbol_value(w, e)
+        if e.is_Pow and e.exp.is_Integer and e.exp > 0:
+            return functools.reduce(functools.partial(w.binary, "mul"), [integer(e.base)] * int(e.exp))
+        if e.func not in _INTEGER_OPS:
+            raise Unsupported(f"the number {e}")
+        return functools.reduce(functools.partial(w.binary, _INTEGER_OPS[e.func]), map(integer, e.args))
 
     def number(e):
         if e.is_number:
             return w.full(float(e), wide)
         if e.is_integer:
-            return w.cast(_size_value(w, e), wide)
+            return w.cast(integer(e), wide)
         args = [number(a) for a in e.args]
         if isinstance(e, ToFloat):
             return args[0]
@@ -60,13 +86,13 @@ def symbolic_number(w, e, dtype):
             return w.binary("pow", *args)
         raise Unsupported(f"the number {e}")
 
-    return w.cast(number(e), dtype)
+    return w.cast(number(e) if dtype.is_floating_point else integer(e), dtype)
 
 
-def _size_value(w, e):
-    """The integer e as a 0-d i64: the element e of 0, 1, ..., e."""
-    ramp = w.iota(torch.int64, [e + 1])
-    return w.reshape(w.slice(ramp, 0, e, e + 1, 1, 1), [])
+def _symbol_value(w, symbol):
+    """A symbol as a 0-d i64: the element n of 0, 1, ..., n."""
+    ramp = w.iota(torch.int64, [symbol + 1])
+    return w.reshape(w.slice(ramp, 0, symbol, symbol + 1, 1, 1), [])
 
 
 def promoted(*xs):

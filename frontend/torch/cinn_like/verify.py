@@ -48,7 +48,9 @@ def beside(call, region, emitter, permutations, shape_env, target, device):
 
 def run_eagerly(region, args, symbols):
     """{node: value} of the region's ops, run by the framework."""
-    sizes = dict(zip(symbols, args[len(region.inputs) :]))
+    sizes = {}
+    for e, actual in zip(symbols, args[len(region.inputs) :]):
+        sizes[e if e.is_Symbol else -e] = actual if e.is_Symbol else -actual
     values = dict(zip(region.inputs, args))
     for node, x in values.items():
         for size, actual in zip(node.meta["val"].shape, x.shape):

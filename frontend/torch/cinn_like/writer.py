@@ -53,6 +53,7 @@ class GraphWriter:
         self.name = name
         self.params, self._ops, self._names = [], [], {}
         self._count = 0
+        self._negated = {}  # see magnitude()
         self._reshaped = {}  # result of a reshape -> what was reshaped
         self._seen = {}  # (op, operands, attributes, type) -> value: equal constants and views are written once
 
@@ -74,10 +75,23 @@ class GraphWriter:
             k = len(self._names)
             self._names[symbol] = _SYMBOL_NAMES[k] if k < len(_SYMBOL_NAMES) else f"n{k}"
 
+    def magnitude(self, symbol):
+        """A symbol for -`symbol`, where `symbol` is a negative number: symbols of graph text are not."""
+        positive = sympy.Symbol(f"minus_{symbol}", integer=True, positive=True)
+        self._negated[positive] = -symbol
+        return positive
+
+    def may_be_negative(self, e):
+        return any(s in self._negated for s in e.free_symbols)
+
     # Symbols that no parameter has as a plain dimension; they are parameters after the tensors, in this order.
-    def extra_symbols(self):
+    def _extra(self):
         plain = {s for p in self.params for s in p.value.shape if isinstance(s, sympy.Symbol)}
         return [s for s in self._names if s not in plain]
+
+    def extra_symbols(self):
+        """What to pass for them: a symbol of the framework, or its negation."""
+        return [self._negated.get(s, s) for s in self._extra()]
 
     # ---- ops --------------------------------------------------------------------------------------------------
 
@@ -203,6 +217,8 @@ class GraphWriter:
     # ---- text -------------------------------------------------------------------------------------------------
 
     def _dim(self, size):
+        for symbol in sorted(dims.free_symbols(size), key=str):
+            self._symbol(symbol)
         return dims.print_expr(size, self._names)
 
     def _attribute(self, value):
@@ -235,10 +251,11 @@ class GraphWriter:
             if p.strides is not None:
                 line += f" strides [{','.join(map(self._dim, p.strides))}]"
             params.append(line + (" static" if p.static else ""))
-        params += [f"{self._names[s]}: i64" for s in self.extra_symbols()]
+        params += [f"{self._names[s]}: i64" for s in self._extra()]
         where = []
         for symbol, name in self._names.items():
-            low, high, divisor = dims.symbol_facts(symbol, shape_env)
+            negated = symbol in self._negated
+            low, high, divisor = dims.NEGATED_FACTS if negated else dims.symbol_facts(symbol, shape_env)
             where.append(f"{name} in {low}..{high}" + (f" multiple {divisor}" if divisor > 1 else ""))
         head = f"graph @{self.name}({', '.join(params)})" + (f" where {', '.join(where)}" if where else "") + " {"
         return "\n".join([head, *self._live(results), f"  return {', '.join(v.name for v in results)}", "}", ""])

@@ -1,0 +1,97 @@
+"""Graphs of two devices. The device `meta` stands for an accelerator: it traces like one and needs none."""
+
+import cinn_like
+import pytest
+import torch
+import torch.nn.functional as F
+from cinn_like import function, partition, placement
+from cinn_like.backend import cinn_like as backend
+from reference import Graph
+from torch._subclasses import FakeTensorMode
+
+
+@pytest.fixture
+def texts(monkeypatch):
+    """The texts of what is compiled for `meta`; results are tensors without data."""
+    made = []
+
+    class Compiled:
+        def __init__(self, text, target, device, signature):
+            made.append(text)
+            self.info, self.graph, self.device = {}, Graph(text), device
+
+        def call(self, *args):
+            results = self.graph.run([torch.zeros_like(x, device="cpu") for x in args if isinstance(x, torch.Tensor)],
+                                     [x for x in args if not isinstance(x, torch.Tensor)])  # fmt: skip
+            return tuple(r.to(self.device, torch.float32) for r in results[0])
+
+    monkeypatch.setattr(function, "compile_function", Compiled)
+    monkeypatch.setattr(function, "default_target", lambda device: "cuda -arch=sm_90a")
+    return made
+
+
+def rand(*shape):
+    return torch.randn(shape, device="meta")
+
+
+def run(fn, *args):
+    return torch.compile(fn, backend=backend, fullgraph=True)(*args)
+
+
+def test_numbers_of_sizes_are_computed_where_they_are_used(texts):
+    """The batch size of the loss's gradient is a 0-d tensor on the CPU."""
+
+    def gradient(x, y, dy):
+        count = torch.scalar_tensor(x.size(0) * 5, device="cpu")
+        return torch.ops.aten.mse_loss_backward(dy, x, y, 1) + (x - y) * (2.0 / count)
+
+    run(gradient, rand(4, 5), rand(4, 5), rand())
+    assert not cinn_like.report().fallback_ops and len(texts) == 1
+
+
+def test_gradient_of_mse_is_one_subgraph(texts):
+    x, y = rand(4, 5).requires_grad_(), rand(4, 5)
+    run(F.mse_loss, x, y).backward(rand())
+    assert not cinn_like.report().fallback_ops and len(texts) == 2
+    assert x.grad.shape == (4, 5) and x.grad.device.type == "meta"
+
+
+def test_a_0d_tensor_on_the_cpu_is_copied_once(texts):
+    s = torch.tensor(0.5, device="cpu")
+    run(lambda x, s: (x * s + s).tanh() - s, rand(4, 5), s)
+    assert cinn_like.report().fallback_ops == {"aten._to_copy.default": "a copy from cpu to meta"}
+    assert len(texts) == 1 and texts[0].count("f32[]") == 1
+    assert run(lambda x, s: (s + 1, x * (s + 1)), rand(4, 5), s)[0].item() == 1.5
+
+
+def test_constants_move_when_the_graph_is_compiled():
+    aten, graph, module = torch.ops.aten, torch.fx.Graph(), torch.nn.Module()
+    module.register_buffer("c", torch.tensor([0, 2], device="cpu"))
+    x, c = graph.placeholder("x"), graph.get_attr("c")
+    fresh = graph.call_function(aten.lift_fresh_copy.default, (c,))
+    on_device = graph.call_function(aten._to_copy.default, (fresh,), {"device": torch.device("meta")})
+    graph.output((graph.call_function(aten.index.Tensor, (x, [on_device])),))
+    gm = torch.fx.GraphModule(module, graph)
+    with FakeTensorMode() as mode:
+        values = [rand(4, 5), mode.from_tensor(module.c), mode.from_tensor(module.c)]
+        values += [torch.empty(2, dtype=torch.int64, device="meta"), rand(2, 5)]
+    for node, value in zip(gm.graph.nodes, values):
+        node.meta["val"] = value
+    placement.bring_to_device(gm, torch.device("meta"))
+    assert module.c.device.type == "cpu"
+    assert [n.meta["val"].device.type for n in gm.graph.nodes if n.users and n.op == "call_function"][-2:] == ["meta"] * 2
+    assert [r for r in partition.classify(gm.graph, torch.device("meta")).values() if r] == ["it runs on cpu beside meta"]
+
+
+def test_other_operands_on_the_cpu_are_left_to_the_framework(texts):
+    run(lambda x, i: x[i] * 2 + 1, rand(4, 5), torch.tensor([1, 2], device="cpu"))
+    assert cinn_like.report().fallback_ops == {"aten.index.Tensor": "an operand on cpu beside meta"}
+    assert len(texts) == 1
+
+
+def test_work_on_the_cpu_beside_an_accelerator_is_left_to_the_framework(texts):
+    x, y = rand(4, 5), torch.ones(3, 4, device="cpu")
+    got = run(lambda x, y: (x * 2, y * 3 + 1), x, y)
+    assert cinn_like.report().fallback_ops == {"aten.mul.Tensor": "it runs on cpu beside meta",
+                                               "aten.add.Tensor": "it runs on cpu beside meta"}  # fmt: skip
+    assert torch.equal(got[1], y * 3 + 1) and got[0].device.type == "meta"
