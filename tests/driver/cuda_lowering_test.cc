@@ -35,8 +35,8 @@ StatusOr<ir::Stmt> ProductOf(const ir::Func& f, const ir::Call& call) {
     const ir::Expr e = call.args[k];
     return Cat(e->buffer->name, "[", ir::Print(e->args[0]), " + ", offset, "]");
   };
-  const std::string a = element(1, Cat("lib_b * ", text(12), " + ", spec.transpose_a ? "lib_k" : "lib_i", " * ", text(9),
-                                       " + ", spec.transpose_a ? "lib_i" : "lib_k"));
+  const std::string a = element(1, Cat("lib_b * ", text(12), " + ", spec.transpose_a ? "lib_k" : "lib_i", " * ",
+                                       text(9), " + ", spec.transpose_a ? "lib_i" : "lib_k"));
   const std::string b = element(2, Cat("lib_b * ", text(13), " + ", spec.transpose_b ? "lib_j" : "lib_k", " * ",
                                        text(10), " + ", spec.transpose_b ? "lib_k" : "lib_j"));
   const std::string d = element(4, Cat("lib_b * ", text(14), " + lib_i * ", text(11), " + lib_j"));
@@ -288,9 +288,10 @@ struct LibraryCase {
 std::vector<LibraryCase> LibraryCases() {
   std::vector<LibraryCase> r;
   for (std::string t : {"f16", "bf16", "f32", "f64"}) {
-    r.push_back({"linear", 1, 0, Cat("(%x: ", t, "[n,4,6], %w: ", t, "[10,6], %b: ", t, "[10]) where n in 1..64 {\n",
-                                     "  %0 = transpose(%w) {perm=[1,0]} : ", t, "[6,10]\n  %1 = matmul(%x, %0) : ", t,
-                                     "[n,4,10]\n  %2 = add(%1, %b) : ", t, "[n,4,10]\n  return %2\n}\n")});
+    r.push_back({"linear", 1, 0,
+                 Cat("(%x: ", t, "[n,4,6], %w: ", t, "[10,6], %b: ", t, "[10]) where n in 1..64 {\n",
+                     "  %0 = transpose(%w) {perm=[1,0]} : ", t, "[6,10]\n  %1 = matmul(%x, %0) : ", t,
+                     "[n,4,10]\n  %2 = add(%1, %b) : ", t, "[n,4,10]\n  return %2\n}\n")});
     for (const char* f : {"gelu(%1) {approximate=\"tanh\"}", "relu(%1)", "gelu(%1) {approximate=\"none\"}"}) {
       r.push_back({"activation", 1, f[0] == 'g' && strstr(f, "none") != nullptr ? 1 : 0,
                    Cat("(%x: ", t, "[n,6], %w: ", t, "[6,10], %b: ", t, "[10]) where n in 1..64 {\n",
@@ -309,7 +310,8 @@ std::vector<LibraryCase> LibraryCases() {
                "(%x: bf16[n,3,5,6], %y: bf16[n,3,7,6]) where n in 1..64 {\n  %0 = transpose(%y) {perm=[0,1,3,2]} : "
                "bf16[n,3,6,7]\n  %1 = matmul(%x, %0) : bf16[n,3,5,7]\n  return %1\n}\n"});
   // Scores, softmax and the values, heads inside of rows: two products, each operand that needs it copied head by head.
-  r.push_back({"attention", 3, 3, R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
+  r.push_back({"attention", 3, 3,
+               R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
   %0 = reshape(%q) {shape=[n,64,2,64]} : f32[n,64,2,64]
   %1 = transpose(%0) {perm=[0,2,1,3]} : f32[n,2,64,64]
   %2 = reshape(%k) {shape=[n,64,2,64]} : f32[n,64,2,64]
