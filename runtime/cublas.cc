@@ -263,8 +263,6 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
 
 }  // namespace
 
-Status CublasStatus() { return GetLt().status(); }
-
 }  // namespace cinn_like
 
 extern "C" int32_t cinn_cublaslt_matmul(int64_t spec, const void* a, const void* b, const void* bias, void* d,

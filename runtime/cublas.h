@@ -12,12 +12,7 @@
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
 
-namespace cinn_like {
-
-// OK if cuBLASLt can be opened, else why not.
-Status CublasStatus();
-
-}  // namespace cinn_like
+namespace cinn_like {}  // namespace cinn_like
 
 // Enqueues the product on env->stream. Leading dimensions and batch strides in elements; `bias` is null unless the spec
 // has one. Algorithms come from cuBLASLt's heuristics, once per spec, sizes, alignment and device.
