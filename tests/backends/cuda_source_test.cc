@@ -126,7 +126,8 @@ TEST(CudaSource, ShufflesAreNotConditional) {
   for (absl::string_view line : absl::StrSplit(CudaSourceOf(text), '\n')) {
     if (!absl::StrContains(line, "__shfl")) continue;
     ++shuffles;
-    EXPECT_FALSE(absl::StrContains(line, "||") || absl::StrContains(line, "&&") || absl::StrContains(line, "?")) << line;
+    EXPECT_FALSE(absl::StrContains(line, "||") || absl::StrContains(line, "&&") || absl::StrContains(line, "?"))
+        << line;
   }
   EXPECT_EQ(shuffles, 4);
 }
