@@ -33,8 +33,7 @@ class Compiler {
   // `device_source` replaces the generated device source if it is not empty. A name that was built before is an error.
   Status Build(const ir::Module& module, std::string_view device_source = "");
 
-  // What later Builds may call besides runtime_calls.def: int32_t name(const char* attributes, ..., const
-  // CinnCallEnv*).
+  // What later Builds may call besides runtime_calls.def: int32_t name(..., const CinnCallEnv*).
   RuntimeSymbols& symbols() { return symbols_; }
 
   // The same for a module that LowerModule has already seen.

@@ -4,6 +4,7 @@
 #include "backends/llvm_cast.h"
 #include "backends/llvm_expr.h"
 #include "backends/parallel_grain.h"
+#include "cinn_like/base/runtime_calls.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Alignment.h"
@@ -153,18 +154,34 @@ class FunctionEmitter {
     b_.SetInsertPoint(next);
   }
 
-  llvm::Value* Call(std::string_view name, llvm::Type* result, const std::vector<llvm::Value*>& args) {
+  llvm::Type* TypeOf(CallType t) {
+    return t == CallType::kVoid  ? b_.getVoidTy()
+           : t == CallType::kI32 ? b_.getInt32Ty()
+           : t == CallType::kI64 ? static_cast<llvm::Type*>(b_.getInt64Ty())
+                                 : b_.getPtrTy();
+  }
+  // A function of runtime_calls.def with the types of its row; others take what they are given and return a code.
+  llvm::Value* Call(std::string_view name, std::vector<llvm::Value*> args) {
+    const RuntimeCall* row = FindRuntimeCall(name);
     std::vector<llvm::Type*> types;
-    for (llvm::Value* a : args) types.push_back(a->getType());
+    for (size_t i = 0; i < args.size(); ++i) {
+      if (row != nullptr && i < row->params.size()) {
+        llvm::Type* type = TypeOf(row->params[i]);
+        const bool is_null = type->isPointerTy() && !args[i]->getType()->isPointerTy();
+        args[i] = is_null               ? b_.CreateIntToPtr(args[i], type)
+                  : type->isPointerTy() ? args[i]
+                                        : b_.CreateIntCast(args[i], type, true);
+      }
+      types.push_back(args[i]->getType());
+    }
+    llvm::Type* result = row == nullptr ? b_.getInt32Ty() : TypeOf(row->result);
     const llvm::FunctionCallee callee =
         m_.module.getOrInsertFunction(std::string(name), llvm::FunctionType::get(result, types, false));
     llvm::CallInst* call = b_.CreateCall(callee, args);
     call->setDoesNotThrow();
     return call;
   }
-  void CheckedCall(std::string_view name, const std::vector<llvm::Value*>& args) {
-    CheckCode(Call(name, b_.getInt32Ty(), args));
-  }
+  void CheckedCall(std::string_view name, const std::vector<llvm::Value*>& args) { CheckCode(Call(name, args)); }
 
   llvm::BasicBlock* NewBlock(const char* name) { return llvm::BasicBlock::Create(b_.getContext(), name, f_); }
 
@@ -177,7 +194,7 @@ class FunctionEmitter {
     return memory;
   }
 
-  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", b_.getVoidTy(), {env_, memory}); }
+  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", {env_, memory}); }
 
   // ---- statements ----
   void EmitStmt(const Stmt& s) {
@@ -206,7 +223,7 @@ class FunctionEmitter {
     if (buffer->scope == ir::Scope::kGlobal) {
       llvm::Value* bytes = b_.getInt64(element_bytes);
       for (Expr e : buffer->shape) bytes = b_.CreateMul(bytes, exprs_.Emit(e));
-      llvm::Value* memory = Call("cinn_alloc_workspace", b_.getPtrTy(), {env_, bytes});
+      llvm::Value* memory = Call("cinn_alloc_workspace", {env_, bytes});
       FailIf(b_.CreateAnd(b_.CreateIsNull(memory), b_.CreateICmpNE(bytes, b_.getInt64(0))), b_.getInt32(kOutOfMemory));
       workspaces_.push_back(memory);
       exprs_.Bind(buffer, memory);
@@ -335,7 +352,7 @@ class FunctionEmitter {
 
     llvm::Value* extent = b_.CreateIntCast(exprs_.Emit(n.extent), b_.getInt64Ty(), true);
     llvm::Value* grain = exprs_.Emit(ParallelGrain(*func_.context, n));
-    Call("cinn_parallel_for", b_.getVoidTy(), {b_.getInt64(0), extent, grain, body, captures});
+    Call("cinn_parallel_for", {b_.getInt64(0), extent, grain, body, captures});
     if (failure != nullptr) CheckCode(b_.CreateLoad(b_.getInt32Ty(), failure));
   }
 
@@ -347,10 +364,6 @@ class FunctionEmitter {
 
   void EmitCall(const ir::Call& n) {
     std::vector<llvm::Value*> args;
-    if (n.is_runtime) {
-      llvm::Value* none = llvm::ConstantPointerNull::get(b_.getPtrTy());
-      args.push_back(n.attributes.empty() ? none : b_.CreateGlobalString(n.attributes, "attributes", 0, &m_.module));
-    }
     for (Expr e : n.args) args.push_back(EmitArg(e));
     args.push_back(env_);
     CheckedCall(n.callee, args);
@@ -360,9 +373,9 @@ class FunctionEmitter {
     llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
     std::vector<llvm::Value*> args = {b_.CreateLoad(b_.getPtrTy(), kernel)};
     for (const auto* dims : {&n.grid, &n.block}) {
-      for (Expr e : *dims) args.push_back(b_.CreateIntCast(exprs_.Emit(e), b_.getInt64Ty(), true));
+      for (Expr e : *dims) args.push_back(exprs_.Emit(e));
     }
-    args.push_back(b_.CreateIntCast(exprs_.Emit(n.shared_bytes), b_.getInt64Ty(), true));
+    args.push_back(exprs_.Emit(n.shared_bytes));
     llvm::Value* params = Local(llvm::ArrayType::get(b_.getPtrTy(), n.args.size()), llvm::Align(8));
     for (size_t i = 0; i < n.args.size(); ++i) {
       llvm::Value* value = EmitArg(n.args[i]);

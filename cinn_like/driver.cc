@@ -37,7 +37,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
   hlir::LoweredGraph lowered;
   {
     const ScopedStage timer(context.times, "fuse");
-    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, !context.options.disable_fusion));
+    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, !context.options.disable_fusion, context.target));
   }
   const ScopedStage timer(context.times, "lower");
   std::vector<ir::Module> modules(lowered.kernels.size());

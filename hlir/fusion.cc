@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "hlir/library_matmul.h"
+#include "hlir/pack_operands.h"
 #include "hlir/stage_analysis.h"
 
 namespace cinn_like::hlir {
@@ -18,14 +20,15 @@ bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin
 
 class Planner {
  public:
-  explicit Planner(TeProgram program) : p_(std::move(program)), c_(*p_.context) {
+  Planner(TeProgram program, const Target& target)
+      : p_(std::move(program)), c_(*p_.context), target_(target), has_library_(target.HasLib("cublas")) {
     for (const Param& q : p_.params) {
       if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.push_back(q.buffer);
     }
   }
 
   FusionPlan Run(bool fuse) {
-    InlineViews();
+    RewriteStages();
     const int n = static_cast<int>(p_.stages.size());
     group_of_.resize(n);
     members_.resize(n);
@@ -46,31 +49,83 @@ class Planner {
     }
     if (fuse) {
       for (int i = 0; i < n; ++i) Grow(i);
+      JoinSiblings();
     }
     return {std::move(p_), Order()};
   }
 
  private:
-  void InlineViews() {
+  // Views are substituted, contractions that the library can compute get operands that it can read.
+  void RewriteStages() {
     std::vector<Stage> kept;
+    NameSupply names;
+    for (const Param& q : p_.params) names.Reserve(q.buffer == nullptr ? q.var->name : q.buffer->name);
+    for (const Stage& s : p_.stages) {
+      for (Buffer b : s.outputs) names.Reserve(b->name);
+    }
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       const Stage s = p_.stages[i];
-      if (!IsView(s)) {
-        kept.push_back(s);
+      if (!IsView(s) || IsLayoutOfProduct(i, kept) || IsRounding(i)) {
+        std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}}, target_, names);
+        if (packed.empty()) packed.push_back(s);
+        kept.insert(kept.end(), packed.begin(), packed.end());
         continue;
       }
       const std::vector<Expr> vars = VarsOf(s.iters);
-      for (size_t j = i + 1; j < p_.stages.size(); ++j) {
-        for (Expr& v : p_.stages[j].values) v = InlineLoads(c_, v, s.outputs[0], vars, s.values[0]);
-      }
+      for (size_t j = i + 1; j < p_.stages.size(); ++j) Inline(s, vars, p_.stages[j]);
       if (Contains(results_, s.outputs[0])) kept.push_back(s);
     }
     p_.stages = std::move(kept);
   }
 
-  bool IsContractionGroup(int g) const {
-    return std::any_of(members_[g].begin(), members_[g].end(),
-                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  void Inline(const Stage& view, const std::vector<Expr>& vars, Stage& reader) {
+    for (Expr& v : reader.values) v = InlineLoads(c_, v, view.outputs[0], vars, view.values[0]);
+  }
+
+  // View `i` alone reads a contraction among `before`, which can write as it says; and nobody can say more, a view
+  // that alone reads this one.
+  bool IsLayoutOfProduct(size_t i, const std::vector<Stage>& before) {
+    const Stage& s = p_.stages[i];
+    const std::vector<Buffer> inputs = InputsOf(s);
+    if (inputs.size() != 1 || Contains(results_, inputs[0])) return false;
+    const auto product = std::find_if(before.begin(), before.end(), [&](const Stage& x) {
+      return Contains(x.outputs, inputs[0]) && FindContraction(x).has_value();
+    });
+    const bool alone = ReadersOf(p_.stages, inputs[0], i).size() == 1 && ReadersOf(before, inputs[0], 0).empty();
+    if (product == before.end() || !alone || !CanWrite(*product, s)) return false;
+    const std::vector<size_t> readers = ReadersOf(p_.stages, s.outputs[0], i + 1);
+    if (readers.size() != 1 || Contains(results_, s.outputs[0])) return true;
+    Stage next = p_.stages[readers[0]];
+    if (!IsView(next)) return true;
+    Inline(s, VarsOf(s.iters), next);
+    return !CanWrite(*product, next);
+  }
+
+  // View `i` makes narrow floats of wide ones: it is a step of what computes them rather than of its readers, who read
+  // less then. Of a chain of views the last one is.
+  bool IsRounding(size_t i) const {
+    const Stage& s = p_.stages[i];
+    const std::vector<Buffer> inputs = InputsOf(s);
+    const DType to = s.outputs[0]->dtype;
+    if (inputs.size() != 1 || !IsFloat(to) || BytesOf(to) >= BytesOf(inputs[0]->dtype)) return false;
+    const std::vector<size_t> readers = ReadersOf(p_.stages, s.outputs[0], i + 1);
+    return readers.size() != 1 || !IsView(p_.stages[readers[0]]);
+  }
+
+  static std::vector<size_t> ReadersOf(const std::vector<Stage>& stages, Buffer b, size_t from) {
+    std::vector<size_t> r;
+    for (size_t j = from; j < stages.size(); ++j) {
+      if (Contains(InputsOf(stages[j]), b)) r.push_back(j);
+    }
+    return r;
+  }
+
+  bool CanWrite(const Stage& product, const Stage& epilogue) {
+    return IsEpilogue({product, epilogue}, epilogue.outputs);
+  }
+
+  bool IsLibraryCall(std::vector<Stage> stages) const {
+    return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages)}).has_value();
   }
 
   // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
@@ -87,6 +142,33 @@ class Planner {
         refused.insert(group_of_[producer]);
       }
       if (joined) refused.clear();
+    }
+  }
+
+  bool IsContractionGroup(int g) const {
+    return std::any_of(members_[g].begin(), members_[g].end(),
+                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  }
+
+  // Groups that read a tensor in common do so once, where they can.
+  void JoinSiblings() {
+    absl::flat_hash_map<Buffer, std::vector<int>> readers;
+    std::vector<Buffer> order;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      for (Buffer b : InputsOf(p_.stages[i])) {
+        std::vector<int>& stages = readers[b];
+        if (stages.empty()) order.push_back(b);
+        stages.push_back(static_cast<int>(i));
+      }
+    }
+    for (Buffer b : order) {
+      const std::vector<int>& stages = readers[b];
+      for (size_t i = 0; i < stages.size(); ++i) {
+        for (size_t j = i + 1; j < stages.size(); ++j) {
+          const int g = group_of_[stages[i]], h = group_of_[stages[j]];
+          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
+        }
+      }
     }
   }
 
@@ -187,6 +269,7 @@ class Planner {
       if (r.empty() || r != reads[0]) return false;
     }
     at = reads.empty() ? nullptr : &reads[0];
+    if (has_library_ && IsLibraryCall({kept[0]})) return IsLibraryCall(kept);
     return at != nullptr &&
            InvertIndexMap(c_, kept[1].iters, *at, kept[0].outputs[0]->shape, VarsOf(kept[0].iters)).has_value();
   }
@@ -210,6 +293,8 @@ class Planner {
 
   TeProgram p_;
   Context& c_;
+  const Target& target_;
+  const bool has_library_;  // of matrix products
   std::vector<Buffer> results_;
   absl::flat_hash_map<Buffer, int> writer_;
   std::vector<std::vector<int>> producers_, consumers_;  // by stage
@@ -219,7 +304,9 @@ class Planner {
 
 }  // namespace
 
-StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse) { return Planner(std::move(program)).Run(fuse); }
+StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse, const Target& target) {
+  return Planner(std::move(program), target).Run(fuse);
+}
 
 StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group) {
   constexpr int kTensorAlignment = 16;  // entry functions check it of the framework's tensors

@@ -1,11 +1,14 @@
 // Which stages become one kernel. Decided by access maps alone:
 //   - a view is substituted into its readers, everywhere;
-//   - a contraction (matrix product, convolution) takes the pointwise stage that reads all of it as its epilogue;
+//   - a contraction (matrix product, convolution) takes the pointwise stage that reads all of it as its epilogue; one
+//     that the target's library computes takes only what the library does on its way out;
+//   - the last of the views that alone read a contraction stays: it says in which type and layout to write the product;
 //   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once
 #include <vector>
 
+#include "cinn_like/base/target.h"
 #include "ir/te.h"
 
 namespace cinn_like::hlir {
@@ -17,7 +20,7 @@ struct FusionPlan {
 };
 
 // `fuse` false: one group per stage (views are still substituted).
-StatusOr<FusionPlan> PlanFusion(ir::TeProgram program, bool fuse);
+StatusOr<FusionPlan> PlanFusion(ir::TeProgram program, bool fuse, const Target& target);
 
 // A group as a program of its own, in its own context, with names that depend on its structure alone, so that equal
 // groups have equal text: inputs a0, a1, ..., results o0, ..., then symbols as scalars. Stages that need no memory are

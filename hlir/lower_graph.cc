@@ -7,9 +7,9 @@
 
 namespace cinn_like::hlir {
 
-StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse) {
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
-  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), fuse));
+  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), fuse, target));
   const ir::TeProgram& p = plan.program;
   ir::Context& c = *p.context;
 

@@ -20,6 +20,6 @@ struct LoweredGraph {
 };
 
 // `graph` has primitive ops only. `fuse` false: one kernel per stage.
-StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse);
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target);
 
 }  // namespace cinn_like::hlir

@@ -232,7 +232,7 @@ Expr Context::WithArgs(Expr e, std::vector<Expr> args) {
   }
 }
 
-std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& a) {
+std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> a) {
   // Wraps as two's complement: computed unsigned.
   auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
   const bool is_unsigned = InfoOf(t).kind == DTypeKind::kUInt;

@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/types/span.h"
 #include "cinn_like/base/dtype.h"
 #include "cinn_like/base/status.h"
 
@@ -148,7 +149,7 @@ Expr MaskOf(Expr load);  // null if none
 double RoundTo(DType t, double v);
 int64_t WrapTo(DType t, int64_t v);
 // Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).
-std::optional<int64_t> FoldInt(ExprOp op, DType t, const std::vector<int64_t>& args);
+std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> args);
 
 // ---- walks ----
 // Each child through f; the same pointer if none changed.

@@ -1,9 +1,9 @@
 // The reference: runs any stage of the IR, slowly and obviously. Tests check passes, schedules and emitters against it.
 //
-// Arithmetic is done in double or int64 and rounded to the node's dtype. A thread loop runs one fiber per thread, which
-// switch at barriers and shuffles. An access outside a buffer, a read of what was never written, a division by 0, a
-// barrier that not all threads reach, and two threads using one shared element without a barrier between (one of them
-// writing) are errors that name the buffer.
+// Arithmetic is done in double or int64 and rounded to the node's dtype. All threads of a block execute a statement
+// before the next one is looked at. An access outside a buffer, a read of what was never written, a division by 0, a
+// barrier that not all threads reach, and two threads using one element without a barrier between (one of them writing,
+// and not what was there) are errors that name the buffer; so are two blocks of a launch doing so.
 #pragma once
 #include <string_view>
 #include <variant>

@@ -23,6 +23,17 @@ class Parser {
     return m;
   }
 
+  StatusOr<Stmt> ParseOnlyStmt(const Func& f) {
+    for (const Param& p : f.params) {
+      if (p.buffer != nullptr) buffers_[p.buffer->name] = p.buffer;
+      if (p.var != nullptr) vars_[p.var->name] = p.var;
+    }
+    for (const SymbolFact& s : f.symbols) vars_[s.var->name] = s.var;
+    ASSIGN_OR_RETURN(Stmt s, ParseStmt());
+    if (!lex_.AtEnd()) return lex_.Error("expected the end of the statement");
+    return s;
+  }
+
   StatusOr<Expr> ParseOnlyExpr(bool declare_on_use) {
     declare_on_use_ = declare_on_use;
     ASSIGN_OR_RETURN(Expr e, ParseExpr(1));
@@ -262,7 +273,9 @@ class Parser {
       ASSIGN_OR_RETURN(n.callee, lex_.Ident("a function name"));
       RETURN_IF_ERROR(lex_.Expect("("));
       ASSIGN_OR_RETURN(n.args, ParseList(")"));
-      if (lex_.Peek().kind == TokenKind::kString) n.attributes = lex_.Take().text;
+      if (n.is_runtime && lex_.Eat("computes")) {
+        ASSIGN_OR_RETURN(n.meaning, ParseBraces());
+      }
       return MakeStmt(std::move(n));
     }
     Store n;
@@ -487,6 +500,8 @@ StatusOr<Func> ParseFunc(std::string_view text) {
   if (m.funcs.size() != 1) return InvalidArgument("expected one function and got ", m.funcs.size());
   return m.funcs[0];
 }
+
+StatusOr<Stmt> ParseStmtOf(const Func& f, std::string_view text) { return Parser(f.context, text).ParseOnlyStmt(f); }
 
 StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text) {
   // The parser shares ownership of its context; this one belongs to the caller.

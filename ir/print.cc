@@ -163,16 +163,9 @@ class Printer {
         },
         [&](const Call& n) {
           std::string head = Share(n.args, in);
-          std::string attributes;
-          if (!n.attributes.empty()) {
-            attributes = " \"";
-            for (char ch : n.attributes) {
-              if (ch == '"' || ch == '\\') attributes += '\\';
-              attributes += ch == '\n' ? std::string("\\n") : std::string(1, ch);
-            }
-            attributes += "\"";
-          }
-          return head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(", List(n.args), ")", attributes, "\n");
+          std::string text = head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(", List(n.args), ")");
+          if (n.meaning != nullptr) text += " computes " + body(n.meaning);
+          return text + "\n";
         });
   }
 

@@ -110,7 +110,8 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
       [&](const Call& n) {
         Call r = n;
         r.args = MapAll(n.args, fe);
-        return r.args == n.args ? s : MakeStmt(std::move(r));
+        r.meaning = opt_stmt(n.meaning);
+        return r.args == n.args && r.meaning == n.meaning ? s : MakeStmt(std::move(r));
       });
 }
 

@@ -110,12 +110,14 @@ struct Launch {
   Expr shared_bytes = nullptr;
   std::vector<Expr> args;  // addresses and scalars
 };
-// Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)).
+// Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)). A runtime
+// call gets `args` and the call's environment. It may carry its meaning, statements that compute the same
+// (call cinn_cublaslt_matmul(...) computes { ... }): what the interpreter runs, and nobody else.
 struct Call {
   std::string callee;  // without @
   bool is_runtime = false;
-  std::vector<Expr> args;  // addresses and scalars
-  std::string attributes;  // constant text handed to a runtime call as its first argument; empty: none
+  std::vector<Expr> args;  // addresses (u64(0): null) and scalars
+  Stmt meaning = nullptr;  // of a runtime call; may be null
 };
 
 struct StmtNode {
@@ -232,6 +234,8 @@ std::string Print(const Func& f);
 std::string Print(const Module& m);
 StatusOr<Module> ParseModule(std::string_view text);
 StatusOr<Func> ParseFunc(std::string_view text);  // exactly one function
+// A statement that speaks of the parameters and symbols of `f`.
+StatusOr<Stmt> ParseStmtOf(const Func& f, std::string_view text);
 // An expression over i64 variables that need no declaration (rules, tests).
 StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text);
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "cinn_like/base/runtime_calls.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
@@ -261,7 +262,16 @@ class Verifier {
   }
   Status Visit(const Call& n) {
     for (Expr e : n.args) RETURN_IF_ERROR(Check(e));
-    return {};
+    const RuntimeCall* row = n.is_runtime ? FindRuntimeCall(n.callee) : nullptr;
+    if (row != nullptr) {
+      // The last parameter is the call's environment.
+      bool fits = row->params.size() == n.args.size() + 1;
+      for (size_t i = 0; fits && i < n.args.size(); ++i) {
+        fits = (row->params[i] == CallType::kPtr) == (n.args[i]->type.dtype == DType::kU64);
+      }
+      if (!fits) return Error(Cat(n.callee, " is ", row->signature, ", its last argument implied"));
+    }
+    return n.meaning == nullptr ? Status() : Scoped([&] { return Walk(n.meaning); });
   }
 
   const Func& f_;

@@ -31,8 +31,8 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-enum { kR32F = 0, kR16F = 2, kR16BF = 14 };       // cudaDataType_t
-enum { kCompute32F = 68, kCompute32FTf32 = 77 };  // cublasComputeType_t
+enum { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };              // cudaDataType_t
+enum { kCompute32F = 68, kCompute64F = 70, kCompute32FTf32 = 77 };  // cublasComputeType_t
 enum { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
 enum { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 enum { kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignB = 6, kPrefAlignC = 7, kPrefAlignD = 8 };
@@ -133,7 +133,9 @@ struct Plan {
   Heuristic chosen{};
 };
 
-int CudaType(DType t) { return t == DType::kF16 ? kR16F : t == DType::kBF16 ? kR16BF : kR32F; }
+int CudaType(DType t) {
+  return t == DType::kF16 ? kR16F : t == DType::kBF16 ? kR16BF : t == DType::kF64 ? kR64F : kR32F;
+}
 
 uint32_t AlignmentOf(const void* p) {
   const auto address = reinterpret_cast<uintptr_t>(p) | 256;
@@ -154,9 +156,11 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
   auto plan = std::make_shared<Plan>(lt);
   ASSIGN_OR_RETURN(plan->handle, HandleOf(lt, key.device));
   const Sizes& s = key.sizes;
-  const int type = CudaType(spec.dtype);
-  const bool tf32 = spec.dtype == DType::kF32 && spec.allow_tf32;
-  RETURN_IF_ERROR(lt.Check(lt.cublasLtMatmulDescCreate(&plan->desc, tf32 ? kCompute32FTf32 : kCompute32F, kR32F),
+  const int type = CudaType(spec.dtype), result_type = CudaType(spec.result);
+  const int compute = spec.dtype == DType::kF64                      ? kCompute64F
+                      : spec.dtype == DType::kF32 && spec.allow_tf32 ? kCompute32FTf32
+                                                                     : kCompute32F;
+  RETURN_IF_ERROR(lt.Check(lt.cublasLtMatmulDescCreate(&plan->desc, compute, compute == kCompute64F ? kR64F : kR32F),
                            "cublasLtMatmulDescCreate"));
   const auto set = [&](int attribute, const auto& value) {
     return lt.Check(lt.cublasLtMatmulDescSetAttribute(plan->desc, attribute, &value, sizeof(value)),
@@ -171,7 +175,8 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
   const uint32_t epilogue = activation | (spec.bias ? kEpilogueBias : 0);
   RETURN_IF_ERROR(set(kDescEpilogue, epilogue == 0 ? uint32_t{kEpilogueDefault} : epilogue));
   if (spec.bias) RETURN_IF_ERROR(set(kDescBiasPointer, bias));
-  const auto layout = [&](Layout* out, int64_t rows, int64_t columns, int64_t leading, int64_t stride) -> Status {
+  const auto layout = [&](Layout* out, int type, int64_t rows, int64_t columns, int64_t leading,
+                          int64_t stride) -> Status {
     RETURN_IF_ERROR(
         lt.Check(lt.cublasLtMatrixLayoutCreate(out, type, rows, columns, leading), "cublasLtMatrixLayoutCreate"));
     const auto batch = static_cast<int32_t>(s.batch);
@@ -180,9 +185,11 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
     return lt.Check(lt.cublasLtMatrixLayoutSetAttribute(*out, kLayoutBatchStride, &stride, sizeof(stride)),
                     "cublasLtMatrixLayoutSetAttribute");
   };
-  RETURN_IF_ERROR(layout(&plan->a, spec.transpose_a ? s.m : s.k, spec.transpose_a ? s.k : s.m, s.lda, s.stride_a));
-  RETURN_IF_ERROR(layout(&plan->b, spec.transpose_b ? s.k : s.n, spec.transpose_b ? s.n : s.k, s.ldb, s.stride_b));
-  RETURN_IF_ERROR(layout(&plan->d, s.n, s.m, s.ldd, s.stride_d));
+  RETURN_IF_ERROR(
+      layout(&plan->a, type, spec.transpose_a ? s.m : s.k, spec.transpose_a ? s.k : s.m, s.lda, s.stride_a));
+  RETURN_IF_ERROR(
+      layout(&plan->b, type, spec.transpose_b ? s.k : s.n, spec.transpose_b ? s.n : s.k, s.ldb, s.stride_b));
+  RETURN_IF_ERROR(layout(&plan->d, result_type, s.n, s.m, s.ldd, s.stride_d));
   RETURN_IF_ERROR(lt.Check(lt.cublasLtMatmulPreferenceCreate(&plan->preference), "cublasLtMatmulPreferenceCreate"));
   const auto prefer = [&](int attribute, const auto& value) {
     return lt.Check(lt.cublasLtMatmulPreferenceSetAttribute(plan->preference, attribute, &value, sizeof(value)),
@@ -236,12 +243,16 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
     if (workspace == nullptr) return absl::ResourceExhaustedError(LastError());
   }
   const float one = 1, zero = 0;
+  const double one64 = 1, zero64 = 0;
+  const bool is_f64 = spec.dtype == DType::kF64;
+  const void* alpha = is_f64 ? static_cast<const void*>(&one64) : &one;
+  const void* beta = is_f64 ? static_cast<const void*>(&zero64) : &zero;
   int status = 0;
   {
     const std::lock_guard lock(plan->mutex);
     if (spec.bias) status = lt->cublasLtMatmulDescSetAttribute(plan->desc, kDescBiasPointer, &bias, sizeof(bias));
     if (status == 0) {
-      status = lt->cublasLtMatmul(plan->handle, plan->desc, &one, b, plan->b, a, plan->a, &zero, d, plan->d, d, plan->d,
+      status = lt->cublasLtMatmul(plan->handle, plan->desc, alpha, b, plan->b, a, plan->a, beta, d, plan->d, d, plan->d,
                                   &plan->chosen.algo, workspace, plan->chosen.workspace_bytes,
                                   static_cast<cuda::Stream>(env.stream));
     }
@@ -251,26 +262,6 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
 }
 
 }  // namespace
-
-int64_t MatmulSpec::Encode() const {
-  return static_cast<int64_t>(dtype) | transpose_a << 8 | transpose_b << 9 | bias << 10 | allow_tf32 << 11 |
-         static_cast<int64_t>(epilogue) << 12;
-}
-
-StatusOr<MatmulSpec> MatmulSpec::Decode(int64_t bits) {
-  MatmulSpec s;
-  s.dtype = static_cast<DType>(bits & 255);
-  s.transpose_a = (bits >> 8 & 1) != 0;
-  s.transpose_b = (bits >> 9 & 1) != 0;
-  s.bias = (bits >> 10 & 1) != 0;
-  s.allow_tf32 = (bits >> 11 & 1) != 0;
-  s.epilogue = static_cast<MatmulEpilogue>(bits >> 12 & 3);
-  const bool dtype_known = s.dtype == DType::kF32 || s.dtype == DType::kF16 || s.dtype == DType::kBF16;
-  if (!dtype_known || s.epilogue > MatmulEpilogue::kGelu || bits >> 14 != 0) {
-    return InvalidArgument("no matmul spec: ", bits, "; dtypes are f32, f16, bf16");
-  }
-  return s;
-}
 
 }  // namespace cinn_like
 

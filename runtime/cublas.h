@@ -2,33 +2,17 @@
 //
 //   d[m,n] = epilogue(op(a)[m,k] * op(b)[k,n] + bias[n])      batched with a stride per operand
 //
-// a, b, bias and d have one dtype: f32, f16 or bf16; products accumulate in f32, and f32 operands are not rounded to
-// TF32 unless the spec allows it. kGelu is the tanh approximation: cuBLASLt has no other.
+// a and b have one dtype: f32, f64, f16 or bf16; bias and d have it too, or f32. Products accumulate in f32 (f64 in
+// f64), and f32 operands are not rounded to TF32 unless the spec allows it. kGelu is the tanh approximation: cuBLASLt
+// has no other.
 #pragma once
 #include <cstdint>
 
-#include "cinn_like/base/dtype.h"
+#include "cinn_like/base/matmul_spec.h"
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
 
-namespace cinn_like {
-
-enum class MatmulEpilogue : uint8_t { kNone, kRelu, kGelu };
-
-// What is known when compiling; travels as one integer.
-struct MatmulSpec {
-  DType dtype = DType::kF32;
-  bool transpose_a = false;  // a is stored [k,m]
-  bool transpose_b = false;  // b is stored [n,k]
-  bool bias = false;
-  MatmulEpilogue epilogue = MatmulEpilogue::kNone;
-  bool allow_tf32 = false;
-
-  int64_t Encode() const;
-  static StatusOr<MatmulSpec> Decode(int64_t bits);
-};
-
-}  // namespace cinn_like
+namespace cinn_like {}  // namespace cinn_like
 
 // Enqueues the product on env->stream. Leading dimensions and batch strides in elements; `bias` is null unless the spec
 // has one. Algorithms come from cuBLASLt's heuristics, once per spec, sizes, alignment and device.

@@ -106,6 +106,7 @@ const Option kOptions[] = {
     {"arch", kCudaBit, &Target::arch, 0},
     {"features", kX86, &Target::features, 0},
     {"libs", kCudaBit, &Target::libs, 0},
+    {"allow-tf32", kCudaBit, &Target::allow_tf32, 0},
     {"num-threads", kHost, &Target::num_threads, 0},
     {"cores", kHost, &Target::cores, 1},
     {"sm-count", kGpu, &Target::cores, 1},

@@ -24,6 +24,7 @@ struct Target {
   std::vector<std::string> features;  // "+avx512f", "-amx-bf16", on top of mcpu
   std::vector<std::string> libs;      // library calls that tactics may propose: "cublas", "cudnn"
   int64_t num_threads = 0;            // 0: as many as the process may use
+  int64_t allow_tf32 = 0;             // 1: products of f32 may round their operands to TF32; CUDA only
 
   // For cost models.
   int64_t cores = 0;         // CPU cores, or SMs

@@ -6,6 +6,7 @@
 //   rows; no reduction: one thread an access of 16 bytes.
 #include <algorithm>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
@@ -20,52 +21,8 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
-
-// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
-// others must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it
-// back.
-TeProgram KeepResults(TeProgram group, const RowSpace& space, bool in_registers) {
-  Context& c = *group.context;
-  std::vector<Stage> stages;
-  for (size_t k = 0; k < group.stages.size(); ++k) {
-    Stage s = group.stages[k];
-    bool row_sized = false;
-    for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
-    std::vector<Stage> copies;
-    for (Buffer& out : s.outputs) {
-      const Buffer result = out;
-      auto reads = [&](const Stage& other) {
-        const std::vector<Buffer> inputs = InputsOf(other);
-        return std::count(inputs.begin(), inputs.end(), result) > 0;
-      };
-      const bool is_result =
-          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
-      if (!is_result || !s.at.empty() || (row_sized && !in_registers)) continue;
-      if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
-      Stage copy;
-      copy.name = Cat("copy_", result->name);
-      for (const StageIter& i : s.iters) copy.iters.push_back({c.Var(Cat(i.var->name, "_", result->name)), i.extent});
-      copy.outputs = {result};
-      out = c.MakeBuffer({.name = Cat("kept_", result->name), .dtype = result->dtype, .shape = result->shape});
-      copy.values = {c.Load(out, VarsOf(copy.iters))};
-      auto replace = [&](Stage& stage) {
-        for (Expr& v : stage.values) {
-          v = Rewriter(c, [&](Expr e) -> Expr {
-            return e->op == ExprOp::kLoad && e->buffer == result ? c.Load(out, IndicesOf(e), MaskOf(e)) : nullptr;
-          })(v);
-        }
-      };
-      replace(s);
-      for (size_t j = k + 1; j < group.stages.size(); ++j) replace(group.stages[j]);
-      copies.push_back(std::move(copy));
-    }
-    stages.push_back(std::move(s));
-    for (Stage& copy : copies) stages.push_back(std::move(copy));
-  }
-  group.stages = std::move(stages);
-  return group;
-}
 
 // Inputs that several stages read at the same point, element by element of the whole space, become a stage of their
 // own: placed in registers, memory is read once.
@@ -170,9 +127,9 @@ class RowsGpu {
       status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
-    const double bandwidth = static_cast<double>(std::max<int64_t>(target_.bandwidth, 100)) * 1e9;
-    return std::vector<Proposal>{
-        {"rows_gpu", s_.func(), s_.text(), 2e-6 + static_cast<double>(r_.Bytes()) / bandwidth}};
+    const double seconds = kKernelSeconds + static_cast<double>(r_.Bytes()) / BytesPerSecond(target_) +
+                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
+    return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
   }
 
  private:
@@ -232,17 +189,6 @@ class RowsGpu {
                        [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
   }
 
-  // Starts again with the loops of `group`, if its stages share a row space too.
-  Status Renew(const TeProgram& group) {
-    ASSIGN_OR_RETURN(std::optional<RowNests> renewed, RowNests::Create(group));
-    RET_CHECK(renewed.has_value() && renewed->space.dims.size() == r_.space.dims.size(), group.name);
-    r_.group = renewed->group;
-    r_.space = renewed->space;
-    r_.schedule = renewed->schedule;
-    r_.nests = renewed->nests;
-    return absl::OkStatus();
-  }
-
   // A row's length; 0 if symbolic.
   int64_t RowLength() const {
     int64_t n = 1;
@@ -250,22 +196,24 @@ class RowsGpu {
     return n;
   }
 
-  // Row-sized temporaries live in registers where a thread's part is small and of known size, else they are recomputed.
-  void PlaceTemporaries(bool in_registers) {
+  // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
+  // nowhere (recomputed).
+  void PlaceTemporaries(bool in_registers, size_t staged = 0) {
     for (Buffer b : r_.Temporaries()) {
-      bool row_sized = false;
+      bool row_sized = false, is_staged = false;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+        is_staged = k < staged;
         for (size_t i = 0; i < stage.iters.size(); ++i) {
           const int d = r_.space.dim_of[k][i];
           row_sized |= d >= 0 && r_.space.dims[d].reduced;
         }
       }
-      if (row_sized && !in_registers)
+      if (row_sized && !in_registers && !is_staged)
         s_.Step("inline b_", b->name);
       else
-        s_.Step("scope ", b->name, " local");
+        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
     }
   }
 
@@ -283,8 +231,8 @@ class RowsGpu {
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
-    RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
-    if (in_registers) RETURN_IF_ERROR(Renew(StageRowInputs(r_.group, r_.space)));
+    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
+    if (in_registers) RETURN_IF_ERROR(r_.Renew(StageRowInputs(r_.group, r_.space)));
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops;
@@ -333,41 +281,69 @@ class RowsGpu {
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
+    size_t staged = 0;
     if (!in_registers && !HasTuple()) {
-      // Later stages read memory again: full blocks of narrow strips, which stay in the L2 cache meanwhile.
-      columns = std::min(kWarp, 2 * AccessElements(r_.group));
-      sharers = kMaxThreads / columns;
+      columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
+      sharers = 16;
+      // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
+      const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
+      const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
+      const int64_t narrowest = 2 * AccessElements(r_.group);
+      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_.group);
+      if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
+        staged = inputs;
+        while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
+        sharers = kMaxThreads / columns;
+        RETURN_IF_ERROR(r_.Renew(with_rows));
+      }
     }
-    RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
-    PlaceTemporaries(in_registers);
+    PlaceTemporaries(in_registers, staged);
     r_.ReorderAll({outer, {vector}, reduced});
-    std::vector<std::string> blocks, lanes, row_loops;
-    for (RowNest& nest : r_.nests) {
+    const int64_t v = std::min(columns, VectorFor({vector}));
+    struct Line {
+      std::string rows, columns;
+      bool staged;
+    };
+    std::vector<std::string> blocks, columns_of, rows;
+    std::vector<Line> lines;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
       s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       blocks.push_back(block);
-      lanes.push_back(lane);
+      columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
         continue;
       }
-      const std::string k = s_.Fresh("k"), y = s_.Fresh("y");
-      if (in_registers) {
-        s_.Step("split ", line, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
-      } else {
-        const std::string u = s_.Fresh("u");
-        s_.Step("split ", line, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
-        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
-      }
-      row_loops.push_back(y);
+      lines.push_back({line, lane, i < staged});
     }
     Merge(blocks);
+    for (const Line& line : lines) {
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
+      rows.push_back(y);
+      if (in_registers) {
+        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else if (!line.staged || v == 1) {
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
+      } else {
+        // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
+        const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
+        s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " ", v, " -> ", k, " ", u, " ", y, " ", l);
+        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", u, " ", e).Step("fuse ", l, " ", w, " -> ", x);
+        s_.Step("unroll ", u).Step("vectorize ", e);
+        *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
+      }
+    }
     s_.Step("bind ", blocks[0], " blockIdx.x");
-    for (const std::string& l : lanes) s_.Step("bind ", l, " threadIdx.x");
-    for (const std::string& l : row_loops) s_.Step("bind ", l, " threadIdx.y");
+    for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();
   }
 

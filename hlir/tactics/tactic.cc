@@ -9,6 +9,7 @@ namespace cinn_like::hlir {
 
 const std::vector<Tactic>& BuiltInTactics() {
   static const std::vector<Tactic>* tactics = new std::vector<Tactic>{
+      {"matmul_library", ProposeMatmulLibrary},
       {"matmul_cpu", ProposeMatmulCpu},
       {"rows_cpu", ProposeRowsCpu},
       {"rows_gpu", ProposeRowsGpu},

@@ -148,6 +148,7 @@ class Splitter {
     if (const Store* n = As<Store>(s))
       return Fail(s, "the store to ", n->buffer->name, " is in no loop bound to a device axis");
     if (const Block* n = As<Block>(s)) return Fail(s, "block ", n->name, " is in no loop bound to a device axis");
+    if (const Call* n = As<Call>(s); n != nullptr && n->meaning != nullptr) return s;
     if (As<Barrier>(s) != nullptr) return Fail(s, "a barrier is in no loop bound to a device axis");
     if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope != Scope::kGlobal) {
       return Fail(s, "memory ", n->buffer->name, " (", Name(n->buffer->scope),

@@ -51,4 +51,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
 // to the last element. The extra results must never be read (their readers keep their own predicates).
 StatusOr<Func> Pad(Func f, const std::string& block);
 
+// implement call cinn_f(&x[0], n): the whole function becomes this runtime call; its body stays as the call's meaning.
+// That the library computes the same is the caller's word.
+StatusOr<Func> Implement(Func f, const std::string& call);
+
 }  // namespace cinn_like::ir

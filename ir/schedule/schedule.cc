@@ -68,6 +68,8 @@ const PrimitiveRow kPrimitives[] = {
        return InvalidArgument("unknown scope '", w.args[1], "' (global, shared, local)");
      }},
     {"pad", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Pad(std::move(f), w.args[0]); }},
+    {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kMany, 0, 0,
+     [](Func f, const Words& w) { return Implement(std::move(f), absl::StrJoin(w.args, " ")); }},
     {"split_init", "BLOCK LOOP -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return SplitInit(std::move(f), w.args[0], w.args[1], w.names[0]); }},
 };

@@ -1,4 +1,4 @@
-// The primitives about blocks and memory: inline, stage, scope, split_init.
+// The primitives about blocks and memory: inline, stage, scope, split_init, pad, implement.
 #include <algorithm>
 
 #include "ir/schedule/primitives.h"
@@ -86,6 +86,17 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope) {
   BufferNode n = *b;
   n.scope = scope;
   f.body = ReplaceBuffers(*f.context, f.body, {{b, f.context->MakeBuffer(std::move(n))}});
+  return f;
+}
+
+StatusOr<Func> Implement(Func f, const std::string& call) {
+  ASSIGN_OR_RETURN(const Stmt s, ParseStmtOf(f, call));
+  const Call* parsed = As<Call>(s);
+  if (parsed == nullptr || !parsed->is_runtime || parsed->meaning != nullptr)
+    return InvalidArgument("implement: expected a call of a runtime function and got '", call, "'");
+  Call implementation = *parsed;
+  implementation.meaning = f.body;
+  f.body = MakeStmt(std::move(implementation));
   return f;
 }
 

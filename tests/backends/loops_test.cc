@@ -195,9 +195,7 @@ CinnCallEnv CountingEnv() {
   return env;
 }
 
-int32_t FailAt(const char* attributes, int64_t value, const CinnCallEnv*) {
-  return value == std::atoi(attributes) ? -9 : 0;
-}
+int32_t FailAt(int64_t value, int64_t bad, const CinnCallEnv*) { return value == bad ? -9 : 0; }
 
 constexpr char kCalls[] = R"(
 func @copy(x: f32[1], y: f32[1], n: i64) {
@@ -214,7 +212,7 @@ func @failing(x: f32[1], n: i64) {
   alloc t: u8[n] @global
   for i in 0..n @parallel {
     alloc u: u8[16] @global
-    call test_fail_at(i) "77"
+    call test_fail_at(i, 77)
   }
   x[0] = 1.0
 }

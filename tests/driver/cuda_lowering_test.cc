@@ -1,9 +1,10 @@
-// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter (one fiber
-// per thread) against the independent evaluator, and NVRTC compiles what is emitted for them.
+// Graphs through the whole compiler for a GPU, without one: the lowered kernels run in the loop interpreter against the
+// independent evaluator, and NVRTC compiles what is emitted for them.
 #include <gtest/gtest.h>
 
 #include "backends/cuda_compiler.h"
 #include "backends/host_compile.h"
+#include "cinn_like/base/matmul_spec.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -21,26 +22,86 @@ const Target& Hopper() {
   return target;
 }
 
+const Target& WithLibrary() {
+  static const Target target = *Target::Parse("cuda -arch=sm_90a -libs=cublas");
+  return target;
+}
+
+// What a call of the library computes, written from its arguments alone: it takes the place of the call's own meaning.
+StatusOr<ir::Stmt> ProductOf(const ir::Func& f, const ir::Call& call) {
+  ASSIGN_OR_RETURN(const MatmulSpec spec, MatmulSpec::Decode(call.args[0]->int_value));
+  const auto text = [&](size_t k) { return Cat("(", ir::Print(call.args[k]), ")"); };
+  const auto element = [&](size_t k, const std::string& offset) {
+    const ir::Expr e = call.args[k];
+    return Cat(e->buffer->name, "[", ir::Print(e->args[0]), " + ", offset, "]");
+  };
+  const std::string a = element(1, Cat("lib_b * ", text(12), " + ", spec.transpose_a ? "lib_k" : "lib_i", " * ",
+                                       text(9), " + ", spec.transpose_a ? "lib_i" : "lib_k"));
+  const std::string b = element(2, Cat("lib_b * ", text(13), " + ", spec.transpose_b ? "lib_j" : "lib_k", " * ",
+                                       text(10), " + ", spec.transpose_b ? "lib_k" : "lib_j"));
+  const std::string d = element(4, Cat("lib_b * ", text(14), " + lib_i * ", text(11), " + lib_j"));
+  const std::string wide = spec.dtype == DType::kF64 ? "f64" : "f32";
+  const auto cast = [&](const std::string& to, const std::string& e) { return Cat(to, "(", e, ")"); };
+  std::string r = Cat("for lib_b in 0..", text(8), " {\nfor lib_i in 0..", text(5), " {\nfor lib_j in 0..", text(6),
+                      " {\nalloc lib_x: ", wide, "[1] @local\nlib_x[0] = ", wide, "(0.0)\nfor lib_k in 0..", text(7),
+                      " {\nlib_x[0] = lib_x[0] + ", cast(wide, a), " * ", cast(wide, b), "\n}\n");
+  if (spec.bias) r += Cat("lib_x[0] = lib_x[0] + ", cast(wide, element(3, "lib_j")), "\n");
+  if (spec.epilogue == MatmulEpilogue::kRelu) r += "lib_x[0] = max(lib_x[0], " + wide + "(0.0))\n";
+  if (spec.epilogue == MatmulEpilogue::kGelu)
+    r += Cat("lib_x[0] = lib_x[0] * ", wide, "(0.5) * (", wide, "(1.0) + tanh(", wide, "(0.7978845608) * (lib_x[0] + ",
+             wide, "(0.044715) * lib_x[0] * lib_x[0] * lib_x[0])))\n");
+  return ir::ParseStmtOf(f, Cat(r, d, " = ", cast(std::string(Name(spec.result)), "lib_x[0]"), "\n}\n}\n}"));
+}
+
+StatusOr<ir::Func> WithProducts(ir::Func f) {
+  Status status;
+  std::function<ir::Stmt(const ir::Stmt&)> go = [&](const ir::Stmt& s) -> ir::Stmt {
+    const ir::Call* call = ir::As<ir::Call>(s);
+    if (call == nullptr || call->meaning == nullptr)
+      return ir::MapChildren(s, [](ir::Expr e) { return e; }, [&](const ir::Stmt& x) { return go(x); });
+    const StatusOr<ir::Stmt> meaning = ProductOf(f, *call);
+    status.Update(meaning.status());
+    if (!meaning.ok()) return s;
+    ir::Call r = *call;
+    r.meaning = *meaning;
+    return ir::MakeStmt(std::move(r));
+  };
+  f.body = go(f.body);
+  if (!status.ok()) return status;
+  return f;
+}
+
 struct Compiled {
   ir::Module module;
   std::string text;  // tactics and schedules
 };
 
+// The library even where it doesn't pay.
+StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
+  for (const Tactic& t : BuiltInTactics()) {
+    if (t.name != "matmul_library") continue;
+    ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target));
+    if (!proposals.empty()) return std::move(proposals[0]);
+  }
+  return ChooseSchedule(group, target);
+}
+
 // `split` false: kernels stay in their functions, so that the interpreter can run them.
-StatusOr<Compiled> Lower(const Graph& graph, bool split) {
-  const PassContext context{.options = {}, .target = Hopper(), .name = "test"};
+StatusOr<Compiled> Lower(const Graph& graph, bool split, const Target& target) {
+  const PassContext context{.options = {}, .target = target, .name = "test"};
   ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true));
+  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true, context.target));
   Compiled r;
   for (LoweredGraph::Kernel& k : lowered.kernels) {
-    StatusOr<Proposal> p = ChooseSchedule(k.group, Hopper());
+    StatusOr<Proposal> p = Choose(k.group, target);
     if (!p.ok()) return Annotate(p.status(), ir::Print(*ir::ToLoops(k.group)));
     r.text += Cat("// ", k.name, " by ", p->tactic, "\n", p->schedule);
     StatusOr<ir::Module> m = ir::Module{p->func.context, {}};
     if (split) {
       m = ir::LowerModule({p->func.context, {p->func}}, context);
     } else if (StatusOr<ir::Func> f = ir::LowerKernel(p->func, context); f.ok()) {
-      m->funcs.push_back(*std::move(f));
+      ASSIGN_OR_RETURN(ir::Func whole, WithProducts(*std::move(f)));
+      m->funcs.push_back(std::move(whole));
     } else {
       m = f.status();
     }
@@ -58,13 +119,13 @@ double ToleranceOf(DType t) {
   return t == DType::kF16 ? 4e-3 : t == DType::kBF16 ? 3.2e-2 : t == DType::kF32 ? 5e-5 : t == DType::kF64 ? 1e-10 : 0;
 }
 
-void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = false) {
+void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = false, const Target& target = Hopper()) {
   const Evaluator evaluator({{"n", n}});
   const bool one_op = g.ops().size() == 1;
   const std::vector<Tensor> inputs =
       one_op ? RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2) : RandomInputs(g, evaluator, rng);
   const std::vector<Tensor> expected = evaluator.Run(g, inputs);
-  const StatusOr<Compiled> compiled = Lower(g, false);
+  const StatusOr<Compiled> compiled = Lower(g, false, target);
   ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
   std::vector<ir::HostArray> arrays;
   for (const Tensor& t : inputs) {
@@ -95,18 +156,18 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
 }
 
 // The CUDA source, which NVRTC has compiled if it is here.
-std::string Emit(const Graph& g) {
-  StatusOr<Compiled> compiled = Lower(g, true);
+std::string Emit(const Graph& g, const Target& target = Hopper()) {
+  StatusOr<Compiled> compiled = Lower(g, true, target);
   EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
   if (!compiled.ok()) return "";
   const ir::Module& module = compiled->module;
   CompileOptions options;
   if (auto flags = CompileOptions::FromFlags(); flags.ok()) options.nvrtc = flags->nvrtc;
-  const std::unique_ptr<DeviceCompiler> compiler = MakeCudaCompiler(Hopper(), options, nullptr);
+  const std::unique_ptr<DeviceCompiler> compiler = MakeCudaCompiler(target, options, nullptr);
   const StatusOr<std::string> source = compiler->EmitSource(module);
   EXPECT_TRUE(source.ok()) << Print(g) << source.status();
   if (!source.ok()) return "";
-  const StatusOr<std::string> host = EmitHostModule(module, Hopper(), options, HostText::kLlvm);
+  const StatusOr<std::string> host = EmitHostModule(module, target, options, HostText::kLlvm);
   EXPECT_TRUE(host.ok()) << Print(g) << ir::Print(module) << host.status();
   if (backends::NvrtcForTests() != nullptr) {
     const StatusOr<KernelImages> images = compiler->Compile(module, "");
@@ -198,6 +259,7 @@ TEST(CudaLowering, EveryOpAndSample) {
         const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
                               def->name == "log1p" || def->name == "batch_norm";
         for (int64_t n : {1, 7}) ExpectRuns(*g, n, rng, positive);
+        ExpectRuns(*g, 6, rng, positive, WithLibrary());
         Emit(*g);
       }
     }
@@ -210,7 +272,85 @@ TEST(CudaLowering, RandomGraphs) {
     const StatusOr<Graph> g = RandomGraph(rng, 1 + i % 8);
     ASSERT_TRUE(g.ok());
     ExpectRuns(*g, 1 + i % 5, rng);
+    ExpectRuns(*g, 1 + i % 5, rng, false, WithLibrary());
     Emit(*g);
+  }
+}
+
+// One product by the library and everything that it may take along; `calls` is how often it is called, `kernels` how
+// many kernels of our own there are besides.
+struct LibraryCase {
+  const char* what;
+  int calls, kernels;
+  std::string graph;
+};
+
+std::vector<LibraryCase> LibraryCases() {
+  std::vector<LibraryCase> r;
+  for (std::string t : {"f16", "bf16", "f32", "f64"}) {
+    const int rest = t == "f64" ? 1 : 0;  // the library adds nothing to sums of f64
+    r.push_back({"linear", 1, rest,
+                 Cat("(%x: ", t, "[n,4,6], %w: ", t, "[10,6], %b: ", t, "[10]) where n in 1..64 {\n",
+                     "  %0 = transpose(%w) {perm=[1,0]} : ", t, "[6,10]\n  %1 = matmul(%x, %0) : ", t,
+                     "[n,4,10]\n  %2 = add(%1, %b) : ", t, "[n,4,10]\n  return %2\n}\n")});
+    for (const char* f : {"gelu(%1) {approximate=\"tanh\"}", "relu(%1)", "gelu(%1) {approximate=\"none\"}"}) {
+      r.push_back({"activation", 1, strstr(f, "none") != nullptr ? 1 : rest,
+                   Cat("(%x: ", t, "[n,6], %w: ", t, "[6,10], %b: ", t, "[10]) where n in 1..64 {\n",
+                       "  %0 = matmul(%x, %w) : ", t, "[n,10]\n  %1 = add(%0, %b) : ", t, "[n,10]\n  %2 = ", f, " : ",
+                       t, "[n,10]\n  return %2\n}\n")});
+    }
+  }
+  r.push_back({"a column of bias is an addition like any other", 1, 1,
+               "(%x: f32[8,6], %w: f32[6,8], %b: f32[8,1]) {\n  %0 = matmul(%x, %w) : f32[8,8]\n  %1 = add(%0, %b) : "
+               "f32[8,8]\n  return %1\n}\n"});
+  r.push_back({"transposed operands and result", 1, 0,
+               "(%x: f32[6,n], %w: f32[5,6]) where n in 1..64 {\n  %0 = transpose(%x) {perm=[1,0]} : f32[n,6]\n  %1 = "
+               "transpose(%w) {perm=[1,0]} : f32[6,5]\n  %2 = matmul(%0, %1) : f32[n,5]\n  %3 = transpose(%2) "
+               "{perm=[1,0]} : f32[5,n]\n  return %3\n}\n"});
+  r.push_back({"a batch of transposed products", 1, 0,
+               "(%x: bf16[n,3,5,6], %y: bf16[n,3,7,6]) where n in 1..64 {\n  %0 = transpose(%y) {perm=[0,1,3,2]} : "
+               "bf16[n,3,6,7]\n  %1 = matmul(%x, %0) : bf16[n,3,5,7]\n  return %1\n}\n"});
+  // Scores, softmax and the values, heads inside of rows: two products, each operand that needs it copied head by head.
+  r.push_back({"attention", 3, 3,
+               R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
+  %0 = reshape(%q) {shape=[n,64,2,64]} : f32[n,64,2,64]
+  %1 = transpose(%0) {perm=[0,2,1,3]} : f32[n,2,64,64]
+  %2 = reshape(%k) {shape=[n,64,2,64]} : f32[n,64,2,64]
+  %3 = transpose(%2) {perm=[0,2,3,1]} : f32[n,2,64,64]
+  %4 = reshape(%v) {shape=[n,64,2,64]} : f32[n,64,2,64]
+  %5 = transpose(%4) {perm=[0,2,1,3]} : f32[n,2,64,64]
+  %6 = matmul(%1, %3) : f32[n,2,64,64]
+  %7 = softmax(%6) {axis=3} : f32[n,2,64,64]
+  %8 = matmul(%7, %5) : f32[n,2,64,64]
+  %9 = transpose(%8) {perm=[0,2,1,3]} : f32[n,64,2,64]
+  %10 = reshape(%9) {shape=[64*n,128]} : f32[64*n,128]
+  %11 = matmul(%10, %w) : f32[64*n,128]
+  return %11
+}
+)"});
+  return r;
+}
+
+int Count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
+  return n;
+}
+
+TEST(CudaLowering, LibraryProducts) {
+  std::mt19937 rng(5);
+  for (const LibraryCase& c : LibraryCases()) {
+    const Graph g = ParseGraph(Cat("graph @product", c.graph));
+    const StatusOr<Compiled> compiled = Lower(g, true, WithLibrary());
+    ASSERT_TRUE(compiled.ok()) << c.what << compiled.status();
+    EXPECT_EQ(Count(compiled->text, "cinn_cublaslt_matmul"), c.calls) << c.what << Print(g) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, "// ") - c.calls, c.kernels) << c.what << Print(g) << compiled->text;
+    for (int64_t n : {1, 3}) {
+      if (strcmp(c.what, "attention") == 0 && n > 1) continue;  // it takes the interpreter long
+      ExpectRuns(g, n, rng, false, WithLibrary());
+    }
+    Emit(g, WithLibrary());
+    if (HasFatalFailure()) return;
   }
 }
 

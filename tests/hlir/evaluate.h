@@ -348,20 +348,33 @@ class Evaluator {
       for (int64_t a : axes) i[a] = 0;
       return i;
     };
-    std::map<Index, std::vector<double>> rows;
-    ForEachIndex(r->shape, [&](const Index& i) { rows[key(i)].push_back(x[0][i]); });
-    ForEachIndex(r->shape, [&](const Index& i) {
-      const std::vector<double>& row = rows[key(i)];
+    struct Row {
+      std::vector<double> values;
       double largest = -INFINITY, sum = 0, mean = 0, squares = 0, variance = 0;
-      for (double v : row) largest = std::max(largest, v), mean += v / row.size(), squares += v * v / row.size();
-      for (double v : row) sum += std::exp(v - largest), variance += (v - mean) * (v - mean) / row.size();
+    };
+    std::map<Index, Row> rows;
+    ForEachIndex(r->shape, [&](const Index& i) { rows[key(i)].values.push_back(x[0][i]); });
+    for (auto& [_, row] : rows) {
+      const double n = static_cast<double>(row.values.size());
+      for (double v : row.values) {
+        row.largest = std::max(row.largest, v);
+        row.mean += v / n;
+        row.squares += v * v / n;
+      }
+      for (double v : row.values) {
+        row.sum += std::exp(v - row.largest);
+        row.variance += (v - row.mean) * (v - row.mean) / n;
+      }
+    }
+    ForEachIndex(r->shape, [&](const Index& i) {
+      const Row& row = rows[key(i)];
       const double v = x[0][i];
       const Index inner = softmax ? Index() : Index(i.begin() + axes[0], i.end());
-      (*r)[i] = name == "softmax"       ? std::exp(v - largest) / sum
-                : name == "log_softmax" ? v - largest - std::log(sum)
+      (*r)[i] = name == "softmax"       ? std::exp(v - row.largest) / row.sum
+                : name == "log_softmax" ? v - row.largest - std::log(row.sum)
                 : name == "rms_norm"
-                    ? v / std::sqrt(squares + op.attrs.Float("epsilon")) * x[1][inner]
-                    : (v - mean) / std::sqrt(variance + op.attrs.Float("epsilon")) * x[1][inner] + x[2][inner];
+                    ? v / std::sqrt(row.squares + op.attrs.Float("epsilon")) * x[1][inner]
+                    : (v - row.mean) / std::sqrt(row.variance + op.attrs.Float("epsilon")) * x[1][inner] + x[2][inner];
     });
   }
 

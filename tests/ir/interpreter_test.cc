@@ -136,7 +136,7 @@ TEST(Interpreter, Errors) {
     }
   }
 })"),
-            "@f: buffer s is read before it is written, in s[63 - t]");
+            "@f: threads use an element of s without a barrier between");
   EXPECT_EQ(RunError(R"(func @f(x: f32[64], y: f32[64]) {
   for b in 0..1 @blockIdx.x {
     alloc s: f32[64] @shared
@@ -157,6 +157,70 @@ TEST(Interpreter, Errors) {
   }
 })"),
             "@f: not every thread reaches a barrier");
+}
+
+// Blocks of a launch run at once; launches follow each other.
+TEST(Interpreter, BlocksMayNotMeet) {
+  EXPECT_EQ(RunError(R"(func @f(x: f32[64], y: f32[64]) {
+  for b in 0..2 @blockIdx.x {
+    for t in 0..32 @threadIdx.x {
+      y[t] = x[b * 32 + t]
+    }
+  }
+})"),
+            "@f: threads use an element of y without a barrier between");
+  Func f = Parse(R"(func @f(x: f32[64], y: f32[64]) {
+  for b in 0..2 @blockIdx.x {
+    for t in 0..32 @threadIdx.x {
+      y[b * 32 + t] = x[b * 32 + t]
+    }
+  }
+  for c in 0..2 @blockIdx.x {
+    for u in 0..32 @threadIdx.x {
+      x[c * 32 + u] = y[63 - (c * 32 + u)]
+    }
+  }
+})");
+  HostArray x = Filled(DType::kF32, {64}, [](int64_t i) { return static_cast<double>(i); }), y(DType::kF32, {64});
+  ASSERT_TRUE(Interpret(f, {&x, &y}).ok()) << Interpret(f, {&x, &y});
+  EXPECT_EQ(x.Get(0), 63);
+}
+
+TEST(Interpreter, ThreadsDiverge) {
+  Func f = Parse(R"(func @f(x: f32[64], y: f32[64]) {
+  for t in 0..64 @threadIdx.x {
+    alloc a: f32[1] @local
+    a[0] = 0.0
+    for i in 0..t {
+      if i % 2 == 0 {
+        a[0] = a[0] + 1.0
+      } else {
+        a[0] = a[0] + x[i]
+      }
+    }
+    y[t] = a[0]
+  }
+})");
+  HostArray x = Filled(DType::kF32, {64}, [](int64_t) { return 100.0; }), y(DType::kF32, {64});
+  ASSERT_TRUE(Interpret(f, {&x, &y}).ok()) << Interpret(f, {&x, &y});
+  EXPECT_EQ(y.Get(0), 0);
+  EXPECT_EQ(y.Get(5), 3 + 200);
+  EXPECT_EQ(y.Get(63), 32 + 3100);
+  EXPECT_EQ(RunError(R"(func @f(x: f32[64], y: f32[64]) {
+  for t in 0..64 @threadIdx.x {
+    if t < 40 {
+      y[t] = shuffle_xor(x[t], 1)
+    }
+  }
+})"),
+            "@f: not every thread reaches a shuffle");
+  EXPECT_EQ(RunError(R"(func @f(x: f32[64], y: f32[64]) {
+  for t in 0..64 @threadIdx.x {
+    alloc a: f32[t] @shared
+    y[t] = x[t]
+  }
+})"),
+            "@f: threads differ in t");
 }
 
 TEST(Interpreter, NansSpread) {

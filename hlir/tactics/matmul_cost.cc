@@ -1,0 +1,73 @@
+#include "hlir/tactics/matmul_cost.h"
+
+#include <algorithm>
+
+#include "hlir/stage_analysis.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr int64_t kTypicalSymbol = 64;
+constexpr double kFlopsWithoutReuse = 0.05;      // of the device's rate
+constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
+
+}  // namespace
+
+double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols) {
+  switch (extent->op) {
+    case ir::ExprOp::kInt:
+      return static_cast<double>(extent->int_value);
+    case ir::ExprOp::kVar:
+      for (const ir::SymbolFact& s : symbols) {
+        if (s.var == extent) return static_cast<double>(std::clamp(kTypicalSymbol, s.lo, s.hi));
+      }
+      return kTypicalSymbol;
+    default:
+      break;
+  }
+  if (extent->args.size() != 2) return kTypicalSymbol;
+  const double a = TypicalSize(extent->args[0], symbols), b = TypicalSize(extent->args[1], symbols);
+  switch (extent->op) {
+    case ir::ExprOp::kAdd:
+      return a + b;
+    case ir::ExprOp::kSub:
+      return std::max(a - b, 1.0);
+    case ir::ExprOp::kMul:
+      return a * b;
+    case ir::ExprOp::kDiv:
+      return std::max(a / std::max(b, 1.0), 1.0);
+    default:
+      return kTypicalSymbol;
+  }
+}
+
+MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
+  MatmulCost r;
+  for (const ir::Stage& s : group.stages) {
+    if (!FindContraction(s)) continue;
+    double flops = 2;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list) flops *= TypicalSize(i.extent, group.symbols);
+    }
+    r.flops += flops;
+  }
+  for (const ir::Param& p : group.params) {
+    if (p.buffer == nullptr) continue;
+    double bytes = BytesOf(p.buffer->dtype);
+    for (ir::Expr e : p.buffer->shape) bytes *= TypicalSize(e, group.symbols);
+    r.bytes += bytes;
+  }
+  return r;
+}
+
+double PeakFlops(const Target& target) { return static_cast<double>(std::max<int64_t>(target.cores, 1)) * kFlopsPerSm; }
+
+double BytesPerSecond(const Target& target) {
+  return static_cast<double>(std::max<int64_t>(target.bandwidth, 100)) * 1e9;
+}
+
+double SecondsWithoutReuse(double flops, const Target& target) {
+  return flops / (kFlopsWithoutReuse * PeakFlops(target));
+}
+
+}  // namespace cinn_like::hlir

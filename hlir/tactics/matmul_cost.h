@@ -1,0 +1,26 @@
+// What the tactics for matrix products on a GPU predict times from.
+#pragma once
+#include "cinn_like/base/target.h"
+#include "ir/te.h"
+
+namespace cinn_like::hlir {
+
+struct MatmulCost {
+  double flops = 0;  // of all contractions of the group
+  double bytes = 0;  // of its parameters, each once
+};
+// Symbols count as a size that is typical of a batch.
+MatmulCost CostOfMatmuls(const ir::TeProgram& group);
+
+constexpr double kKernelSeconds = 2e-6;  // of one that does nothing
+
+// f32 operations a second of the whole device.
+double PeakFlops(const Target& target);
+double BytesPerSecond(const Target& target);
+// Of products whose every operand comes from a cache, for each one again.
+double SecondsWithoutReuse(double flops, const Target& target);
+
+// The value of an extent, symbols at a size that is typical of a batch.
+double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,49 @@
+// Contractions by the target's matrix library: one call, whose meaning stays beside it as loops.
+#include "hlir/library_matmul.h"
+#include "hlir/tactics/matmul_cost.h"
+#include "hlir/tactics/tactics.h"
+#include "ir/schedule/schedule.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr double kCallSeconds = 3e-6;
+// Of the device's f32 rate, as measured on large products of each dtype.
+double SpeedOf(const MatmulSpec& spec) {
+  switch (spec.dtype) {
+    case DType::kF16:
+    case DType::kBF16:
+      return 6;  // tensor cores
+    case DType::kF64:
+      return 0.5;
+    default:
+      return spec.allow_tf32 ? 3 : 0.75;
+  }
+}
+
+}  // namespace
+
+StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group, const Target& target) {
+  if (!target.HasLib("cublas")) return std::vector<Proposal>();
+  std::optional<LibraryMatmul> found = FindLibraryMatmul(group);
+  if (!found) return std::vector<Proposal>();
+  LibraryMatmul& f = *found;
+  f.spec.allow_tf32 = target.allow_tf32 != 0 && f.spec.dtype == DType::kF32;
+  ir::Context& c = *group.context;
+  if (f.bias == nullptr) f.bias = c.Int(0, DType::kU64);
+  std::string args = Cat(f.spec.Encode());
+  for (ir::Expr e :
+       {f.a, f.b, f.bias, f.d, f.m, f.n, f.k, f.batch, f.lda, f.ldb, f.ldd, f.stride_a, f.stride_b, f.stride_d}) {
+    args += Cat(", ", ir::Print(e));
+  }
+  ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
+  ir::Schedule s(std::move(loops));
+  s.Step("implement call cinn_cublaslt_matmul(", args, ")");
+  RETURN_IF_ERROR(s.status());
+  const MatmulCost cost = CostOfMatmuls(group);
+  const double seconds =
+      kCallSeconds + std::max(cost.flops / (SpeedOf(f.spec) * PeakFlops(target)), cost.bytes / BytesPerSecond(target));
+  return std::vector<Proposal>{{"matmul_library", s.func(), s.text(), seconds}};
+}
+
+}  // namespace cinn_like::hlir

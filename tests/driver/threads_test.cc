@@ -1,0 +1,101 @@
+// Compiling and calling from many threads at once: the same graph, different graphs, with and without the disk cache.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "cinn_like/driver.h"
+
+namespace cinn_like {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kThreads = 4;
+constexpr int64_t kRows = 37, kColumns = 24;
+
+void InThreads(const std::function<void(int)>& work) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) threads.emplace_back(work, t);
+  for (std::thread& t : threads) t.join();
+}
+
+// softmax(x * factor) over rows; equal factors give equal graphs.
+StatusOr<std::unique_ptr<CompiledGraph>> Compile(int factor, const CompileOptions& options) {
+  const std::string t = "f32[n,24]";
+  ASSIGN_OR_RETURN(const hlir::Graph graph,
+                   hlir::Parse(Cat("graph @g(%x: ", t, ") where n in 1..64 {\n  %0 = full() {value=", factor,
+                                   ", dtype=f32, shape=[]} : f32[]\n  %1 = mul(%x, %0) : ", t,
+                                   "\n  %2 = softmax(%1) {axis=1} : ", t, "\n  return %2\n}\n")));
+  return CompileGraph(graph, *Target::Parse("x86_64 -mcpu=native -num-threads=2"), options);
+}
+
+void ExpectRight(const CompiledGraph& f, int factor, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(kRows * kColumns), y(x.size());
+  for (float& v : x) v = normal(random);
+  int64_t shape[] = {kRows, kColumns};
+  DLTensor tensors[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0},
+                        {y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}};
+  CinnValue args[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    args[i].tag = kCinnTensor;
+    args[i].tensor = &tensors[i];
+  }
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = {kDLCPU, 0};
+  ASSERT_EQ(f.entry()(f.self(), args, 2, &env), 0);
+  for (int64_t i = 0; i < kRows; ++i) {
+    double sum = 0;
+    for (int64_t k = 0; k < kColumns; ++k) sum += std::exp(factor * double{x[i * kColumns + k]});
+    for (int64_t k = 0; k < kColumns; ++k) {
+      const double expected = std::exp(factor * double{x[i * kColumns + k]}) / sum;
+      ASSERT_NEAR(y[i * kColumns + k], expected, 1e-5 * expected + 1e-7) << "row " << i << ", factor " << factor;
+    }
+  }
+}
+
+TEST(DriverThreads, CompileDifferentGraphs) {
+  CompileOptions options;
+  options.disable_cache = true;
+  InThreads([&](int t) {
+    const auto f = Compile(1 + t, options);
+    ASSERT_TRUE(f.ok()) << f.status();
+    for (unsigned seed = 0; seed < 3; ++seed) ExpectRight(**f, 1 + t, seed);
+  });
+}
+
+TEST(DriverThreads, CallOneFunction) {
+  CompileOptions options;
+  options.disable_cache = true;
+  const auto f = Compile(2, options);
+  ASSERT_TRUE(f.ok()) << f.status();
+  InThreads([&](int t) {
+    for (unsigned i = 0; i < 20; ++i) ExpectRight(**f, 2, 100u * static_cast<unsigned>(t) + i);
+  });
+}
+
+TEST(DriverThreads, ShareTheDiskCache) {
+  std::string folder = fs::temp_directory_path() / "driver_threads_test_XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  CompileOptions options;
+  options.cache_dir = folder;
+  InThreads([&](int t) {
+    for (int i = 0; i < 4; ++i) {
+      const int factor = 1 + (t + i) % 2;
+      const auto f = Compile(factor, options);
+      ASSERT_TRUE(f.ok()) << f.status();
+      ExpectRight(**f, factor, static_cast<unsigned>(i));
+    }
+  });
+  const auto f = Compile(1, options);
+  ASSERT_TRUE(f.ok()) << f.status();
+  EXPECT_TRUE((*f)->report().cache_hit);
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace cinn_like
