@@ -11,7 +11,7 @@
 #include "backends/c_emitter.h"
 #include "backends/nvrtc.h"
 #include "cinn_like/base/hash.h"
-#include "glog/logging.h"
+#include "cinn_like/base/pass_pipeline.h"
 #include "runtime/cuda_driver.h"
 
 namespace cinn_like {
@@ -135,13 +135,20 @@ class CudaCompiler : public DeviceCompiler {
 
   StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc,
                                                       const std::vector<std::string>& sources) const {
+    if (options_.dump_source) {
+      for (const std::string& s : sources) Dump(options_, "kernels", "cu", s);
+    }
     ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
                      nvrtc.Compile(sources, {.arch = target_.arch,
                                              .ptx = options_.emit_ptx,
                                              .exact = IsExact(),
                                              .keep_log = options_.keep_nvrtc_log,
+                                             .keep_ptx = options_.dump_ptx,
                                              .threads = ThreadsOf(options_)}));
-    for (const backends::NvrtcCode& c : codes) LOG_IF(INFO, !c.log.empty()) << "NVRTC: " << c.log;
+    for (const backends::NvrtcCode& c : codes) {
+      if (options_.keep_nvrtc_log) Dump(options_, "nvrtc", "log", c.log.empty() ? "nothing to say\n" : c.log);
+      if (options_.dump_ptx) Dump(options_, "kernels", "ptx", c.ptx);
+    }
     return codes;
   }
 

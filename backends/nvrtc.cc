@@ -251,13 +251,24 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
                            version_ % 1000 / 10, "; it knows ", SupportedArchs());
   }
   if (rc != 0) return Internal("NVRTC: ", error(rc), "\n", log, "\nin this source:\n", source);
+  auto read_ptx = [&](std::string& text) {
+    size_t size = 0;
+    if (int bad = api_->ptx_size(program, &size); bad != 0) return bad;
+    text.resize(size);
+    const int bad = api_->ptx(program, text.data());
+    if (!text.empty() && text.back() == '\0') text.pop_back();
+    return bad;
+  };
+  auto read_cubin = [&](std::string& image) {
+    size_t size = 0;
+    if (int bad = api_->cubin_size(program, &size); bad != 0) return bad;
+    image.resize(size);
+    return api_->cubin(program, image.data());
+  };
   NvrtcCode r;
-  size_t size = 0;
-  rc = options.ptx ? api_->ptx_size(program, &size) : api_->cubin_size(program, &size);
-  r.code.resize(size);
-  if (rc == 0) rc = options.ptx ? api_->ptx(program, r.code.data()) : api_->cubin(program, r.code.data());
+  rc = options.ptx ? read_ptx(r.code) : read_cubin(r.code);
+  if (rc == 0 && options.keep_ptx) rc = read_ptx(r.ptx);
   if (rc != 0) return Internal("NVRTC: no code: ", error(rc));
-  if (options.ptx && !r.code.empty() && r.code.back() == '\0') r.code.pop_back();
   r.log = std::move(log);
   return r;
 }

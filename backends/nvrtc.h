@@ -17,12 +17,14 @@ struct NvrtcOptions {
   bool ptx = false;       // PTX text instead of a CUBIN
   bool exact = false;     // every operation rounded by itself; else a * b + c may fuse, and / and sqrt err by 2 ULP
   bool keep_log = false;  // also of a success
+  bool keep_ptx = false;  // also beside a CUBIN
   int64_t threads = 0;    // programs compiled at a time; 0: as many as the process may use
 };
 
 struct NvrtcCode {
   std::string code;
   std::string log;
+  std::string ptx;  // with keep_ptx
 };
 
 class Nvrtc {

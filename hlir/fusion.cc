@@ -49,6 +49,7 @@ class Planner {
     }
     if (fuse) {
       for (int i = 0; i < n; ++i) Grow(i);
+      JoinSiblings();
     }
     return {std::move(p_), Order()};
   }
@@ -141,6 +142,33 @@ class Planner {
         refused.insert(group_of_[producer]);
       }
       if (joined) refused.clear();
+    }
+  }
+
+  bool IsContractionGroup(int g) const {
+    return std::any_of(members_[g].begin(), members_[g].end(),
+                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
+  }
+
+  // Groups that read a tensor in common do so once, where they can.
+  void JoinSiblings() {
+    absl::flat_hash_map<Buffer, std::vector<int>> readers;
+    std::vector<Buffer> order;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      for (Buffer b : InputsOf(p_.stages[i])) {
+        std::vector<int>& stages = readers[b];
+        if (stages.empty()) order.push_back(b);
+        stages.push_back(static_cast<int>(i));
+      }
+    }
+    for (Buffer b : order) {
+      const std::vector<int>& stages = readers[b];
+      for (size_t i = 0; i < stages.size(); ++i) {
+        for (size_t j = i + 1; j < stages.size(); ++j) {
+          const int g = group_of_[stages[i]], h = group_of_[stages[j]];
+          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
+        }
+      }
     }
   }
 

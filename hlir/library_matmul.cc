@@ -45,9 +45,7 @@ struct Epilogue {
   MatmulEpilogue activation = MatmulEpilogue::kNone;
 };
 
-bool IsFloatCast(Expr e) {
-  return e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype);
-}
+bool IsFloatCast(Expr e) { return e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype); }
 
 class EpilogueReader {
  public:
@@ -156,8 +154,8 @@ class Matcher {
     offset_[kA] = a_.Simplify(OffsetOf(con->lhs));
     offset_[kB] = a_.Simplify(OffsetOf(con->rhs));
     std::vector<Dim> batch, m, n, k;
-    for (const auto& [from, to] : {std::pair(&con->batch, &batch), std::pair(&con->m, &m), std::pair(&con->n, &n),
-                                   std::pair(&con->k, &k)}) {
+    for (const auto& [from, to] :
+         {std::pair(&con->batch, &batch), std::pair(&con->m, &m), std::pair(&con->n, &n), std::pair(&con->k, &k)}) {
       for (const StageIter& i : *from) {
         if (IsInt(i.extent, 1)) continue;
         std::optional<Dim> d = DimOf(i);
@@ -252,6 +250,8 @@ class Matcher {
         for (Expr& e : at) e = Substitute(c_, e, to);
       }
     }
+    // The library adds to sums of f64 nothing on their way out.
+    if (r.spec.dtype == DType::kF64 && (r.spec.bias || r.spec.epilogue != MatmulEpilogue::kNone)) return false;
     r.spec.result = d->dtype;
     if (bias_ != nullptr && bias_->buffer->dtype != d->dtype) return false;
     const Expr load = c_.Load(d, at);
@@ -278,8 +278,7 @@ class Matcher {
 
   // How `offset` grows with `var`; null if not by the same everywhere.
   Expr StrideOf(Expr offset, Expr var) {
-    const Expr step =
-        a_.Simplify(c_.Sub(Substitute(c_, offset, {{var, c_.Add(var, c_.Int(1))}}), offset));
+    const Expr step = a_.Simplify(c_.Sub(Substitute(c_, offset, {{var, c_.Add(var, c_.Int(1))}}), offset));
     for (Expr v : VarsOf(step)) {
       if (zero_.contains(v)) return nullptr;
     }
@@ -348,9 +347,7 @@ class Matcher {
   }
 
   // Iterator `i`, whose step in the result is `step`, is part of dimension n: a step inside of its extent.
-  bool IsN(const Dim& n, const StageIter& i, Expr step) {
-    return a_.CanProve(c_.Le(c_.Mul(step, i.extent), n.extent));
-  }
+  bool IsN(const Dim& n, const StageIter& i, Expr step) { return a_.CanProve(c_.Le(c_.Mul(step, i.extent), n.extent)); }
 
   const TeProgram& group_;
   Context& c_;

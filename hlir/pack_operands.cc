@@ -56,8 +56,7 @@ std::vector<Stage> PackOperands(const TeProgram& program, const Target& target, 
       if ((packed & side) == 0) continue;
       const Expr load = side == kLhs ? con->lhs : con->rhs;
       const Iters& own = side == kLhs ? con->m : con->n;
-      const Iters iters =
-          EndsWith(load, own) ? Join({&con->batch, &con->k, &own}) : Join({&con->batch, &own, &con->k});
+      const Iters iters = EndsWith(load, own) ? Join({&con->batch, &con->k, &own}) : Join({&con->batch, &own, &con->k});
       stages.push_back(Copy(c, load, iters, names.Fresh(Cat(stage.name, side == kLhs ? "_lhs" : "_rhs"))));
       const Expr read = c.Load(stages.back().outputs[0], VarsOf(iters));
       Expr& value = changed.stages.back().values[0];

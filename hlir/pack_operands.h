@@ -2,7 +2,8 @@
 // rows, the windows of a convolution) reads copies of them:
 //
 //   s[b, h, i, j] += q[b, i, h, d] * k[b, j, h, d]
-//   ->  s_lhs[b, h, i, d] = q[b, i, h, d];  s_rhs[b, h, j, d] = k[b, j, h, d];  s[b, h, i, j] += s_lhs[...] * s_rhs[...]
+//   ->  s_lhs[b, h, i, d] = q[b, i, h, d];  s_rhs[b, h, j, d] = k[b, j, h, d];  s[b, h, i, j] += s_lhs[...] *
+//   s_rhs[...]
 //
 // Only as many operands are copied as needed, and only where that is predicted to be faster than no library.
 #pragma once

@@ -157,6 +157,35 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     for (Buffer b : stages[k].outputs) writer[b] = k;
   }
 
+  // Stages that are not linked so may run side by side over a tensor that both read, element by element.
+  std::vector<size_t> linked(stages.size());
+  std::iota(linked.begin(), linked.end(), 0);
+  auto link = [&](size_t a, size_t b) { std::replace(linked.begin(), linked.end(), size_t{linked[a]}, linked[b]); };
+  for (size_t k = 0; k < stages.size(); ++k) {
+    for (Buffer b : InputsOf(stages[k])) {
+      if (auto it = writer.find(b); it != writer.end()) link(k, it->second);
+    }
+  }
+  for (size_t k = 1; k < stages.size(); ++k) {
+    for (size_t j = 0; j < k; ++j) {
+      VisitLoads(stages[k], [&](Expr mine) {
+        if (linked[k] == linked[j] || writer.contains(mine->buffer) || mine->has_mask) return;
+        VisitLoads(stages[j], [&](Expr other) {
+          if (linked[k] == linked[j] || other->buffer != mine->buffer || other->has_mask) return;
+          std::vector<std::pair<int, int>> pairs;
+          for (size_t d = 0; d < mine->args.size(); ++d) {
+            if (IsInt(mine->buffer->shape[d], 1)) continue;
+            auto p = id_of.find(mine->args[d]), q = id_of.find(other->args[d]);
+            if (p == id_of.end() || q == id_of.end() || iters[p->second]->extent != iters[q->second]->extent) return;
+            pairs.push_back({p->second, q->second});
+          }
+          for (auto [p, q] : pairs) parent[find(p)] = find(q);
+          link(k, j);
+        });
+      });
+    }
+  }
+
   // A reduction over a tensor from outside runs along what another stage of the same row reads of that tensor: max(x[i,
   // r]) and exp(x[i, j] - ...) share r and j. Only the length of the row depends on it, so one link is enough.
   std::vector<int> class_size(iters.size(), 0);

@@ -160,9 +160,8 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
   const int compute = spec.dtype == DType::kF64                      ? kCompute64F
                       : spec.dtype == DType::kF32 && spec.allow_tf32 ? kCompute32FTf32
                                                                      : kCompute32F;
-  RETURN_IF_ERROR(
-      lt.Check(lt.cublasLtMatmulDescCreate(&plan->desc, compute, compute == kCompute64F ? kR64F : kR32F),
-               "cublasLtMatmulDescCreate"));
+  RETURN_IF_ERROR(lt.Check(lt.cublasLtMatmulDescCreate(&plan->desc, compute, compute == kCompute64F ? kR64F : kR32F),
+                           "cublasLtMatmulDescCreate"));
   const auto set = [&](int attribute, const auto& value) {
     return lt.Check(lt.cublasLtMatmulDescSetAttribute(plan->desc, attribute, &value, sizeof(value)),
                     "cublasLtMatmulDescSetAttribute");
@@ -186,8 +185,10 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
     return lt.Check(lt.cublasLtMatrixLayoutSetAttribute(*out, kLayoutBatchStride, &stride, sizeof(stride)),
                     "cublasLtMatrixLayoutSetAttribute");
   };
-  RETURN_IF_ERROR(layout(&plan->a, type, spec.transpose_a ? s.m : s.k, spec.transpose_a ? s.k : s.m, s.lda, s.stride_a));
-  RETURN_IF_ERROR(layout(&plan->b, type, spec.transpose_b ? s.k : s.n, spec.transpose_b ? s.n : s.k, s.ldb, s.stride_b));
+  RETURN_IF_ERROR(
+      layout(&plan->a, type, spec.transpose_a ? s.m : s.k, spec.transpose_a ? s.k : s.m, s.lda, s.stride_a));
+  RETURN_IF_ERROR(
+      layout(&plan->b, type, spec.transpose_b ? s.k : s.n, spec.transpose_b ? s.n : s.k, s.ldb, s.stride_b));
   RETURN_IF_ERROR(layout(&plan->d, result_type, s.n, s.m, s.ldd, s.stride_d));
   RETURN_IF_ERROR(lt.Check(lt.cublasLtMatmulPreferenceCreate(&plan->preference), "cublasLtMatmulPreferenceCreate"));
   const auto prefer = [&](int attribute, const auto& value) {
@@ -261,8 +262,6 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
 }
 
 }  // namespace
-
-Status CublasStatus() { return GetLt().status(); }
 
 }  // namespace cinn_like
 

@@ -2,9 +2,9 @@
 //
 //   d[m,n] = epilogue(op(a)[m,k] * op(b)[k,n] + bias[n])      batched with a stride per operand
 //
-// a and b have one dtype: f32, f64, f16 or bf16; bias and d have it too, or f32. Products accumulate in f32 (f64 in f64),
-// and f32 operands are not rounded to TF32 unless the spec allows it. kGelu is the tanh approximation: cuBLASLt has no
-// other.
+// a and b have one dtype: f32, f64, f16 or bf16; bias and d have it too, or f32. Products accumulate in f32 (f64 in
+// f64), and f32 operands are not rounded to TF32 unless the spec allows it. kGelu is the tanh approximation: cuBLASLt
+// has no other.
 #pragma once
 #include <cstdint>
 
@@ -12,12 +12,7 @@
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
 
-namespace cinn_like {
-
-// OK if cuBLASLt can be opened, else why not.
-Status CublasStatus();
-
-}  // namespace cinn_like
+namespace cinn_like {}  // namespace cinn_like
 
 // Enqueues the product on env->stream. Leading dimensions and batch strides in elements; `bias` is null unless the spec
 // has one. Algorithms come from cuBLASLt's heuristics, once per spec, sizes, alignment and device.

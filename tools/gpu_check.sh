@@ -1,6 +1,6 @@
 #!/bin/bash
-# What a build (the portable one by default) does on this machine's GPU: gpu_check, then gpu_bench where python3 has
-# PyTorch. Needs no packages: a driver, and NVRTC where it is found or as $1. $OUT: the folder for gpu_bench's files.
+# What a build (the portable one by default) does on this machine's GPU: gpu_check, then gpu_bench and gpu_calls where
+# python3 has PyTorch. Needs no packages: a driver, and NVRTC where it is found or as $1. $OUT: the folder for their files.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 program=$(ls -t build/portable/bin/gpu_check build/*/bin/gpu_check 2>/dev/null | head -1)
@@ -13,6 +13,8 @@ status=0
 "$program" ${nvrtc:+--cinn_nvrtc="$nvrtc"} --numerics=docs/numerics.md --loops=tests/backends/golden || status=$?
 if python3 -c 'import torch' 2>/dev/null; then
   library=$(ls "$(dirname "$program")"/../lib/libcinn_like.so* | tail -1)
-  CINN_LIKE_LIBRARY=$library python3 tools/gpu_bench.py "${OUT:-build/gpu_bench}" || status=$?
+  export CINN_LIKE_LIBRARY=$library
+  python3 tools/gpu_bench.py "${OUT:-build/gpu_bench}" || status=$?
+  python3 tools/gpu_calls.py --out "${OUT:-build/gpu_bench}" || status=$?
 fi
 exit $status

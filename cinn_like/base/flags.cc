@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "absl/strings/match.h"
+
 #define X(type, name, default_value, doc) DEFINE_##type(cinn_##name, default_value, doc);
 #include "cinn_like/base/flags.def"
 #undef X
@@ -40,7 +42,7 @@ Status BadValue(std::string_view name, std::string_view expected, std::string_vi
 Status CheckText(const FlagRow& row, std::string_view value) {
   if (row.type == "bool") {
     for (std::string_view ok : {"1", "0", "true", "false", "t", "f", "yes", "no", "y", "n"}) {
-      if (value == ok) return absl::OkStatus();
+      if (absl::EqualsIgnoreCase({value.data(), value.size()}, {ok.data(), ok.size()})) return absl::OkStatus();
     }
     return BadValue(row.name, "true or false", value);
   }

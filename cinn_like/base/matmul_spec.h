@@ -12,8 +12,8 @@ enum class MatmulEpilogue : uint8_t { kNone, kRelu, kGelu };
 struct MatmulSpec {
   DType dtype = DType::kF32;   // of a and b
   DType result = DType::kF32;  // of bias and d
-  bool transpose_a = false;  // a is stored [k,m]
-  bool transpose_b = false;  // b is stored [n,k]
+  bool transpose_a = false;    // a is stored [k,m]
+  bool transpose_b = false;    // b is stored [n,k]
   bool bias = false;
   MatmulEpilogue epilogue = MatmulEpilogue::kNone;
   bool allow_tf32 = false;

@@ -17,7 +17,10 @@ constexpr Row kRows[] = {
 };
 
 CallType TypeOf(std::string_view word) {
-  return word == "i32" ? CallType::kI32 : word == "i64" ? CallType::kI64 : word == "ptr" ? CallType::kPtr : CallType::kVoid;
+  return word == "i32"   ? CallType::kI32
+         : word == "i64" ? CallType::kI64
+         : word == "ptr" ? CallType::kPtr
+                         : CallType::kVoid;
 }
 
 struct Table {
@@ -33,8 +36,8 @@ struct Table {
         at = end + 1;
       }
       params.push_back(std::move(types));
-      calls.push_back({row.name, row.signature, row.effects, row.workspace_bytes,
-                       TypeOf(row.signature.substr(0, open)), params.back()});
+      calls.push_back({row.name, row.signature, row.effects, row.workspace_bytes, TypeOf(row.signature.substr(0, open)),
+                       params.back()});
     }
   }
 };

@@ -32,8 +32,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   ir::Context& c = *group.context;
   if (f.bias == nullptr) f.bias = c.Int(0, DType::kU64);
   std::string args = Cat(f.spec.Encode());
-  for (ir::Expr e : {f.a, f.b, f.bias, f.d, f.m, f.n, f.k, f.batch, f.lda, f.ldb, f.ldd, f.stride_a, f.stride_b,
-                     f.stride_d}) {
+  for (ir::Expr e :
+       {f.a, f.b, f.bias, f.d, f.m, f.n, f.k, f.batch, f.lda, f.ldb, f.ldd, f.stride_a, f.stride_b, f.stride_d}) {
     args += Cat(", ", ir::Print(e));
   }
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));

@@ -10,6 +10,8 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 namespace {
 
+constexpr double kUnknownExtent = 64;
+
 // The element offset of an access.
 Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
   Expr offset = c.Int(0), weight = c.Int(1);
@@ -84,6 +86,48 @@ TeProgram AlignEpilogue(TeProgram group) {
   return group;
 }
 
+TeProgram KeepResults(TeProgram group, const RowSpace& space, bool rows) {
+  Context& c = *group.context;
+  std::vector<Stage> stages;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    Stage s = group.stages[k];
+    bool row_sized = false;
+    for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
+    std::vector<Stage> copies;
+    for (Buffer& out : s.outputs) {
+      const Buffer result = out;
+      auto reads = [&](const Stage& other) {
+        const std::vector<Buffer> inputs = InputsOf(other);
+        return std::count(inputs.begin(), inputs.end(), result) > 0;
+      };
+      const bool is_result =
+          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
+      if (!is_result || !s.at.empty() || (row_sized && !rows)) continue;
+      if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
+      Stage copy;
+      copy.name = Cat("copy_", result->name);
+      for (const StageIter& i : s.iters) copy.iters.push_back({c.Var(Cat(i.var->name, "_", result->name)), i.extent});
+      copy.outputs = {result};
+      out = c.MakeBuffer({.name = Cat("kept_", result->name), .dtype = result->dtype, .shape = result->shape});
+      copy.values = {c.Load(out, VarsOf(copy.iters))};
+      auto replace = [&](Stage& stage) {
+        for (Expr& v : stage.values) {
+          v = Rewriter(c, [&](Expr e) -> Expr {
+            return e->op == ExprOp::kLoad && e->buffer == result ? c.Load(out, IndicesOf(e), MaskOf(e)) : nullptr;
+          })(v);
+        }
+      };
+      replace(s);
+      for (size_t j = k + 1; j < group.stages.size(); ++j) replace(group.stages[j]);
+      copies.push_back(std::move(copy));
+    }
+    stages.push_back(std::move(s));
+    for (Stage& copy : copies) stages.push_back(std::move(copy));
+  }
+  group.stages = std::move(stages);
+  return group;
+}
+
 StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& original) {
   TeProgram group = AlignEpilogue(original);
   auto space = FindRowSpace(group.stages);
@@ -106,6 +150,13 @@ StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& original) {
   return std::optional<RowNests>(std::move(r));
 }
 
+Status RowNests::Renew(const TeProgram& program) {
+  ASSIGN_OR_RETURN(std::optional<RowNests> renewed, Create(program));
+  RET_CHECK(renewed.has_value() && renewed->space.dims.size() == space.dims.size(), program.name);
+  *this = *std::move(renewed);
+  return absl::OkStatus();
+}
+
 int64_t RowNests::ConstExtent(int dim) const {
   const Expr e = space.dims[dim].extent;
   return IsInt(e) ? e->int_value : 0;
@@ -114,17 +165,22 @@ int64_t RowNests::ConstExtent(int dim) const {
 int RowNests::VectorDim() const {
   Context& c = *group.context;
   Analyzer a(c);
-  std::vector<int> votes(space.dims.size(), 0);
+  std::vector<double> votes(space.dims.size(), 0);
   for (const StageAccess& access : AccessesOf(group)) {
     const bool is_temporary = std::none_of(group.params.begin(), group.params.end(),
                                            [&](const Param& p) { return p.buffer == access.buffer; });
     if (is_temporary) continue;
+    double elements = 1;
+    std::vector<size_t> contiguous;
     for (size_t d = 0; d < space.dims.size(); ++d) {
       const Expr i = IterOf(group, space, access.stage, static_cast<int>(d));
       if (i == nullptr) continue;
       const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
-      votes[d] += IsInt(step, 1);
+      if (IsInt(step, 1)) contiguous.push_back(d);
+      if (!IsInt(step, 0)) elements *= IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d)))
+                                                                    : kUnknownExtent;
     }
+    for (size_t d : contiguous) votes[d] += elements;
   }
   int best = static_cast<int>(votes.size()) - 1;
   for (int d = best; d >= 0; --d) {

@@ -28,8 +28,11 @@ struct RowNests {
   // through a rearrangement first moves to the contraction's own coordinates and writes rearranged.
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
 
+  // Starts again with the loops of `program`, whose stages share a row space of as many dimensions.
+  Status Renew(const ir::TeProgram& program);
+
   int64_t ConstExtent(int dim) const;  // 0: symbolic
-  // The dimension along which most accesses are contiguous, later ones first.
+  // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
@@ -48,5 +51,10 @@ struct RowNests {
 
 // The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
 ir::TeProgram AlignEpilogue(ir::TeProgram group);
+
+// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
+// others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept too:
+// each element's thread reads it back.
+ir::TeProgram KeepResults(ir::TeProgram group, const RowSpace& space, bool rows);
 
 }  // namespace cinn_like::hlir

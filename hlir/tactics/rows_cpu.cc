@@ -1,6 +1,7 @@
 // Row spaces on a CPU: the parallel dimensions are one loop over the threads; inside, every stage of the group runs
-// over its row while the row is in cache. The vector dimension is the one along which most accesses are contiguous;
-// where it is reduced, lanes hold partial results, else each lane has an accumulator of its own.
+// over its row while the row is in cache. The vector dimension is the one along which most memory is contiguous;
+// where it is reduced, lanes hold partial results. Where it is not, rows run across it: a chunk of neighbouring rows
+// goes through all stages together, with an accumulator for each, so that memory is read in long runs.
 #include <algorithm>
 
 #include "hlir/tactics/row_nests.h"
@@ -10,7 +11,10 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kManyRows = 64;
-constexpr int64_t kMaxRowBytes = 64 * 1024;  // of one intermediate on a thread's stack
+constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
+constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
+constexpr int64_t kMaxVectors = 8;              // of a chunk
+constexpr int64_t kMinTasks = 8;
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int widest = 4;
@@ -23,6 +27,30 @@ int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   return lanes;
 }
 
+// Bytes that one row needs of an intermediate.
+int64_t RowBytes(const RowNests& r, ir::Buffer b) {
+  int64_t bytes = BytesOf(b->dtype);
+  for (size_t k = 0; k < r.group.stages.size(); ++k) {
+    const ir::Stage& stage = r.group.stages[k];
+    if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+    for (size_t i = 0; i < stage.iters.size(); ++i) {
+      const int d = r.space.dim_of[k][i];
+      if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
+    }
+  }
+  return bytes;
+}
+
+// How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
+// while there is work for all threads. `others`: chunks there are along the other dimensions.
+int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others) {
+  if (extent == 0) return kMaxVectors;
+  const int64_t all = (extent + lanes - 1) / lanes, tasks = (kMinTasks + others - 1) / others;
+  const int64_t most = std::clamp<int64_t>(all / tasks, 1, kMaxVectors);
+  const int64_t chunks = (all + most - 1) / most;
+  return (all + chunks - 1) / chunks;
+}
+
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target) {
@@ -30,6 +58,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
   if (!created) return std::vector<Proposal>();
   RowNests& r = *created;
+  RETURN_IF_ERROR(r.Renew(KeepResults(r.group, r.space, false)));
   ir::Schedule& s = r.schedule;
   const std::vector<int> parallel = r.Dims(false), reduced = r.Dims(true);
   if (r.space.dims.empty()) {
@@ -60,21 +89,27 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
+  const int64_t vectors =
+      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.ConstExtent(vector), lanes, num_rows);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
     if (has_vector && lanes > 1) {
-      const std::string line = chunk;
+      const std::string line = chunk, in_chunk = vectors > 1 ? s.Fresh("vc") : "";
       chunk = s.Fresh("vo");
       lane = s.Fresh("vi");
-      s.Step("split ", line, " ", lanes, " -> ", chunk, " ", lane);
+      if (vectors > 1)
+        s.Step("split ", line, " ", vectors, " ", lanes, " -> ", chunk, " ", in_chunk, " ", lane);
+      else
+        s.Step("split ", line, " ", lanes, " -> ", chunk, " ", lane);
       if (!vector_is_reduced) {
         std::string order = "reorder " + chunk;
         for (int d : inner_reduced) {
           if (nest.loops.contains(d)) order += " " + nest.loops[d];
         }
-        s.Run(order + " " + lane);
+        s.Run(order + " " + in_chunk + " " + lane);
+        if (vectors > 1) s.Step("unroll ", in_chunk);
       }
     }
     std::string row = r.FuseDims(nest, outer, "p");
@@ -108,16 +143,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
       s.Step("split_init ", nest.block, " ", loops[shared_loops], " -> ", s.Fresh(nest.block + "_init"));
   }
   for (ir::Buffer b : r.Temporaries()) {
-    int64_t bytes = BytesOf(b->dtype);
-    for (size_t k = 0; k < r.group.stages.size(); ++k) {
-      const ir::Stage& stage = r.group.stages[k];
-      if (stage.outputs[0] != b) continue;
-      for (size_t i = 0; i < stage.iters.size(); ++i) {
-        const int d = r.space.dim_of[k][i];
-        if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
-      }
-    }
-    if (bytes > kMaxRowBytes) {
+    const int64_t rows_together = vector_is_reduced ? 1 : vectors * lanes;
+    if (RowBytes(r, b) * rows_together > (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes)) {
       s.Step("inline b_", b->name);
     } else {
       s.Step("scope ", b->name, " local");

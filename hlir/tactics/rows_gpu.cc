@@ -24,51 +24,6 @@ constexpr int64_t kMaxThreads = 1024;         // of a block
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 
-// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
-// others must not read in the same kernel. Rows that are too long for registers stay: each element's thread reads it
-// back.
-TeProgram KeepResults(TeProgram group, const RowSpace& space, bool in_registers) {
-  Context& c = *group.context;
-  std::vector<Stage> stages;
-  for (size_t k = 0; k < group.stages.size(); ++k) {
-    Stage s = group.stages[k];
-    bool row_sized = false;
-    for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
-    std::vector<Stage> copies;
-    for (Buffer& out : s.outputs) {
-      const Buffer result = out;
-      auto reads = [&](const Stage& other) {
-        const std::vector<Buffer> inputs = InputsOf(other);
-        return std::count(inputs.begin(), inputs.end(), result) > 0;
-      };
-      const bool is_result =
-          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
-      if (!is_result || !s.at.empty() || (row_sized && !in_registers)) continue;
-      if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
-      Stage copy;
-      copy.name = Cat("copy_", result->name);
-      for (const StageIter& i : s.iters) copy.iters.push_back({c.Var(Cat(i.var->name, "_", result->name)), i.extent});
-      copy.outputs = {result};
-      out = c.MakeBuffer({.name = Cat("kept_", result->name), .dtype = result->dtype, .shape = result->shape});
-      copy.values = {c.Load(out, VarsOf(copy.iters))};
-      auto replace = [&](Stage& stage) {
-        for (Expr& v : stage.values) {
-          v = Rewriter(c, [&](Expr e) -> Expr {
-            return e->op == ExprOp::kLoad && e->buffer == result ? c.Load(out, IndicesOf(e), MaskOf(e)) : nullptr;
-          })(v);
-        }
-      };
-      replace(s);
-      for (size_t j = k + 1; j < group.stages.size(); ++j) replace(group.stages[j]);
-      copies.push_back(std::move(copy));
-    }
-    stages.push_back(std::move(s));
-    for (Stage& copy : copies) stages.push_back(std::move(copy));
-  }
-  group.stages = std::move(stages);
-  return group;
-}
-
 // Inputs that several stages read at the same point, element by element of the whole space, become a stage of their
 // own: placed in registers, memory is read once.
 TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
@@ -234,17 +189,6 @@ class RowsGpu {
                        [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
   }
 
-  // Starts again with the loops of `group`, if its stages share a row space too.
-  Status Renew(const TeProgram& group) {
-    ASSIGN_OR_RETURN(std::optional<RowNests> renewed, RowNests::Create(group));
-    RET_CHECK(renewed.has_value() && renewed->space.dims.size() == r_.space.dims.size(), group.name);
-    r_.group = renewed->group;
-    r_.space = renewed->space;
-    r_.schedule = renewed->schedule;
-    r_.nests = renewed->nests;
-    return absl::OkStatus();
-  }
-
   // A row's length; 0 if symbolic.
   int64_t RowLength() const {
     int64_t n = 1;
@@ -287,8 +231,8 @@ class RowsGpu {
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
-    RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
-    if (in_registers) RETURN_IF_ERROR(Renew(StageRowInputs(r_.group, r_.space)));
+    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
+    if (in_registers) RETURN_IF_ERROR(r_.Renew(StageRowInputs(r_.group, r_.space)));
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops;
@@ -337,7 +281,7 @@ class RowsGpu {
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
-    RETURN_IF_ERROR(Renew(KeepResults(r_.group, r_.space, in_registers)));
+    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
     size_t staged = 0;
     if (!in_registers && !HasTuple()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
@@ -351,7 +295,7 @@ class RowsGpu {
         staged = inputs;
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
         sharers = kMaxThreads / columns;
-        RETURN_IF_ERROR(Renew(with_rows));
+        RETURN_IF_ERROR(r_.Renew(with_rows));
       }
     }
     PlaceTemporaries(in_registers, staged);

@@ -7,7 +7,7 @@
 namespace cinn_like::hlir {
 
 StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
-                                                     const Target& target);  // one library call
+                                                     const Target& target);                          // one library call
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const ir::TeProgram& group, const Target& target);  // register tiles
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group,
                                                const Target& target);  // rows over threads and lanes

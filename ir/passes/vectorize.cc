@@ -25,8 +25,27 @@ std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
 // One loop's body with its variable spread over lanes.
 class Lanes {
  public:
-  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), lanes_(lanes) {
+  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), var_(var), lanes_(lanes) {
     vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
+  }
+
+  // Code with the condition `lane`: `whole()` where it is seen to hold in all lanes, `masked()` where in some.
+  //   x * 16 + lane < n  ->  if x * 16 + 15 < n { whole } else if x * 16 < n { masked }
+  template <typename Whole, typename Masked>
+  Stmt Guard(Expr lane, const Whole& whole, const Masked& masked) {
+    Stmt rest = masked();
+    if (rest == nullptr) return nullptr;
+    Expr all = nullptr, some = nullptr;
+    for (Expr e : Conjuncts(lane)) {
+      const Expr first = Substitute(c_, e, {{var_, c_.Int(0)}}), last = Substitute(c_, e, {{var_, c_.Int(lanes_ - 1)}});
+      const bool rises = Implies(first, e), falls = !rises && Implies(last, e);
+      if (!rises && !falls) return rest;
+      all = And(all, rises ? first : last);
+      if (Implies(e, rises ? last : first)) some = And(some, rises ? last : first);
+    }
+    Stmt most = whole();
+    if (some != nullptr) rest = MakeStmt(If{some, rest, nullptr});
+    return most == nullptr ? nullptr : MakeStmt(If{all, most, rest});
   }
 
   // Null where it cannot be.
@@ -49,27 +68,15 @@ class Lanes {
         [&](const If& n) -> Stmt {
           // Conditions that are the same in all lanes stay around; the others are masks.
           Expr uniform = nullptr, lane = nullptr;
-          std::function<void(Expr)> add = [&](Expr e) {
-            if (e->op == ExprOp::kAnd) {
-              for (Expr x : e->args) add(x);
-              return;
-            }
+          for (Expr e : Conjuncts(n.cond)) {
             Expr& to = Depends(e) ? lane : uniform;
-            to = to == nullptr ? e : c_.And(to, e);
-          };
-          add(n.cond);
-          if (lane != nullptr && n.otherwise != nullptr) return nullptr;
-          const Expr before = mask_;
-          if (lane != nullptr) {
-            const Expr m = Vector(lane);
-            if (!ok_) return nullptr;
-            mask_ = mask_ == nullptr ? m : c_.And(mask_, m);
-            memo_.clear();
+            to = And(to, e);
           }
-          Stmt then = Vectorize(n.then);
+          if (lane != nullptr && n.otherwise != nullptr) return nullptr;
+          Stmt then = lane == nullptr
+                          ? Vectorize(n.then)
+                          : Guard(lane, [&] { return Vectorize(n.then); }, [&] { return Masked(lane, n.then); });
           Stmt otherwise = n.otherwise == nullptr ? nullptr : Vectorize(n.otherwise);
-          if (mask_ != before) memo_.clear();
-          mask_ = before;
           if (then == nullptr || (n.otherwise != nullptr && otherwise == nullptr)) return nullptr;
           return uniform == nullptr ? then : MakeStmt(If{uniform, then, otherwise});
         },
@@ -118,11 +125,36 @@ class Lanes {
   }
   Expr Wide(Expr e) { return c_.Broadcast(e, lanes_); }
   bool ok() const { return ok_; }
-  Expr mask() const { return mask_; }
-  void set_mask(Expr m) { mask_ = m; }
+  void set_mask(Expr m) {
+    mask_ = m;
+    memo_.clear();
+  }
 
  private:
+  static std::vector<Expr> Conjuncts(Expr e) {
+    if (e->op != ExprOp::kAnd) return {e};
+    std::vector<Expr> r = Conjuncts(e->args[0]);
+    for (Expr x : Conjuncts(e->args[1])) r.push_back(x);
+    return r;
+  }
   Expr And(Expr a, Expr b) { return a == nullptr ? b : b == nullptr ? a : c_.And(a, b); }
+
+  // In every lane.
+  bool Implies(Expr a, Expr b) {
+    Analyzer::Assume assume(a_, a);
+    return a_.CanProve(b);
+  }
+
+  Stmt Masked(Expr lane, const Stmt& s) {
+    const Expr before = mask_, m = Vector(lane);
+    if (!ok_) return nullptr;
+    mask_ = And(mask_, m);
+    memo_.clear();
+    Stmt r = Vectorize(s);
+    memo_.clear();
+    mask_ = before;
+    return r;
+  }
 
   Expr Compute(Expr e) {
     if (!Depends(e)) return e;
@@ -186,6 +218,7 @@ class Lanes {
 
   Context& c_;
   Analyzer& a_;
+  Expr var_;
   int lanes_;
   bool ok_ = true;
   Expr mask_ = nullptr;
@@ -263,19 +296,21 @@ class Vectorizer {
     const DType t = store->buffer->dtype;
     const Expr neutral = Identity(c_, op->second, t);
     Lanes spread(a_, vector.var, lanes);
-    Expr mask = nullptr;
-    if (condition != nullptr) {
-      mask = spread.Wide(spread.Vector(condition));
-      spread.set_mask(mask);
-    }
-    Expr value = spread.Wide(spread.Vector(element));
-    if (!spread.ok()) return nullptr;
-    if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
     const Buffer partial = c_.MakeBuffer(
         {.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
     const Expr at = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
     const Expr part = c_.Load(partial, {at});
-    Stmt body = MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
+    auto accumulate = [&](Expr mask) -> Stmt {
+      spread.set_mask(mask);
+      Expr value = spread.Wide(spread.Vector(element));
+      if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
+      return MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
+    };
+    Stmt body = condition == nullptr ? accumulate(nullptr)
+                                     : spread.Guard(
+                                           condition, [&] { return accumulate(nullptr); },
+                                           [&] { return accumulate(spread.Wide(spread.Vector(condition))); });
+    if (!spread.ok()) return nullptr;
     for (size_t i = loops.size() - 1; i-- > 0;)
       body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
     Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,

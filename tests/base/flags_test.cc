@@ -14,7 +14,7 @@ namespace cinn_like {
 namespace {
 
 TEST(Flags, SetAndRead) {
-  ASSERT_TRUE(SetFlag("cinn_dump_ir", "true").ok());
+  ASSERT_TRUE(SetFlag("cinn_dump_ir", "True").ok());
   ASSERT_TRUE(SetFlag("cinn_cache_size_mb", "17").ok());
   ASSERT_TRUE(SetFlag("cinn_disable_passes", "cse,fold_constants").ok());
   const StatusOr<CompileOptions> options = CompileOptions::FromFlags();

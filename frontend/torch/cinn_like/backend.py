@@ -136,4 +136,5 @@ def _after_fork():
     library.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_after_fork)
+# A fork waits for a compilation in another thread: a child would find the compiler in the middle of its work.
+os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(), after_in_child=_after_fork)

@@ -4,6 +4,8 @@ Calls go through the extension module `_call` where the framework's tensors carr
 through `slow_call`. Static tensors are prepared before the first call and again when a data pointer or version changed.
 """
 
+import ctypes
+import functools
 import os
 
 import torch
@@ -13,10 +15,23 @@ from . import library
 _DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers
 
 
+@functools.cache
+def _has_cublaslt():
+    """As the library finds it (runtime/cublas.cc): the framework's own copy, which is loaded, or the system's."""
+    for name in ("libcublasLt.so.13", "libcublasLt.so.12"):
+        try:
+            ctypes.CDLL(name)
+            return True
+        except OSError:
+            pass
+    return False
+
+
 def default_target(device):
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
-        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''} -libs=cublas"
+        libs = " -libs=cublas" if _has_cublaslt() else ""
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs}"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
 
 

@@ -85,16 +85,21 @@ def binary(name):
 
 def arithmetic(name):
     """PyTorch computes 16-bit floats in f32. Numbers, and 0-d tensors of another dtype, it does not round to 16 bits
-    first, but for sums on the CPU."""
+    first, but for sums on the CPU and 0-d tensors on an accelerator."""
 
     def rule(w, out, a, b, alpha=1):
         dtype = out.dtype
         plain = all(isinstance(x, Value) and x.dtype == dtype for x in (a, b)) and alpha == 1
         wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) and not plain else dtype
-        number = dtype if name in ("add", "sub") and out.device.type == "cpu" else wide
-        a, b = (w.cast(as_value(w, x, number), wide) for x in (a, b))
+        on_cpu = out.device.type == "cpu"
+
+        def operand(x):
+            rounded = name in ("add", "sub") if on_cpu else isinstance(x, Value)
+            return w.cast(as_value(w, x, dtype if rounded else wide), wide)
+
+        a, b = operand(a), operand(b)
         if alpha != 1:
-            b = w.binary("mul", b, w.cast(as_value(w, alpha, number), wide))
+            b = w.binary("mul", b, operand(alpha))
         return w.cast(w.binary(name, a, b), dtype)
 
     return rule

@@ -1,0 +1,76 @@
+"""cinn_numerics=exact: every operation rounds as eager PyTorch's, bit by bit where IEEE 754 defines the result."""
+
+import cinn_like
+import pytest
+import torch
+from cinn_like.backend import cinn_like as backend
+
+DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+
+
+@pytest.fixture(params=["fused", "exact"])
+def numerics(request, real_library):
+    before = cinn_like.get_flag("cinn_numerics")
+    cinn_like.set_flag("cinn_numerics", request.param)
+    yield request.param
+    cinn_like.set_flag("cinn_numerics", before)
+
+
+CHAINS = {
+    "multiply_add": lambda a, b, c: a * b + c,
+    "polynomial": lambda a, b, c: ((a * b + c) * b - a) * c + b,
+    "quotients": lambda a, b, c: (a / (b.abs() + 0.3) - c) / (c * c + 3.0) + (c * 0.1).abs(),
+    "number_sums": lambda a, b, c: (a + 0.1) * 0.7 - (b - 0.3) + c,
+    "extremes": lambda a, b, c: torch.maximum(a * b, c).clamp(-0.7, 1.3) - torch.where(a > b, a * 0.3, -b),
+    "up_and_down": lambda a, b, c: ((a.float() * b.float()).to(a.dtype) + c).double().mul(1 / 3).to(a.dtype),
+    "rounding": lambda a, b, c: (a * 100).round() * 0.01 + (b * 7).floor() + (c * 3).trunc() - a.sign(),
+    "number_tensor": lambda a, b, c: a * b.new_full((), 0.1, dtype=torch.float64) + c,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("name", CHAINS)
+def test_chain(numerics, name, dtype):
+    inputs = [torch.randn(1000, dtype=torch.float64).to(dtype) for _ in range(3)]
+    fn = CHAINS[name]
+    got, want = torch.compile(fn, backend=backend, fullgraph=True)(*inputs), fn(*inputs)
+    assert got.dtype == want.dtype and not cinn_like.report().fallback_ops
+    if numerics == "exact":
+        assert torch.equal(got, want), f"{(got != want).sum()} of {got.numel()} differ"
+    else:
+        exact = fn(*[x.double() for x in inputs])
+        bound = {torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.float32: 1e-6, torch.float64: 1e-14}[dtype]
+        assert ((got.double() - exact).abs() / exact.abs().clamp(min=1)).max() < 8 * bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_functions_round_once_each(numerics, dtype):
+    """What precedes and follows a function of 16-bit floats is rounded too; its own last bit may differ from eager's, as
+    its f32 value does before rounding."""
+    x = torch.randn(4000, dtype=torch.float64).to(dtype)
+    fn = lambda x: torch.tanh(x * 1.7) * 3.3 + torch.exp(x - 1.1)  # noqa: E731
+    got, want = torch.compile(fn, backend=backend, fullgraph=True)(x), fn(x)
+    if numerics == "exact":
+        assert (got != want).float().mean() < 2e-3
+    else:
+        # Intermediates stay in f32: nearer to the truth than eager.
+        exact = fn(x.double())
+        assert (got.double() - exact).abs().mean() < (want.double() - exact).abs().mean()
+
+
+def test_square_roots_are_rounded_correctly(numerics):
+    """Eager PyTorch's are not, where it has them from MKL."""
+    if numerics == "fused" and torch.get_default_device().type == "cuda":
+        pytest.skip("an approximation on CUDA")
+    x = torch.rand(4000, dtype=torch.float64).float()
+    got = torch.compile(lambda x: x.sqrt(), backend=backend, fullgraph=True)(x)
+    assert torch.equal(got, x.double().sqrt().float())
+
+
+def test_integers_wrap_alike(numerics):
+    for dtype in (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64):
+        a, b = (torch.randint(torch.iinfo(dtype).min, torch.iinfo(dtype).max, (500,), dtype=dtype) for _ in range(2))
+        fn = lambda a, b: ((a * b + 7) ^ (a - b), torch.maximum(a, b) * 3)  # noqa: E731
+        torch._dynamo.reset()
+        for got, want in zip(torch.compile(fn, backend=backend, fullgraph=True)(a, b), fn(a, b)):
+            assert torch.equal(got, want)
