@@ -157,6 +157,12 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
   }
 }
 
+int Count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
+  return n;
+}
+
 // The CUDA source, which NVRTC has compiled if it is here.
 std::string Emit(const Graph& g, const Target& target = Hopper()) {
   StatusOr<Compiled> compiled = Lower(g, true, target);
@@ -350,12 +356,6 @@ std::vector<LibraryCase> LibraryCases() {
   r.push_back({"attention", 3, 3, attention});
   r.push_back({"attention of f16", 3, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
   return r;
-}
-
-int Count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
-  return n;
 }
 
 TEST(CudaLowering, LibraryProducts) {
