@@ -95,11 +95,17 @@ TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   return group;
 }
 
-// Elements in 16 bytes of the widest tensor.
+// Elements in 16 bytes of the widest of those tensors that have the most dimensions: what is read or written once a row
+// or a column does not count.
 int64_t AccessElements(const TeProgram& group) {
-  int widest = 1;
+  int64_t widest = 1, most = 0;
   for (const Param& p : group.params) {
-    if (p.buffer != nullptr) widest = std::max(widest, BytesOf(p.buffer->dtype));
+    if (p.buffer == nullptr) continue;
+    const std::vector<Expr>& shape = p.buffer->shape;
+    const int64_t dims = std::count_if(shape.begin(), shape.end(), [](Expr e) { return !IsInt(e, 1); });
+    const int64_t bytes = BytesOf(p.buffer->dtype);
+    if (dims >= most) widest = dims > most ? bytes : std::max(widest, bytes);
+    most = std::max(most, dims);
   }
   return kAccessBytes / widest;
 }
