@@ -22,6 +22,10 @@ Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
   return offset;
 }
 
+bool IsParam(const TeProgram& p, Buffer b) {
+  return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
+}
+
 struct StageAccess {
   size_t stage;
   Buffer buffer;
@@ -100,9 +104,7 @@ TeProgram KeepResults(TeProgram group, const RowSpace& space, bool rows) {
         const std::vector<Buffer> inputs = InputsOf(other);
         return std::count(inputs.begin(), inputs.end(), result) > 0;
       };
-      const bool is_result =
-          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
-      if (!is_result || !s.at.empty() || (row_sized && !rows)) continue;
+      if (!IsParam(group, result) || !s.at.empty() || (row_sized && !rows)) continue;
       if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
       Stage copy;
       copy.name = Cat("copy_", result->name);
@@ -167,9 +169,7 @@ int RowNests::VectorDim() const {
   Analyzer a(c);
   std::vector<double> votes(space.dims.size(), 0);
   for (const StageAccess& access : AccessesOf(group)) {
-    const bool is_temporary = std::none_of(group.params.begin(), group.params.end(),
-                                           [&](const Param& p) { return p.buffer == access.buffer; });
-    if (is_temporary) continue;
+    if (!IsParam(group, access.buffer)) continue;
     double elements = 1;
     std::vector<size_t> contiguous;
     for (size_t d = 0; d < space.dims.size(); ++d) {
@@ -188,6 +188,21 @@ int RowNests::VectorDim() const {
     if (votes[d] > votes[best]) best = d;
   }
   return best;
+}
+
+int RowNests::WidestAlong(int dim) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  int widest = 0, any = 1;
+  for (const StageAccess& access : AccessesOf(group)) {
+    if (!IsParam(group, access.buffer)) continue;
+    any = std::max(any, BytesOf(access.buffer->dtype));
+    const Expr i = IterOf(group, space, access.stage, dim);
+    if (i == nullptr) continue;
+    const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
+    if (!IsInt(step, 0)) widest = std::max(widest, BytesOf(access.buffer->dtype));
+  }
+  return widest > 0 ? widest : any;
 }
 
 bool RowNests::CanCoalesce(int d) const {
@@ -244,8 +259,7 @@ std::vector<Buffer> RowNests::Temporaries() const {
   std::vector<Buffer> r;
   for (const Stage& s : group.stages) {
     for (Buffer b : s.outputs) {
-      if (std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == b; }))
-        r.push_back(b);
+      if (!IsParam(group, b)) r.push_back(b);
     }
   }
   return r;
