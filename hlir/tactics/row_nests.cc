@@ -177,8 +177,9 @@ int RowNests::VectorDim() const {
       if (i == nullptr) continue;
       const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
       if (IsInt(step, 1)) contiguous.push_back(d);
-      if (!IsInt(step, 0)) elements *= IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d)))
-                                                                    : kUnknownExtent;
+      if (!IsInt(step, 0))
+        elements *=
+            IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d))) : kUnknownExtent;
     }
     for (size_t d : contiguous) votes[d] += elements;
   }

@@ -326,19 +326,19 @@ class RowsGpu {
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
       rows.push_back(y);
-      if (in_registers) {
-        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
-      } else if (!line.staged || v == 1) {
-        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
-        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
-      } else {
+      if (line.staged && v > 1) {
         // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
         const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
         s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
-        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " ", v, " -> ", k, " ", u, " ", y, " ", l);
-        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", u, " ", e).Step("fuse ", l, " ", w, " -> ", x);
-        s_.Step("unroll ", u).Step("vectorize ", e);
+        s_.Step("split ", line.rows, " ", sharers, " ", v, " -> ", k, " ", y, " ", l);
+        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", e).Step("fuse ", l, " ", w, " -> ", x);
+        s_.Step("unroll ", k).Step("vectorize ", e);
         *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
+      } else if (in_registers || staged > 0) {
+        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else {
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }
     s_.Step("bind ", blocks[0], " blockIdx.x");

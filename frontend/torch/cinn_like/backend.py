@@ -123,6 +123,7 @@ def _compile_region(region, static, shape_env, device, target):
             seconds=stages,
             total_seconds=emit_seconds + total,
             peak_rss_bytes=info.get("peak_rss_bytes", 0),
+            added_rss_bytes=info.get("added_rss_bytes", 0),
             text=text,
         )
     )

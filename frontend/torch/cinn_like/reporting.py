@@ -18,7 +18,8 @@ class Subgraph:
     cache_hit: bool = False
     seconds: dict = dataclasses.field(default_factory=dict)  # by stage, "a.b" within others; threads add up
     total_seconds: float = 0.0  # from the framework's graph to loaded code
-    peak_rss_bytes: int = 0
+    peak_rss_bytes: int = 0  # of the process
+    added_rss_bytes: int = 0  # by compiling
     text: str = dataclasses.field(default="", repr=False)
 
 
@@ -54,6 +55,11 @@ class Report:
     def peak_rss_bytes(self):
         """The most memory that the process held by the end of a compilation."""
         return max((s.peak_rss_bytes for s in self.subgraphs), default=0)
+
+    @property
+    def added_rss_bytes(self):
+        """The most memory that one compilation added, for as long as it ran."""
+        return max((s.added_rss_bytes for s in self.subgraphs), default=0)
 
     @functools.cached_property
     def compiled_share(self):
@@ -95,7 +101,8 @@ class Report:
         if self.compile_seconds:
             lines.append(f"  compile seconds: {shown}in all {self.total_seconds:.3f}")
         if self.peak_rss_bytes:
-            lines.append(f"  peak memory of the process: {self.peak_rss_bytes / 2**20:.0f} MiB")
+            peak, added = self.peak_rss_bytes / 2**20, self.added_rss_bytes / 2**20
+            lines.append(f"  peak memory: {peak:.0f} MiB of the process, at most {added:.0f} MiB added by a compilation")
         return "\n".join(lines)
 
 
