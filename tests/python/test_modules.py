@@ -89,6 +89,18 @@ class LstmCell(nn.Module):
         return torch.cat([h, c], -1)
 
 
+class GruCell(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(16, 8)
+
+    def forward(self, x):
+        h = x.new_zeros(x.size(0), 8)
+        for step in x.unbind(1):
+            h = self.cell(step, h)
+        return h
+
+
 class GruByHand(nn.Module):
     def __init__(self):
         super().__init__()
@@ -199,6 +211,7 @@ MODULES = {
     "multihead_weights": (Weights, X, {}, {}),
     "masked_by_hand": (MaskedByHand, X, {}, {}),
     "lstm_cell": (LstmCell, X, {}, {}),
+    "gru_cell": (GruCell, X, {}, {}),
     "gru_by_hand": (GruByHand, X, {}, {}),
     "residual": (Residual, IMAGE, {}, {}),
     "autoencoder": (Autoencoder, IMAGE, {}, {"aten.index_put.default": NO_OP}),

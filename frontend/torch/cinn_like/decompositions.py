@@ -1,7 +1,8 @@
-"""How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, and attention.
+"""How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, attention, and the
+cells of recurrent networks.
 
-Attention is rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that its gradient follows
-from the rewritten form and no kernel of the framework's choice gets in between.
+Attention and cells are rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that their
+gradients follow from the rewritten form and no kernel of the framework's choice gets in between.
 """
 
 import functools
@@ -160,8 +161,26 @@ multi_head_attention = types.FunctionType(
 multi_head_attention.__globals__["multi_head_attention_forward"] = multi_head_attention
 
 
-def rewrite_attention(gm):
+def lstm_cell(x, state, w_x, w_h, b_x=None, b_h=None):
+    linear, (h, c) = torch.nn.functional.linear, state
+    keep, forget, new, out = (linear(x, w_x, b_x) + linear(h, w_h, b_h)).chunk(4, 1)
+    c = torch.sigmoid(forget) * c + torch.sigmoid(keep) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(c), c
+
+
+def gru_cell(x, h, w_x, w_h, b_x=None, b_h=None):
+    linear = torch.nn.functional.linear
+    reset_x, update_x, new_x = linear(x, w_x, b_x).chunk(3, 1)
+    reset_h, update_h, new_h = linear(h, w_h, b_h).chunk(3, 1)
+    update = torch.sigmoid(update_x + update_h)
+    new = torch.tanh(new_x + torch.sigmoid(reset_x + reset_h) * new_h)
+    return new + update * (h - new)
+
+
+def rewrite(gm):
     ours = {
+        torch.lstm_cell: lstm_cell,
+        torch.gru_cell: gru_cell,
         torch._C._nn.scaled_dot_product_attention: attention,
         torch.nn.functional.scaled_dot_product_attention: attention,
         _multi_head: multi_head_attention,
