@@ -2,7 +2,8 @@
 // language spells it. A new language is a row of dialects.cc: types, operators that are spelled differently, helpers.
 //
 // In the spelling of an operator, $0 $1 $2 are its operands, $T the C type and $t our name of the operands' dtype, $U
-// the unsigned type that wraps (at least 32 bits). Helpers are functions named cinn_*; the source text gets those it
+// the unsigned type that wraps (at least 32 bits), $f what ends the names of C's functions and literals: "f" for f32,
+// nothing for f64. Helpers are functions named cinn_*; the source text gets those it
 // uses.
 #pragma once
 #include <array>

@@ -240,6 +240,8 @@ ExprPrinter::Piece ExprPrinter::Fill(const Spelling& s, const std::vector<Piece>
       r += ValueType(on);
     else if (code == 't')
       r += Name(on);
+    else if (code == 'f')
+      r += on == DType::kF32 ? "f" : "";
     else if (code == 'U')
       r += ValueType(InfoOf(on).bits == 64 ? DType::kU64 : DType::kU32);
     else {

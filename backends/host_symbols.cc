@@ -20,14 +20,14 @@ SymbolAddresses HostSymbols(const RuntimeSymbols& runtime) {
 #define CINN_LIBM_2(name)                                      \
   add(#name, static_cast<double (*)(double, double)>(::name)); \
   add(#name "f", static_cast<float (*)(float, float)>(::name##f));
-  CINN_LIBM_1(exp)
-  CINN_LIBM_1(exp2)
-  CINN_LIBM_1(expm1)
-  CINN_LIBM_1(log) CINN_LIBM_1(log1p) CINN_LIBM_1(tanh) CINN_LIBM_1(erf) CINN_LIBM_1(sin) CINN_LIBM_1(cos)
-      CINN_LIBM_1(floor) CINN_LIBM_1(ceil) CINN_LIBM_1(trunc) CINN_LIBM_1(roundeven) CINN_LIBM_2(pow) CINN_LIBM_2(fmod)
+  // clang-format off
+  CINN_LIBM_1(exp) CINN_LIBM_1(exp2) CINN_LIBM_1(expm1) CINN_LIBM_1(log) CINN_LIBM_1(log1p) CINN_LIBM_1(tanh)
+  CINN_LIBM_1(erf) CINN_LIBM_1(sin) CINN_LIBM_1(cos) CINN_LIBM_1(floor) CINN_LIBM_1(ceil) CINN_LIBM_1(trunc)
+  CINN_LIBM_1(roundeven) CINN_LIBM_2(pow) CINN_LIBM_2(fmod)
 #undef CINN_LIBM_1
 #undef CINN_LIBM_2
-          add("fma", static_cast<double (*)(double, double, double)>(::fma));
+      // clang-format on
+      add("fma", static_cast<double (*)(double, double, double)>(::fma));
   add("fmaf", static_cast<float (*)(float, float, float)>(::fmaf));
   add("memcpy", static_cast<void* (*)(void*, const void*, size_t)>(::memcpy));
   add("memmove", static_cast<void* (*)(void*, const void*, size_t)>(::memmove));

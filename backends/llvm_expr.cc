@@ -260,20 +260,8 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
       return unary(llvm::Intrinsic::trunc);
     case ExprOp::kIsNan:
       return b_.CreateFCmpUNO(x, x);
-    case ExprOp::kSqrt:
-    case ExprOp::kRsqrt:
-    case ExprOp::kExp:
-    case ExprOp::kExp2:
-    case ExprOp::kExpm1:
-    case ExprOp::kLog:
-    case ExprOp::kLog1p:
-    case ExprOp::kTanh:
-    case ExprOp::kErf:
-    case ExprOp::kSin:
-    case ExprOp::kCos:
-    case ExprOp::kPow:
-      return math_.Emit(b_, e->op, x, y);
     default:
+      if (RowOf(e->op)->cost == ir::OpRow::kMath) return math_.Emit(b_, e->op, x, y);
       return Fail(e, "an operator that host code can't have");
   }
 }

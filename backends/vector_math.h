@@ -20,7 +20,7 @@ class VectorMath {
  public:
   explicit VectorMath(llvm::Module& module) : module_(module) {}
 
-  // op: kExp ... kPow of expr_ops.def, on f32 or f64, scalar or vector; y for kPow only.
+  // op: one that expr_ops.def says to be Math, on f32 or f64, scalar or vector; y for kPow only.
   llvm::Value* Emit(llvm::IRBuilderBase& b, ir::ExprOp op, llvm::Value* x, llvm::Value* y = nullptr);
 
  private:

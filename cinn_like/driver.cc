@@ -18,6 +18,7 @@
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
+#include "ir/pass_table.h"
 #include "runtime/parallel_for.h"
 #include "runtime/prepared_state.h"
 
@@ -98,7 +99,8 @@ StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContex
 
 // A misspelt name would silently leave its pass on.
 Status CheckDisabledPasses(const CompileOptions& options) {
-  std::vector<std::string_view> known = ir::PassNames();
+  std::vector<std::string_view> known;
+  for (const Pass<ir::Func>& pass : ir::PassTable()) known.push_back(pass.name);
   for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());

@@ -4,25 +4,10 @@
 #include <limits>
 #include <numeric>
 
+#include "cinn_like/base/int_math.h"
+
 namespace cinn_like::hlir {
 namespace {
-
-// Two's complement arithmetic: an absurd dimension in bad input must not be undefined behaviour here; the verifier
-// bounds tensor sizes.
-int64_t WrapAdd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-int64_t WrapMul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
-
-int64_t FloorDiv(int64_t a, int64_t b) {
-  if (b == 0) return 0;
-  if (b == -1) return WrapMul(a, -1);
-  const int64_t q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
-}
-int64_t FloorMod(int64_t a, int64_t b) { return WrapAdd(a, -WrapMul(FloorDiv(a, b), b)); }
 
 int64_t Clamp(__int128 v) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();

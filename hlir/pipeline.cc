@@ -1,5 +1,7 @@
 #include "hlir/pipeline.h"
 
+#include <algorithm>
+
 #include "hlir/lower_te.h"
 
 namespace cinn_like::hlir {
@@ -57,6 +59,12 @@ std::string_view Trim(std::string_view s) {
 
 std::span<const Pass<Graph>> GraphPasses() { return kPasses; }
 
+std::string GraphPassList() {
+  std::string names = "optimize";
+  for (const Pass<Graph>& p : kPasses) names += Cat(", ", p.name);
+  return names + " or, at the end, split_static, loops";
+}
+
 StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) {
   return Run(std::move(graph), kOptimize, context);
 }
@@ -74,15 +82,10 @@ StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view t
       ASSIGN_OR_RETURN(graph, OptimizeGraph(std::move(graph), context));
       continue;
     }
-    const Pass<Graph>* pass = nullptr;
-    std::string known = "optimize";
-    for (const Pass<Graph>& p : kPasses) {
-      if (p.name == name) pass = &p;
-      known += Cat(", ", p.name);
-    }
-    if (!pass) {
-      return InvalidArgument("unknown graph pass '", name, "', expected one of ", known,
-                             " or, at the end, split_static, loops");
+    const auto* pass =
+        std::find_if(std::begin(kPasses), std::end(kPasses), [&](const auto& p) { return p.name == name; });
+    if (pass == std::end(kPasses)) {
+      return InvalidArgument("unknown graph pass '", name, "', expected one of ", GraphPassList());
     }
     ASSIGN_OR_RETURN(graph, Run(std::move(graph), {pass, 1}, context));
   }

@@ -17,4 +17,7 @@ StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context);
 // and, at the end only, `split_static` (prints the prepare graph and the main graph) and `loops` (prints loop text).
 StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view text, const PassContext& context);
 
+// What `passes` may name, for messages and help texts.
+std::string GraphPassList();
+
 }  // namespace cinn_like::hlir

@@ -28,26 +28,6 @@ Expr StripCasts(Expr e) {
   return e;
 }
 
-bool IsCostly(ExprOp op) {
-  switch (op) {
-    case ExprOp::kExp:
-    case ExprOp::kExp2:
-    case ExprOp::kExpm1:
-    case ExprOp::kLog:
-    case ExprOp::kLog1p:
-    case ExprOp::kTanh:
-    case ExprOp::kErf:
-    case ExprOp::kSin:
-    case ExprOp::kCos:
-    case ExprOp::kPow:
-    case ExprOp::kSqrt:
-    case ExprOp::kRsqrt:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 std::vector<Buffer> InputsOf(const Stage& s) {
@@ -87,7 +67,9 @@ int CostOf(Expr e) {
   int64_t cost = 0;
   Visit(e, [&](Expr x) {
     if (x->op == ExprOp::kLoad) return false;  // index arithmetic is shared
-    if (RowOf(x->op) != nullptr) cost += IsCostly(x->op) ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
+    if (const ir::OpRow* row = RowOf(x->op)) {
+      cost += row->cost == ir::OpRow::kMath ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
+    }
     return cost < 1000;
   });
   return static_cast<int>(cost);

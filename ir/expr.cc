@@ -14,7 +14,7 @@ namespace cinn_like::ir {
 namespace {
 
 constexpr OpRow kRows[] = {
-#define X(e, text, arity, prec, result) {text, arity, prec, OpRow::k##result},
+#define X(e, text, arity, prec, result, cost) {text, arity, prec, OpRow::k##result, OpRow::k##cost},
 #include "ir/expr_ops.def"
 #undef X
 };

@@ -41,7 +41,7 @@ enum class ExprOp : uint8_t {
   kCast,       // args: value
   kRamp,       // args: base, stride (scalars): base + stride * (0..lanes)
   kBroadcast,  // args: value (a scalar)
-#define X(e, text, arity, prec, result) k##e,
+#define X(e, text, arity, prec, result, cost) k##e,
 #include "ir/expr_ops.def"
 #undef X
 };
@@ -51,6 +51,7 @@ struct OpRow {
   int arity;
   int precedence;
   enum Result : uint8_t { kSame, kBool, kSecond, kElement } result;
+  enum Cost : uint8_t { kPlain, kMath } cost;
 };
 // The row of an operator of expr_ops.def; null for the leaves and loads above.
 const OpRow* RowOf(ExprOp op);

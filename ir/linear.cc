@@ -6,12 +6,6 @@
 namespace cinn_like::ir {
 namespace {
 
-int64_t WrapAdd(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-}
-int64_t WrapMul(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-}
 uint64_t Magnitude(int64_t v) { return v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v); }
 
 template <class T>
@@ -162,11 +156,6 @@ int64_t GcdOfCoefs(const Linear& l) {
   int64_t g = 0;
   for (const LinearTerm& t : l.terms) g = std::gcd(g, t.coef);
   return g;
-}
-
-int64_t FloorDiv(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b < 0 ? q - 1 : q;
 }
 
 }  // namespace cinn_like::ir

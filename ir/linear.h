@@ -4,6 +4,7 @@
 #pragma once
 #include <vector>
 
+#include "cinn_like/base/int_math.h"
 #include "ir/expr.h"
 
 namespace cinn_like::ir {
@@ -38,9 +39,5 @@ Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t);
 void AddTerm(Linear& l, Expr atom, int64_t coef);
 // The greatest common divisor of the coefficients (0 if none).
 int64_t GcdOfCoefs(const Linear& l);
-
-int64_t FloorDiv(int64_t a, int64_t b);  // b > 0
-inline int64_t FloorMod(int64_t a, int64_t b) { return a - FloorDiv(a, b) * b; }
-inline int64_t CeilDiv(int64_t a, int64_t b) { return -FloorDiv(-a, b); }
 
 }  // namespace cinn_like::ir

@@ -1,33 +1,10 @@
 #include "ir/lower.h"
 
-#include <algorithm>
-
-#include "ir/passes/flatten.h"
-#include "ir/passes/guard_stores.h"
-#include "ir/passes/insert_barriers.h"
-#include "ir/passes/keep_wide.h"
-#include "ir/passes/legalize.h"
-#include "ir/passes/lower_blocks.h"
-#include "ir/passes/lower_thread_reductions.h"
-#include "ir/passes/narrow_index.h"
-#include "ir/passes/place_buffers.h"
-#include "ir/passes/plan_memory.h"
-#include "ir/passes/simplify.h"
+#include "ir/pass_table.h"
 #include "ir/passes/split_host_device.h"
-#include "ir/passes/unroll.h"
-#include "ir/passes/vectorize.h"
 
 namespace cinn_like::ir {
 namespace {
-
-template <StatusOr<Func> (*kPass)(Func)>
-StatusOr<Func> Run(Func f, const PassContext&) {
-  return kPass(std::move(f));
-}
-
-StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
-  return context.options.numerics == "exact" ? std::move(f) : KeepWide(std::move(f));
-}
 
 [[maybe_unused]] Status VerifyFunc(const Func& f) { return Verify(f); }
 std::string PrintFunc(const Func& f) { return Print(f); }
@@ -38,41 +15,26 @@ std::string PrintFunc(const Func& f) { return Print(f); }
   return absl::OkStatus();
 }
 
-const Pass<Func> kHostPasses[] = {
-    {"lower_blocks", Run<LowerBlocks>, true},
-    {"simplify", Run<Simplify>},
-    {"place_buffers", Run<PlaceBuffers>, true},
-    {"unroll", Run<Unroll>},
-    {"flatten", Run<Flatten>, true},
-    {"simplify", Run<Simplify>},
-    {"vectorize", Run<Vectorize>, true},
-    {"simplify", Run<Simplify>},
-    {"legalize", Run<Legalize>, true},
-    {"keep_wide", RunKeepWide},
-};
-
-const Pass<Func> kDevicePasses[] = {
-    {"lower_thread_reductions", Run<LowerThreadReductions>, true},
-    {"lower_blocks", Run<LowerBlocks>, true},
-    {"simplify", Run<Simplify>},
-    {"guard_stores", Run<GuardStores>, true},
-    {"place_buffers", Run<PlaceBuffers>, true},
-    {"insert_barriers", Run<InsertBarriers>, true},
-    {"unroll", Run<Unroll>},
-    {"flatten", Run<Flatten>, true},
-    {"simplify", Run<Simplify>},
-    {"vectorize", Run<Vectorize>, true},
-    {"simplify", Run<Simplify>},
-    {"legalize", Run<Legalize>, true},
-    {"keep_wide", RunKeepWide},
-};
-
+// Names of rows of pass_table.cc.
+constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify",  "place_buffers", "unroll",   "flatten",
+                                            "simplify",     "vectorize", "simplify",      "legalize", "keep_wide"};
+constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
+                                              "lower_blocks",
+                                              "simplify",
+                                              "guard_stores",
+                                              "place_buffers",
+                                              "insert_barriers",
+                                              "unroll",
+                                              "flatten",
+                                              "simplify",
+                                              "vectorize",
+                                              "simplify",
+                                              "legalize",
+                                              "keep_wide"};
 // Parameters keep their shapes, which the argument check is made from.
-const Pass<Func> kEntryPasses[] = {
-    {"plan_memory", Run<PlanMemory>, true},
-    {"simplify", Run<Simplify>},
-    {"legalize", Run<Legalize>, true},
-};
+constexpr std::string_view kEntryPasses[] = {"plan_memory", "simplify", "legalize"};
+// After kernels were taken out of their functions.
+constexpr std::string_view kKernelPasses[] = {"narrow_index"};
 
 // Verifying costs as much as a pass: every pass in debug builds, the end result always.
 PipelineHooks<Func> Hooks() {
@@ -83,24 +45,15 @@ PipelineHooks<Func> Hooks() {
 #endif
 }
 
-StatusOr<Func> RunPasses(Func f, std::span<const Pass<Func>> passes, const PassContext& context) {
+StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const PassContext& context) {
+  std::vector<Pass<Func>> passes;
+  for (std::string_view name : names) passes.push_back(*FindPass(name));
   PassContext named = context;
   named.name = f.name;
   return RunPipeline<Func>(std::move(f), passes, Hooks(), named);
 }
 
 }  // namespace
-
-std::vector<std::string_view> PassNames() {
-  std::vector<std::string_view> names;
-  for (std::span<const Pass<Func>> passes :
-       {std::span<const Pass<Func>>(kHostPasses), {kDevicePasses}, {kEntryPasses}}) {
-    for (const Pass<Func>& p : passes) {
-      if (std::find(names.begin(), names.end(), p.name) == names.end()) names.push_back(p.name);
-    }
-  }
-  return names;
-}
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
   if (context.target.IsGpu()) return RunPasses(std::move(f), kDevicePasses, context);
@@ -123,7 +76,7 @@ StatusOr<Module> LowerModule(Module m, const PassContext& context) {
   }
   for (Func& f : m.funcs) {
     if (f.kind != FuncKind::kKernel) continue;
-    ASSIGN_OR_RETURN(f, NarrowIndex(std::move(f)));
+    ASSIGN_OR_RETURN(f, RunPasses(std::move(f), kKernelPasses, context));
   }
   return m;
 }

@@ -1,15 +1,9 @@
 // From a scheduled function to what backends emit: the lists of passes are the contract (ir/lower.cc).
 #pragma once
-#include <string_view>
-#include <vector>
-
 #include "cinn_like/base/pass_pipeline.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
-
-// The names of the passes below, each once.
-std::vector<std::string_view> PassNames();
 
 // An internal function with blocks -> flat buffers, vector expressions, no blocks. For a GPU its nests stay bound to
 // device axes; SplitHostDevice takes them apart afterwards.

@@ -15,29 +15,41 @@
 #include "ir/passes/vectorize.h"
 
 namespace cinn_like::ir {
+namespace {
 
-const std::vector<PassRow>& PassTable() {
-  static const auto* table = new std::vector<PassRow>{
-      {"simplify", Simplify},
-      {"lower_thread_reductions", LowerThreadReductions},
-      {"lower_blocks", LowerBlocks},
-      {"guard_stores", GuardStores},
-      {"place_buffers", PlaceBuffers},
-      {"insert_barriers", InsertBarriers},
-      {"unroll", Unroll},
-      {"vectorize", Vectorize},
-      {"flatten", Flatten},
-      {"legalize", Legalize},
-      {"keep_wide", KeepWide},
-      {"plan_memory", PlanMemory},
-      {"narrow_index", NarrowIndex},
+template <StatusOr<Func> (*kPass)(Func)>
+StatusOr<Func> Run(Func f, const PassContext&) {
+  return kPass(std::move(f));
+}
+
+StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
+  return context.options.numerics == "exact" ? std::move(f) : KeepWide(std::move(f));
+}
+
+}  // namespace
+
+const std::vector<Pass<Func>>& PassTable() {
+  static const auto* table = new std::vector<Pass<Func>>{
+      {"lower_thread_reductions", Run<LowerThreadReductions>, true},
+      {"lower_blocks", Run<LowerBlocks>, true},
+      {"simplify", Run<Simplify>},
+      {"guard_stores", Run<GuardStores>, true},
+      {"place_buffers", Run<PlaceBuffers>, true},
+      {"insert_barriers", Run<InsertBarriers>, true},
+      {"unroll", Run<Unroll>},
+      {"flatten", Run<Flatten>, true},
+      {"vectorize", Run<Vectorize>, true},
+      {"legalize", Run<Legalize>, true},
+      {"keep_wide", RunKeepWide},
+      {"plan_memory", Run<PlanMemory>, true},
+      {"narrow_index", Run<NarrowIndex>, true},
   };
   return *table;
 }
 
-const PassRow* FindPass(std::string_view name) {
-  for (const PassRow& row : PassTable()) {
-    if (row.name == name) return &row;
+const Pass<Func>* FindPass(std::string_view name) {
+  for (const Pass<Func>& pass : PassTable()) {
+    if (pass.name == name) return &pass;
   }
   return nullptr;
 }

@@ -1,18 +1,15 @@
-// The passes of ir by name, for tests, tools and the pipeline runner.
+// The passes of ir by name, for pipelines (ir/lower.cc), tests and tools.
 #pragma once
 #include <string_view>
 #include <vector>
 
+#include "cinn_like/base/pass_pipeline.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
 
-struct PassRow {
-  std::string_view name;
-  StatusOr<Func> (*fn)(Func);
-};
-const std::vector<PassRow>& PassTable();
+const std::vector<Pass<Func>>& PassTable();
 // Null if there is no such pass.
-const PassRow* FindPass(std::string_view name);
+const Pass<Func>* FindPass(std::string_view name);
 
 }  // namespace cinn_like::ir

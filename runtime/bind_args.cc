@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "cinn_like/base/int_math.h"
 #include "cinn_like/base/tensor.h"
 #include "runtime/arg_spec.h"
 #include "runtime/arg_spec_format.h"
@@ -65,15 +66,7 @@ struct Call {
   }
 };
 
-// Floor division and modulus; by zero gives 0, which no tensor relation that was checked at compile time contains.
-int64_t FloorDiv(int64_t a, int64_t b) {
-  if (b == 0 || b == -1) return b == 0 ? 0 : static_cast<int64_t>(-static_cast<uint64_t>(a));
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-int64_t FloorMod(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(FloorDiv(a, b)) * b);
-}
-
+// A quotient by 0 is 0, which no tensor relation that was checked at compile time contains.
 int64_t EvalProgram(Words program, const int64_t* symbols) {
   uint64_t stack[kMaxRank];  // unsigned: overflow wraps
   int top = -1;

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Rewrites the expected part of every golden file with what the passes say now; look at `git diff` afterwards.
-#   tools/bless.sh [build folder, default build/dev]
+# Rewrites the expected part of every golden file with what comes out now; look at `git diff` afterwards.
+#   tools/bless.sh [build folder, default build/release]
 set -eu
 cd "$(dirname "$0")/.."
-build=${1:-build/dev}
-for test in "$build"/tests/*golden_test; do
-  BLESS=1 "$test"
+build=${1:-build/release}
+for test in $(grep -l golden_file.h tests/*/*_test.cc); do
+  name=${test#tests/}
+  BLESS=1 "$build/tests/$(echo "${name%.cc}" | tr / _)"
 done
-git status --short tests/golden
+BLESS=1 CINN_TOOLS="$build/bin" python3 -m pytest -q tests/python/test_tools.py
+git status --short tests

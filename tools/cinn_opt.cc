@@ -10,6 +10,7 @@
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "hlir/pipeline.h"
+#include "ir/lower.h"
 #include "ir/pass_table.h"
 #include "ir/schedule/schedule.h"
 #include "tools/tool_io.h"
@@ -31,18 +32,27 @@ bool IsGraphText(const std::string& text) {
   return false;
 }
 
-StatusOr<std::string> RunOnLoopText(const std::string& steps, const std::string& text) {
+// All of lowering first, then its passes.
+std::string LoopPasses() {
+  std::string names = "lower";
+  for (const Pass<ir::Func>& pass : ir::PassTable()) names += Cat(", ", pass.name);
+  return names;
+}
+
+StatusOr<std::string> RunOnLoopText(const std::string& steps, const std::string& text, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::Module module, ir::ParseModule(text));
   RETURN_IF_ERROR(ir::Verify(module));
   for (absl::string_view piece : absl::StrSplit(steps, '|', absl::SkipWhitespace())) {
     const std::string step(absl::StripAsciiWhitespace(piece));
-    const ir::PassRow* pass = ir::FindPass(step);
+    if (step == "lower") {
+      ASSIGN_OR_RETURN(module, ir::LowerModule(std::move(module), context));
+      continue;
+    }
+    const Pass<ir::Func>* pass = ir::FindPass(step);
     for (ir::Func& f : module.funcs) {
-      auto result = pass != nullptr ? pass->fn(f) : ir::ApplySchedule(f, step);
+      auto result = pass != nullptr ? pass->run(f, context) : ir::ApplySchedule(f, step);
       if (!result.ok() && pass == nullptr && step.find(' ') == step.npos) {
-        std::string known;
-        for (const ir::PassRow& row : ir::PassTable()) known += Cat(known.empty() ? "" : ", ", row.name);
-        return Annotate(result.status(), Cat("'", step, "' is none of the loop passes ", known));
+        return Annotate(result.status(), Cat("'", step, "' is none of the loop passes ", LoopPasses()));
       }
       if (!result.ok()) return Annotate(result.status(), Cat("@", f.name, ", '", step, "'"));
       f = *std::move(result);
@@ -58,8 +68,8 @@ Status Main(int argc, char** argv) {
   PassContext context;
   ASSIGN_OR_RETURN(context.options, CompileOptions::FromFlags());
   ASSIGN_OR_RETURN(context.target, Target::Parse(FLAGS_target));
-  const auto result =
-      IsGraphText(text) ? hlir::RunOnGraphText(FLAGS_passes, text, context) : RunOnLoopText(FLAGS_passes, text);
+  const auto result = IsGraphText(text) ? hlir::RunOnGraphText(FLAGS_passes, text, context)
+                                        : RunOnLoopText(FLAGS_passes, text, context);
   if (!result.ok()) return Annotate(result.status(), path);
   return WriteOutput(FLAGS_o, *result);
 }
@@ -69,8 +79,9 @@ Status Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   google::InitGoogleLogging(argv[0]);
-  gflags::SetUsageMessage("[--passes=\"PASS | PASS\"] [FILE]\n\nSchedule steps of loop text:\n" +
-                          cinn_like::ir::ScheduleHelp());
+  gflags::SetUsageMessage("[--passes=\"STEP | STEP\"] [-o FILE] [FILE]\n\nPasses of graph text: " +
+                          cinn_like::hlir::GraphPassList() + "\n\nPasses of loop text: " + cinn_like::LoopPasses() +
+                          "\n\nSchedule steps of loop text:\n" + cinn_like::ir::ScheduleHelp());
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   return cinn_like::Finish("cinn_opt", cinn_like::Main(argc, argv));
 }

@@ -33,8 +33,9 @@ run_ctest() {  # preset, ctest arguments...
 }
 
 check setup tools/setup.sh || true
-export VIRTUAL_ENV=$PWD/.venv  # where NVRTC is
-if check build_release tools/build.sh release; then run_ctest release; fi
+if check build_release tools/build.sh release; then
+  VIRTUAL_ENV=$PWD/.venv run_ctest release  # with NVRTC, which needs no GPU
+fi
 
 export ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1
 if check build_asan tools/build.sh asan; then run_ctest asan -E '^(check_includes|install_consumer)$'; fi

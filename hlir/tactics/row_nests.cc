@@ -190,21 +190,6 @@ int RowNests::VectorDim() const {
   return best;
 }
 
-int RowNests::WidestAlong(int dim) const {
-  Context& c = *group.context;
-  Analyzer a(c);
-  int widest = 0, any = 1;
-  for (const StageAccess& access : AccessesOf(group)) {
-    if (!IsParam(group, access.buffer)) continue;
-    any = std::max(any, BytesOf(access.buffer->dtype));
-    const Expr i = IterOf(group, space, access.stage, dim);
-    if (i == nullptr) continue;
-    const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
-    if (!IsInt(step, 0)) widest = std::max(widest, BytesOf(access.buffer->dtype));
-  }
-  return widest > 0 ? widest : any;
-}
-
 bool RowNests::CanCoalesce(int d) const {
   if (space.dims[d].reduced != space.dims[d + 1].reduced) return false;
   Context& c = *group.context;

@@ -34,8 +34,6 @@ struct RowNests {
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
-  // Bytes of the widest element that the group reads or writes as it moves along a dimension; of any, if none moves.
-  int WidestAlong(int dim) const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
   // The dimensions of a kind, in order.

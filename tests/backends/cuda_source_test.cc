@@ -1,24 +1,14 @@
-// The CUDA text of lowered kernels: golden files (re-blessed with CINN_BLESS=1), and what NVRTC makes of them.
+// The CUDA text of lowered kernels: golden files, and what NVRTC makes of them.
 #include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "backends/c_emitter.h"
 #include "tests/backends/nvrtc_for_tests.h"
+#include "tests/golden_file.h"
 
 namespace cinn_like::backends {
 namespace {
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  std::stringstream s;
-  s << in.rdbuf();
-  return s.str();
-}
 
 std::string CudaSourceOf(const std::string& loops) {
   auto m = ir::ParseModule(loops);
@@ -43,9 +33,7 @@ int CountOf(const std::string& text, const std::string& part) {
 
 void CheckGolden(const std::string& name) {
   const std::string base = "tests/backends/golden/" + name;
-  const std::string source = CudaSourceOf(ReadFile(base + ".loops"));
-  if (getenv("CINN_BLESS") != nullptr) std::ofstream(base + ".cu") << source;
-  EXPECT_EQ(source, ReadFile(base + ".cu"));
+  ExpectGolden(base + ".cu", CudaSourceOf(ReadFile(base + ".loops")));
 }
 
 TEST(CudaSource, GoldenPointwise) { CheckGolden("pointwise_bf16"); }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/backends/jit_test_util.h"
+#include "tests/rounds.h"
 
 namespace cinn_like {
 namespace {
@@ -285,15 +286,16 @@ class HostOps : public ::testing::TestWithParam<const char*> {
 TEST_P(HostOps, EveryOperatorOnEveryType) {
   for (const int lanes : {1, 4, 16}) {
     std::vector<Case> cases;
+    int defined = 0;
     ir::Module module{std::make_shared<ir::Context>(), {}};
     for (int op = static_cast<int>(ExprOp::kOr); op <= static_cast<int>(ExprOp::kIsNan); ++op) {
       for (const DType t : kAll) {
-        if (!Defined(static_cast<ExprOp>(op), t)) continue;
+        if (!Defined(static_cast<ExprOp>(op), t) || !IsTried(defined++)) continue;
         cases.push_back({Cat("op", op, "_", Name(t), "_", lanes), static_cast<ExprOp>(op), t, lanes});
         module.funcs.push_back(MakeFunc(cases.back()));
       }
     }
-    ASSERT_GT(cases.size(), 200u);
+    ASSERT_GT(defined, 200);
     const auto compiler = CompileForTest(module, GetParam());
     for (const Case& k : cases) {
       SCOPED_TRACE(Cat(ir::RowOf(k.op)->text, " on ", Name(k.t), ", ", k.lanes, " lanes"));

@@ -2,6 +2,7 @@
 // independent evaluator, and NVRTC compiles what is emitted for them.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "backends/cuda_compiler.h"
 #include "backends/host_compile.h"
 #include "cinn_like/base/matmul_spec.h"
@@ -13,12 +14,13 @@
 #include "tests/backends/nvrtc_for_tests.h"
 #include "tests/hlir/evaluate.h"
 #include "tests/hlir/samples.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
 
 const Target& Hopper() {
-  static const Target target = *Target::Parse("cuda -arch=sm_90a");
+  static const Target target = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448");
   return target;
 }
 
@@ -155,6 +157,12 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
   }
 }
 
+int Count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
+  return n;
+}
+
 // The CUDA source, which NVRTC has compiled if it is here.
 std::string Emit(const Graph& g, const Target& target = Hopper()) {
   StatusOr<Compiled> compiled = Lower(g, true, target);
@@ -216,12 +224,13 @@ TEST(CudaLowering, SpeedCases) {
 
 TEST(CudaLowering, Softmax) {
   std::mt19937 rng(2);
+  int cases = 0;
   for (const char* shape :
        {"3,1,2", "2,127,3", "127,4,2", "5,6,127", "2,3,33", "1,1,4097", "4097,1,1", "2,4097,2", "1,20011"}) {
     for (int axis = 0; axis < 3; ++axis) {
       if (axis == 2 && std::count(shape, shape + strlen(shape), ',') < 2) continue;
       for (const char* dtype : {"f32", "bf16"}) {
-        if (strlen(shape) > 6 && dtype[0] == 'b') continue;
+        if ((strlen(shape) > 6 && dtype[0] == 'b') || !IsTried(cases++)) continue;
         const Graph g = ParseGraph(SoftmaxGraph(shape, axis, dtype));
         ExpectRuns(g, 1, rng);
         Emit(g);
@@ -229,6 +238,20 @@ TEST(CudaLowering, Softmax) {
       }
     }
   }
+}
+
+// Columns too long for registers wait in shared memory, if that holds them.
+TEST(CudaLowering, LongColumns) {
+  std::mt19937 rng(6);
+  for (const auto& [shape, dtype] : {std::pair("1030,24", "bf16"), {"1025,7", "f32"}, {"2,1500,8", "f32"}}) {
+    const Graph g = ParseGraph(SoftmaxGraph(shape, shape[0] == '2' ? 1 : 0, dtype));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("4097,16384", 0, "bf16")));
+  EXPECT_EQ(Count(source, "p0["), 0) << source;  // each 16 bytes of it are read once
+  EXPECT_EQ(Count(source, "(p0 + "), 9) << source;
+  Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
@@ -248,6 +271,7 @@ TEST(CudaLowering, SingleElementsWithSeveralResults) {
 
 TEST(CudaLowering, EveryOpAndSample) {
   std::mt19937 rng(3);
+  int cases = 0;
   for (const OpDef* def : OpRegistry::BuiltIn().All()) {
     for (const std::string& sample : def->samples) {
       for (std::string_view dtype : {"f32", "bf16"}) {
@@ -258,6 +282,7 @@ TEST(CudaLowering, EveryOpAndSample) {
         if (!g.ok()) continue;
         const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
                               def->name == "log1p" || def->name == "batch_norm";
+        if (!IsTried(cases++)) continue;
         for (int64_t n : {1, 7}) ExpectRuns(*g, n, rng, positive);
         ExpectRuns(*g, 6, rng, positive, WithLibrary());
         Emit(*g);
@@ -268,7 +293,7 @@ TEST(CudaLowering, EveryOpAndSample) {
 
 TEST(CudaLowering, RandomGraphs) {
   std::mt19937 rng(4);
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < Rounds(40); ++i) {
     const StatusOr<Graph> g = RandomGraph(rng, 1 + i % 8);
     ASSERT_TRUE(g.ok());
     ExpectRuns(*g, 1 + i % 5, rng);
@@ -311,8 +336,8 @@ std::vector<LibraryCase> LibraryCases() {
                "(%x: bf16[n,3,5,6], %y: bf16[n,3,7,6]) where n in 1..64 {\n  %0 = transpose(%y) {perm=[0,1,3,2]} : "
                "bf16[n,3,6,7]\n  %1 = matmul(%x, %0) : bf16[n,3,5,7]\n  return %1\n}\n"});
   // Scores, softmax and the values, heads inside of rows: two products, each operand that needs it copied head by head.
-  r.push_back({"attention", 3, 3,
-               R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
+  const std::string attention =
+      R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
   %0 = reshape(%q) {shape=[n,64,2,64]} : f32[n,64,2,64]
   %1 = transpose(%0) {perm=[0,2,1,3]} : f32[n,2,64,64]
   %2 = reshape(%k) {shape=[n,64,2,64]} : f32[n,64,2,64]
@@ -327,14 +352,10 @@ std::vector<LibraryCase> LibraryCases() {
   %11 = matmul(%10, %w) : f32[64*n,128]
   return %11
 }
-)"});
+)";
+  r.push_back({"attention", 3, 3, attention});
+  r.push_back({"attention of f16", 3, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
   return r;
-}
-
-int Count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
-  return n;
 }
 
 TEST(CudaLowering, LibraryProducts) {
@@ -346,7 +367,8 @@ TEST(CudaLowering, LibraryProducts) {
     EXPECT_EQ(Count(compiled->text, "cinn_cublaslt_matmul"), c.calls) << c.what << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "// ") - c.calls, c.kernels) << c.what << Print(g) << compiled->text;
     for (int64_t n : {1, 3}) {
-      if (strcmp(c.what, "attention") == 0 && n > 1) continue;  // it takes the interpreter long
+      if (strstr(c.what, "attention") != nullptr && n > 1) continue;  // it takes the interpreter long
+      if (strstr(c.what, "f16") != nullptr) continue;                 // scores rounded to f16
       ExpectRuns(g, n, rng, false, WithLibrary());
     }
     Emit(g, WithLibrary());

@@ -1,12 +1,11 @@
-// Runs tests/golden/hlir/*.txt: "// RUN: pass | pass", a graph, "----", what must come out. BLESS=1 rewrites the last
-// part.
+// Runs tests/golden/hlir/*.txt: "// RUN: pass | pass", a graph, "----", what must come out.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "hlir/pipeline.h"
+#include "tests/golden_file.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -24,20 +23,13 @@ TEST(Golden, Files) {
   const std::vector<std::filesystem::path> files = Files();
   EXPECT_GE(files.size(), 10u);
   for (const std::filesystem::path& path : files) {
-    std::stringstream stream;
-    stream << std::ifstream(path).rdbuf();
-    const std::string text = stream.str();
+    const std::string text = ReadFile(path);
     const size_t line = text.find('\n'), rule = text.find(kRule);
     ASSERT_TRUE(text.starts_with(kRun) && line != text.npos && rule != text.npos) << path;
     const StatusOr<std::string> got =
         RunOnGraphText(text.substr(kRun.size(), line - kRun.size()), text.substr(0, rule), {});
     const std::string printed = got.ok() ? *got : "error: " + Message(got.status()) + "\n";
-    const std::string all = text.substr(0, rule + kRule.size()) + printed;
-    if (std::getenv("BLESS")) {
-      std::ofstream(path) << all;
-    } else {
-      EXPECT_EQ(all, text) << path << ": BLESS=1 rewrites it";
-    }
+    ExpectGolden(path, text.substr(0, rule + kRule.size()) + printed);
   }
 }
 

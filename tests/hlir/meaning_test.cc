@@ -7,6 +7,7 @@
 #include "ir/interpreter.h"
 #include "tests/hlir/evaluate.h"
 #include "tests/hlir/samples.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -78,11 +79,11 @@ TEST(Meaning, EveryOpSampleAndDType) {
           continue;
         }
         for (int64_t n : {1, 7}) {
+          if (!IsTried(cases++)) continue;
           // Domains: log and sqrt want positive values; others see both signs.
           const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
                                 def->name == "log1p" || def->name == "batch_norm";
           ExpectMeaning(*g, RandomSampleInputs(*g, Evaluator({{"n", n}}), rng, positive ? 0.1 : -2, 2), n);
-          ++cases;
         }
       }
     }

@@ -5,16 +5,14 @@
 //   ----
 //   <expected module, or "error: <message>">
 //
-// A step is a pass of ir/pass_table.h or a schedule step. BLESS=1 writes what the passes say.
+// A step is a pass of ir/pass_table.h or a schedule step.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "gtest/gtest.h"
 #include "ir/pass_table.h"
 #include "ir/schedule/schedule.h"
+#include "tests/golden_file.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -40,9 +38,9 @@ StatusOr<std::string> RunSteps(const std::string& steps, const std::string& inpu
   ASSIGN_OR_RETURN(Module m, ParseModule(input));
   for (const std::string& piece : Split(steps, " | ")) {
     const std::string step = Trim(piece);
-    const PassRow* pass = FindPass(step);
+    const Pass<Func>* pass = FindPass(step);
     for (Func& f : m.funcs) {
-      ASSIGN_OR_RETURN(f, pass != nullptr ? pass->fn(f) : ApplySchedule(f, step));
+      ASSIGN_OR_RETURN(f, pass != nullptr ? pass->run(f, {}) : ApplySchedule(f, step));
     }
   }
   // What a pass prints must be a module again, and the same.
@@ -66,11 +64,8 @@ std::vector<std::filesystem::path> Files() {
 class GoldenTest : public testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(GoldenTest, Matches) {
-  std::ifstream in(GetParam());
-  std::stringstream content;
-  content << in.rdbuf();
   std::string blessed;
-  for (const std::string& one : Split(content.str(), "\n====\n")) {
+  for (const std::string& one : Split(ReadFile(GetParam()), "\n====\n")) {
     const auto parts = Split(one, "\n----\n");
     const std::string head = Trim(parts[0]);
     ASSERT_LE(parts.size(), 2u) << one;
@@ -78,12 +73,9 @@ TEST_P(GoldenTest, Matches) {
     const size_t line = head.find('\n');
     auto got = RunSteps(head.substr(kRun.size(), line - kRun.size()), head.substr(line));
     const std::string text = got.ok() ? Trim(*got) : Cat("error: ", Message(got.status()));
-    if (std::getenv("BLESS") == nullptr) {
-      EXPECT_EQ(text, parts.size() == 2 ? Trim(parts[1]) : "") << head;
-    }
     blessed += Cat(blessed.empty() ? "" : "\n====\n", head, "\n----\n", text);
   }
-  if (std::getenv("BLESS") != nullptr) std::ofstream(GetParam()) << blessed << "\n";
+  ExpectGolden(GetParam(), blessed + "\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, GoldenTest, testing::ValuesIn(Files()),

@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/pass_table.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -149,7 +150,7 @@ std::string Erase(std::string text, const std::string& what) {
 // The results are compared after each pass from `first` on.
 void Check(const std::vector<std::string>& passes, const std::function<std::string(Generator&)>& generate, int rounds,
            const std::string& first = "") {
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < Rounds(rounds); ++round) {
     Generator generator(static_cast<unsigned>(round));
     const std::string text = generate(generator);
     auto f = ParseFunc(text);
@@ -163,7 +164,7 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
     ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
     Func now = *f;
     for (const std::string& name : passes) {
-      auto next = FindPass(name)->fn(now);
+      auto next = FindPass(name)->run(now, {});
       ASSERT_TRUE(next.ok()) << "round " << round << " " << name << ": " << next.status() << "\n" << Print(now);
       ASSERT_TRUE(Verify(*next).ok()) << "round " << round << " " << name << ": " << Verify(*next) << "\n"
                                       << Print(*next);

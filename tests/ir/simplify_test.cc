@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "ir/analyzer.h"
 #include "ir/rules.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -208,7 +209,7 @@ TEST(Simplify, DataMayWrap) {
 
 // Random expressions over random ranges: the same value everywhere, bounds and divisors that hold.
 TEST(Simplify, RandomExpressions) {
-  constexpr int kRounds = 40000;
+  constexpr int kRounds = Rounds(40000);
   std::mt19937 g(99);
   int shorter = 0, unstable = 0;
   for (int round = 0; round < kRounds; ++round) {
