@@ -254,6 +254,24 @@ TEST(CudaLowering, LongColumns) {
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
+// Registers hold a part of a row whose dimensions do not become one.
+TEST(CudaLowering, RowsOfSeveralDimensions) {
+  std::mt19937 rng(7);
+  for (const char* shape : {"2,4,8,8", "3,5,7,3"}) {
+    const Graph g = ParseGraph(
+        absl::StrReplaceAll(R"(graph @norm(%x: f32[S], %s: f32[W]) {
+  %0 = mul(%x, %s) : f32[S]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R]
+  %2 = sub(%0, %1) : f32[S]
+  return %2, %1
+}
+)",
+                            {{"S", shape}, {"W", Cat(shape[4], ",1")}, {"R", Cat(shape[0], ",", shape[2], ",1,1")}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {
