@@ -77,7 +77,7 @@ class Placer {
     for (size_t k = 0; k < accesses_.size(); ++k) {
       for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical_)));
     }
-    ASSIGN_OR_RETURN(Placement placement, Shrink(*b, old, b->shape, analyzer));
+    StatusOr<Placement> placement = Shrink(*b, old, b->shape, analyzer);
     // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index
     // may run over an inner dimension (padding), offsets would run into each other.
     bool in_bounds = b->shape.size() > 1;
@@ -94,9 +94,10 @@ class Placer {
         index = {analyzer.Simplify(offset)};
       }
       StatusOr<Placement> flat = Shrink(*b, old, {size}, analyzer);
-      if (flat.ok() && flat->Elements() < placement.Elements()) placement = *std::move(flat);
+      if (flat.ok() && (!placement.ok() || flat->Elements() < placement->Elements())) placement = std::move(flat);
     }
-    const auto& [indices, shape] = placement;
+    RETURN_IF_ERROR(placement.status());
+    const auto& [indices, shape] = *placement;
     BufferNode n = *b;
     n.shape = shape;
     n.strides.clear();
