@@ -74,7 +74,7 @@ def test_emit_device_code(kind, part):
 
 @pytest.mark.parametrize("program, args, message", [
     ("cinn_opt", ["--passes=css", MLP], "mlp.graph: unknown graph pass 'css', expected one of optimize"),
-    ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes simplify, "),
+    ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes lower, "),
     ("cinn_opt", ["--passes=split q 8 -> a b", ROWSUM], "no loop 'q' in @rowsum; its loops are i, k"),
     ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
     ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
