@@ -257,16 +257,15 @@ TEST(CudaLowering, LongColumns) {
 // Registers hold a part of a row whose dimensions do not become one.
 TEST(CudaLowering, RowsOfSeveralDimensions) {
   std::mt19937 rng(7);
-  for (const char* shape : {"2,4,8,8", "3,5,7,3"}) {
-    const Graph g = ParseGraph(
-        absl::StrReplaceAll(R"(graph @norm(%x: f32[S], %s: f32[W]) {
-  %0 = mul(%x, %s) : f32[S]
-  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R]
-  %2 = sub(%0, %1) : f32[S]
+  for (const auto& [rows, height, width] : {std::tuple("2,4", "8", "8"), {"3,5", "7", "3"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(R"(graph @norm(%x: f32[R,H,W], %s: f32[H,1]) {
+  %0 = mul(%x, %s) : f32[R,H,W]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R,1,1]
+  %2 = sub(%0, %1) : f32[R,H,W]
   return %2, %1
 }
 )",
-                            {{"S", shape}, {"W", Cat(shape[4], ",1")}, {"R", Cat(shape[0], ",", shape[2], ",1,1")}}));
+                                                   {{"R", rows}, {"H", height}, {"W", width}}));
     ExpectRuns(g, 1, rng);
     Emit(g);
   }
