@@ -47,7 +47,8 @@ std::string InfoJson(const cinn_like::CompiledGraph& f) {
   return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
              symbols, "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
              ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds,
-             "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"tactics\":[", tactics, "]}");
+             "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"added_rss_bytes\":", r.added_rss_bytes, ",\"tactics\":[",
+             tactics, "]}");
 }
 
 std::string OpsJson() {

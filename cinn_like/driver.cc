@@ -1,9 +1,11 @@
 #include "cinn_like/driver.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <mutex>
 #include <optional>
 #include <sstream>
@@ -112,6 +114,20 @@ Status CheckDisabledPasses(const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+struct Memory {
+  int64_t now = 0, peak = 0;  // bytes that the process has resident
+};
+
+Memory MeasureMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  Memory m{0, int64_t{usage.ru_maxrss} * 1024};
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages >> pages;  // the second number
+  m.now = pages * sysconf(_SC_PAGESIZE);
+  return m;
+}
+
 class Compilation : public CompiledGraph {
  public:
   Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options)
@@ -119,15 +135,16 @@ class Compilation : public CompiledGraph {
 
   Status Run() {
     const auto begin = std::chrono::steady_clock::now();
+    const Memory before = MeasureMemory();
     ASSIGN_OR_RETURN(const CompilationCache cache, CompilationCache::Make(graph_, context_.target, context_.options));
     report_.cache_hit = LoadCached(cache);
     if (!report_.cache_hit) RETURN_IF_ERROR(Compile(cache));
     report_.ops = static_cast<int>(graph_.ops().size());
     report_.seconds = times_.Get();
     report_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    report_.peak_rss_bytes = int64_t{usage.ru_maxrss} * 1024;
+    const Memory after = MeasureMemory();
+    report_.peak_rss_bytes = after.peak;
+    report_.added_rss_bytes = std::max<int64_t>((after.peak > before.peak ? after.peak : after.now) - before.now, 0);
     if (context_.options.verbose_timing) {
       for (const auto& [stage, seconds] : report_.seconds) {
         LOG(INFO) << graph_.name() << " " << stage << " " << seconds * 1e3 << " ms";

@@ -25,7 +25,8 @@ struct CompileReport {
   bool cache_hit = false;                               // taken from the disk cache as a whole
   std::vector<std::pair<std::string, double>> seconds;  // by stage; parallel stages add up their threads
   double total_seconds = 0;
-  int64_t peak_rss_bytes = 0;        // of the process so far
+  int64_t peak_rss_bytes = 0;        // memory of the process at its most, so far
+  int64_t added_rss_bytes = 0;       // by compiling: at its most if that raised the peak, else what it left behind
   std::vector<std::string> tactics;  // "k0: rows_cpu", one a kernel
 };
 

@@ -172,10 +172,12 @@ class Planner {
     }
   }
 
-  // Stages outside the group that it reads, largest first.
+  // Stages outside the group that it reads, largest first; but what a contraction reads would be computed again for
+  // each of its results.
   std::vector<int> ProducersOf(const std::vector<int>& group) const {
     std::vector<int> r;
     for (int m : group) {
+      if (FindContraction(p_.stages[m])) continue;
       for (int q : producers_[m]) {
         if (group_of_[q] != group_of_[m] && std::find(r.begin(), r.end(), q) == r.end()) r.push_back(q);
       }

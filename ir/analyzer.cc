@@ -341,33 +341,33 @@ int64_t Analyzer::KnownDivisor(Expr e) {
   int64_t r = 1;
   const bool exact = e->type.dtype == DType::kI64 && !IsData(e);
   auto arg = [&](int i) { return KnownDivisor(e->args[i]); };
-  // Wrapping keeps only powers of two, and types narrower than i64 may wrap.
+  // Wrapping keeps only powers of two. Data may wrap, and so may types narrower than i64.
   auto wrapped = [](int64_t divisor) { return std::min<int64_t>(divisor & -divisor, 64); };
-  const bool is_narrow = e->type.dtype == DType::kI32 && !IsData(e);
+  const bool may_wrap = !exact && e->type.dtype != DType::kBool;
   switch (e->op) {
     case ExprOp::kAdd:
     case ExprOp::kSub:
       if (exact) r = e->type.lanes == 1 ? DivisorOf(LinearOf(e)) : std::gcd(arg(0), arg(1));
-      if (is_narrow) r = wrapped(std::gcd(arg(0), arg(1)));
+      if (may_wrap) r = wrapped(std::gcd(arg(0), arg(1)));
       break;
     case ExprOp::kNeg:
       if (exact) r = arg(0);
       break;
     case ExprOp::kMul:
       if (exact) r = Saturate(static_cast<__int128>(arg(0)) * arg(1));
-      if (is_narrow) r = wrapped(Saturate(static_cast<__int128>(wrapped(arg(0))) * wrapped(arg(1))));
+      if (may_wrap) r = wrapped(Saturate(static_cast<__int128>(wrapped(arg(0))) * wrapped(arg(1))));
       if (r == kUnknown) r = std::max(arg(0), arg(1));
       break;
     case ExprOp::kDiv:
     case ExprOp::kTruncDiv:
-      if ((exact || is_narrow) && IsInt(e->args[1]) && e->args[1]->int_value > 0 &&
+      if ((exact || may_wrap) && IsInt(e->args[1]) && e->args[1]->int_value > 0 &&
           arg(0) % e->args[1]->int_value == 0) {
         r = arg(0) / e->args[1]->int_value;
       }
       break;
     case ExprOp::kMod:
     case ExprOp::kTruncMod:
-      if (exact || is_narrow) r = std::gcd(arg(0), arg(1));
+      if (exact || may_wrap) r = std::gcd(arg(0), arg(1));
       break;
     case ExprOp::kMin:
     case ExprOp::kMax:
@@ -377,7 +377,7 @@ int64_t Analyzer::KnownDivisor(Expr e) {
       r = std::gcd(arg(1), arg(2));
       break;
     case ExprOp::kRamp:
-      if (exact || is_narrow) r = std::gcd(arg(0), arg(1));
+      if (exact || may_wrap) r = std::gcd(arg(0), arg(1));
       break;
     case ExprOp::kBroadcast:
       r = arg(0);

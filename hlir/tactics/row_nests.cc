@@ -22,6 +22,10 @@ Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
   return offset;
 }
 
+bool IsParam(const TeProgram& p, Buffer b) {
+  return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
+}
+
 struct StageAccess {
   size_t stage;
   Buffer buffer;
@@ -100,9 +104,7 @@ TeProgram KeepResults(TeProgram group, const RowSpace& space, bool rows) {
         const std::vector<Buffer> inputs = InputsOf(other);
         return std::count(inputs.begin(), inputs.end(), result) > 0;
       };
-      const bool is_result =
-          std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == result; });
-      if (!is_result || !s.at.empty() || (row_sized && !rows)) continue;
+      if (!IsParam(group, result) || !s.at.empty() || (row_sized && !rows)) continue;
       if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
       Stage copy;
       copy.name = Cat("copy_", result->name);
@@ -167,9 +169,7 @@ int RowNests::VectorDim() const {
   Analyzer a(c);
   std::vector<double> votes(space.dims.size(), 0);
   for (const StageAccess& access : AccessesOf(group)) {
-    const bool is_temporary = std::none_of(group.params.begin(), group.params.end(),
-                                           [&](const Param& p) { return p.buffer == access.buffer; });
-    if (is_temporary) continue;
+    if (!IsParam(group, access.buffer)) continue;
     double elements = 1;
     std::vector<size_t> contiguous;
     for (size_t d = 0; d < space.dims.size(); ++d) {
@@ -177,8 +177,9 @@ int RowNests::VectorDim() const {
       if (i == nullptr) continue;
       const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
       if (IsInt(step, 1)) contiguous.push_back(d);
-      if (!IsInt(step, 0)) elements *= IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d)))
-                                                                    : kUnknownExtent;
+      if (!IsInt(step, 0))
+        elements *=
+            IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d))) : kUnknownExtent;
     }
     for (size_t d : contiguous) votes[d] += elements;
   }
@@ -187,6 +188,30 @@ int RowNests::VectorDim() const {
     if (votes[d] > votes[best]) best = d;
   }
   return best;
+}
+
+int RowNests::WidestAlong(int dim) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  int widest = 0, most = 0, any = 1;
+  for (const StageAccess& access : AccessesOf(group)) {
+    if (!IsParam(group, access.buffer)) continue;
+    const int bytes = BytesOf(access.buffer->dtype);
+    any = std::max(any, bytes);
+    auto moves_along = [&](int d) {
+      const Expr i = IterOf(group, space, access.stage, d);
+      if (i == nullptr) return false;
+      const Expr next = Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}});
+      return !IsInt(a.Simplify(c.Sub(next, access.offset)), 0);
+    };
+    if (!moves_along(dim)) continue;
+    int dims = 0;
+    for (size_t d = 0; d < space.dims.size(); ++d) dims += moves_along(static_cast<int>(d));
+    if (dims > most) widest = 0;
+    if (dims >= most) widest = std::max(widest, bytes);
+    most = std::max(most, dims);
+  }
+  return widest > 0 ? widest : any;
 }
 
 bool RowNests::CanCoalesce(int d) const {
@@ -243,8 +268,7 @@ std::vector<Buffer> RowNests::Temporaries() const {
   std::vector<Buffer> r;
   for (const Stage& s : group.stages) {
     for (Buffer b : s.outputs) {
-      if (std::none_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == b; }))
-        r.push_back(b);
+      if (!IsParam(group, b)) r.push_back(b);
     }
   }
   return r;

@@ -14,7 +14,7 @@ constexpr int64_t kManyRows = 64;
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 8;              // of a chunk
-constexpr int64_t kMinTasks = 8;
+constexpr int64_t kMinTasks = 8;                // if the number of threads is not known
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int widest = 4;
@@ -43,9 +43,10 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
 // while there is work for all threads. `others`: chunks there are along the other dimensions.
-int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others) {
+int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others, const Target& target) {
   if (extent == 0) return kMaxVectors;
-  const int64_t all = (extent + lanes - 1) / lanes, tasks = (kMinTasks + others - 1) / others;
+  const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? 4 * target.num_threads : kMinTasks;
+  const int64_t tasks = (least + others - 1) / others;
   const int64_t most = std::clamp<int64_t>(all / tasks, 1, kMaxVectors);
   const int64_t chunks = (all + most - 1) / most;
   return (all + chunks - 1) / chunks;
@@ -90,7 +91,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   int64_t num_rows = 1;
   for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
   const int64_t vectors =
-      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.ConstExtent(vector), lanes, num_rows);
+      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.ConstExtent(vector), lanes, num_rows, target);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);

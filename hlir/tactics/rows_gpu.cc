@@ -95,14 +95,8 @@ TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   return group;
 }
 
-// Elements in 16 bytes of the widest tensor.
-int64_t AccessElements(const TeProgram& group) {
-  int widest = 1;
-  for (const Param& p : group.params) {
-    if (p.buffer != nullptr) widest = std::max(widest, BytesOf(p.buffer->dtype));
-  }
-  return kAccessBytes / widest;
-}
+// Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
+int64_t AccessElements(const RowNests& r, int dim) { return kAccessBytes / r.WidestAlong(dim); }
 
 int64_t PowerOfTwoBelow(int64_t n) {
   int64_t p = 1;
@@ -141,7 +135,7 @@ class RowsGpu {
     Expr length = c.Int(1);
     for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
     const int64_t divisor = a.KnownDivisor(length);
-    int64_t v = AccessElements(r_.group);
+    int64_t v = AccessElements(r_, dims.back());
     while (v > 1 && divisor % v != 0) v /= 2;
     return v;
   }
@@ -223,8 +217,8 @@ class RowsGpu {
     const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor({vector}) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
     int64_t threads =
-        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_.group)), 1)), kWarp,
-                            accesses > 4096 ? kMaxThreads : 512);
+        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
+                            kWarp, accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
     if (tuple) threads = 1;
@@ -284,13 +278,13 @@ class RowsGpu {
     RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
     size_t staged = 0;
     if (!in_registers && !HasTuple()) {
-      columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
+      columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
       sharers = 16;
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
       const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
-      const int64_t narrowest = 2 * AccessElements(r_.group);
-      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_.group);
+      const int64_t narrowest = 2 * AccessElements(r_, vector);
+      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_, vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
         staged = inputs;
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
@@ -326,19 +320,19 @@ class RowsGpu {
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
       rows.push_back(y);
-      if (in_registers) {
-        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
-      } else if (!line.staged || v == 1) {
-        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
-        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
-      } else {
+      if (line.staged && v > 1) {
         // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
         const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
         s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
-        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " ", v, " -> ", k, " ", u, " ", y, " ", l);
-        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", u, " ", e).Step("fuse ", l, " ", w, " -> ", x);
-        s_.Step("unroll ", u).Step("vectorize ", e);
+        s_.Step("split ", line.rows, " ", sharers, " ", v, " -> ", k, " ", y, " ", l);
+        s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", e).Step("fuse ", l, " ", w, " -> ", x);
+        s_.Step("unroll ", k).Step("vectorize ", e);
         *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
+      } else if (in_registers || staged > 0) {
+        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+      } else {
+        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }
     s_.Step("bind ", blocks[0], " blockIdx.x");

@@ -45,7 +45,8 @@ class Widener {
         return MakeStmt(Let{var, value->args[0]});
       }
     }
-    if (const Alloc* n = As<Alloc>(s); n != nullptr && wide_.contains(n->buffer)) return MakeStmt(Alloc{wide_[n->buffer]});
+    if (const Alloc* n = As<Alloc>(s); n != nullptr && wide_.contains(n->buffer))
+      return MakeStmt(Alloc{wide_[n->buffer]});
     Stmt r = MapChildren(s, expr, walk);
     if (const Store* n = As<Store>(r); n != nullptr && wide_.contains(n->buffer)) {
       return MakeStmt(Store{wide_[n->buffer], n->indices, c_.Cast(DType::kF32, Narrowed(n->value)), n->mask});
@@ -87,7 +88,8 @@ class Widener {
       return c_.Cast(t, c_.Load(wide_[e->buffer], std::move(indices), mask));
     }
     if (e->op == ExprOp::kCast && IsFloat(t)) return c_.Cast(t, Narrowed(args[0]));
-    if (e->op == ExprOp::kBroadcast && IsRounded(args[0])) return c_.Cast(t, c_.Broadcast(Wide(args[0]), e->type.lanes));
+    if (e->op == ExprOp::kBroadcast && IsRounded(args[0]))
+      return c_.Cast(t, c_.Broadcast(Wide(args[0]), e->type.lanes));
     if (e->op == ExprOp::kSelect && (IsRounded(args[1]) || IsRounded(args[2]))) {
       return c_.Cast(t, c_.Make(e->op, {args[0], Wide(args[1]), Wide(args[2])}));
     }

@@ -37,8 +37,13 @@ class Narrower {
     return b.lo >= -kMax && b.hi <= kMax;
   }
 
-  // Every part of an i64 scalar or ramp expression fits in 32 bits, and it is plain arithmetic on variables.
+  // An i64 expression fits in 32 bits: as plain arithmetic on what fits, or as a scalar that is computed wide.
   bool CanNarrow(Expr e) {
+    const bool is_scalar = e->type == kIndexType && e->op != ExprOp::kInt && e->op != ExprOp::kVar;
+    return IsNarrow(e) || (is_scalar && Fits(e));
+  }
+
+  bool IsNarrow(Expr e) {
     auto it = can_.find(e);
     if (it != can_.end()) return it->second;
     bool ok = e->type.dtype == DType::kI64;
@@ -77,6 +82,7 @@ class Narrower {
       auto it = narrow_.find(e);
       return it != narrow_.end() ? it->second : c_.Cast(DType::kI32, e);
     }
+    if (!IsNarrow(e)) return c_.Cast(DType::kI32, NarrowWithin(e));
     return MapChildren(c_, e, [&](Expr x) { return To32(x); });
   }
 
@@ -85,7 +91,7 @@ class Narrower {
     auto it = memo_.find(e);
     if (it != memo_.end()) return it->second;
     Expr r = nullptr;
-    if (e->type.dtype == DType::kI64 && e->op != ExprOp::kInt && CanNarrow(e)) {
+    if (e->type.dtype == DType::kI64 && e->op != ExprOp::kInt && IsNarrow(e)) {
       r = c_.Cast(DType::kI64, To32(e));
     } else if (e->op == ExprOp::kLoad || e->op == ExprOp::kAddress) {
       std::vector<Expr> args;

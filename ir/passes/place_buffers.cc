@@ -55,7 +55,7 @@ class Placer {
       // Threads around the allocation share it.
       if (b->scope == Scope::kShared && IsThreadAxis(n->kind)) inner_[n->var] = {n->extent, false};
     }
-    VarMap canonical;  // loops on one thread axis are the same threads
+    canonical_.clear();
     for (const Access& a : accesses_) {
       for (size_t i = depth; i < a.path.size(); ++i) {
         const For* n = As<For>(a.path[i]);
@@ -64,7 +64,7 @@ class Placer {
         Expr var = n->var;
         if (is_thread) {
           var = c_.Var(Cat(Name(n->kind)));
-          canonical[n->var] = var;
+          canonical_[n->var] = var;
           auto it = inner_.find(var);
           if (it != inner_.end() && it->second.extent->int_value >= n->extent->int_value) continue;
         }
@@ -75,9 +75,9 @@ class Placer {
 
     std::vector<std::vector<Expr>> old(accesses_.size());
     for (size_t k = 0; k < accesses_.size(); ++k) {
-      for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical)));
+      for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical_)));
     }
-    ASSIGN_OR_RETURN(Placement placement, Shrink(*b, old, b->shape, analyzer));
+    StatusOr<Placement> placement = Shrink(*b, old, b->shape, analyzer);
     // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index
     // may run over an inner dimension (padding), offsets would run into each other.
     bool in_bounds = b->shape.size() > 1;
@@ -94,9 +94,10 @@ class Placer {
         index = {analyzer.Simplify(offset)};
       }
       StatusOr<Placement> flat = Shrink(*b, old, {size}, analyzer);
-      if (flat.ok() && flat->Elements() < placement.Elements()) placement = *std::move(flat);
+      if (flat.ok() && (!placement.ok() || flat->Elements() < placement->Elements())) placement = std::move(flat);
     }
-    const auto& [indices, shape] = placement;
+    RETURN_IF_ERROR(placement.status());
+    const auto& [indices, shape] = *placement;
     BufferNode n = *b;
     n.shape = shape;
     n.strides.clear();
@@ -147,7 +148,12 @@ class Placer {
         RETURN_IF_ERROR(DropThreads(b, d, l));
       }
       int64_t hi = 0;
-      for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
+      bool in_bounds = IsInt(old_shape[d]);
+      for (size_t k = 0; k < l.size(); ++k) {
+        hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, l[k], DType::kI64)).hi);
+        in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
+      }
+      if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1);
       r.shape.push_back(hi >= Analyzer::kUnknown ? old_shape[d] : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
@@ -161,6 +167,17 @@ class Placer {
       }
     }
     return r;
+  }
+
+  // Whether index < size, as the conditions around the access say.
+  bool StaysBelow(const StmtPath& path, Expr index, Expr size, Analyzer& analyzer) {
+    Expr around = c_.Bool(true);
+    for (size_t i = 0; i + 1 < path.size(); ++i) {
+      const If* n = As<If>(path[i]);
+      if (n != nullptr && path[i + 1] == n->then) around = c_.And(around, n->cond);
+    }
+    const Analyzer::Assume assume(analyzer, Substitute(c_, around, canonical_));
+    return analyzer.CanProve(c_.Lt(index, size));
   }
 
   static bool UsesBuffer(const Stmt& s, Buffer b) {
@@ -279,6 +296,7 @@ class Placer {
   Context& c_;
   std::vector<Access> accesses_;
   absl::flat_hash_map<Expr, InnerVar> inner_;
+  VarMap canonical_;  // loops on one thread axis are the same threads
 };
 
 }  // namespace

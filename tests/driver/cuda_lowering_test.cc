@@ -2,6 +2,7 @@
 // independent evaluator, and NVRTC compiles what is emitted for them.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_replace.h"
 #include "backends/cuda_compiler.h"
 #include "backends/host_compile.h"
 #include "cinn_like/base/matmul_spec.h"
@@ -19,7 +20,7 @@ namespace cinn_like::hlir {
 namespace {
 
 const Target& Hopper() {
-  static const Target target = *Target::Parse("cuda -arch=sm_90a");
+  static const Target target = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448");
   return target;
 }
 
@@ -156,6 +157,12 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
   }
 }
 
+int Count(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
+  return n;
+}
+
 // The CUDA source, which NVRTC has compiled if it is here.
 std::string Emit(const Graph& g, const Target& target = Hopper()) {
   StatusOr<Compiled> compiled = Lower(g, true, target);
@@ -230,6 +237,37 @@ TEST(CudaLowering, Softmax) {
         if (HasFatalFailure()) return;
       }
     }
+  }
+}
+
+// Columns too long for registers wait in shared memory, if that holds them.
+TEST(CudaLowering, LongColumns) {
+  std::mt19937 rng(6);
+  for (const auto& [shape, dtype] : {std::pair("1030,24", "bf16"), {"1025,7", "f32"}, {"2,1500,8", "f32"}}) {
+    const Graph g = ParseGraph(SoftmaxGraph(shape, shape[0] == '2' ? 1 : 0, dtype));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("4097,16384", 0, "bf16")));
+  EXPECT_EQ(Count(source, "p0["), 0) << source;  // each 16 bytes of it are read once
+  EXPECT_EQ(Count(source, "(p0 + "), 9) << source;
+  Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
+}
+
+// Registers hold a part of a row whose dimensions do not become one.
+TEST(CudaLowering, RowsOfSeveralDimensions) {
+  std::mt19937 rng(7);
+  for (const auto& [rows, height, width] : {std::tuple("2,4", "8", "8"), {"3,5", "7", "3"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(R"(graph @norm(%x: f32[R,H,W], %s: f32[H,1]) {
+  %0 = mul(%x, %s) : f32[R,H,W]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R,1,1]
+  %2 = sub(%0, %1) : f32[R,H,W]
+  return %2, %1
+}
+)",
+                                                   {{"R", rows}, {"H", height}, {"W", width}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
   }
 }
 
@@ -315,8 +353,8 @@ std::vector<LibraryCase> LibraryCases() {
                "(%x: bf16[n,3,5,6], %y: bf16[n,3,7,6]) where n in 1..64 {\n  %0 = transpose(%y) {perm=[0,1,3,2]} : "
                "bf16[n,3,6,7]\n  %1 = matmul(%x, %0) : bf16[n,3,5,7]\n  return %1\n}\n"});
   // Scores, softmax and the values, heads inside of rows: two products, each operand that needs it copied head by head.
-  r.push_back({"attention", 3, 3,
-               R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
+  const std::string attention =
+      R"((%q: f32[64*n,128], %k: f32[64*n,128], %v: f32[64*n,128], n: i64, %w: f32[128,128]) where n in 1..64 {
   %0 = reshape(%q) {shape=[n,64,2,64]} : f32[n,64,2,64]
   %1 = transpose(%0) {perm=[0,2,1,3]} : f32[n,2,64,64]
   %2 = reshape(%k) {shape=[n,64,2,64]} : f32[n,64,2,64]
@@ -331,14 +369,10 @@ std::vector<LibraryCase> LibraryCases() {
   %11 = matmul(%10, %w) : f32[64*n,128]
   return %11
 }
-)"});
+)";
+  r.push_back({"attention", 3, 3, attention});
+  r.push_back({"attention of f16", 3, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
   return r;
-}
-
-int Count(const std::string& text, const std::string& what) {
-  int n = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != text.npos; at += what.size()) ++n;
-  return n;
 }
 
 TEST(CudaLowering, LibraryProducts) {
@@ -350,7 +384,8 @@ TEST(CudaLowering, LibraryProducts) {
     EXPECT_EQ(Count(compiled->text, "cinn_cublaslt_matmul"), c.calls) << c.what << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "// ") - c.calls, c.kernels) << c.what << Print(g) << compiled->text;
     for (int64_t n : {1, 3}) {
-      if (strcmp(c.what, "attention") == 0 && n > 1) continue;  // it takes the interpreter long
+      if (strstr(c.what, "attention") != nullptr && n > 1) continue;  // it takes the interpreter long
+      if (strstr(c.what, "f16") != nullptr) continue;                 // scores rounded to f16
       ExpectRuns(g, n, rng, false, WithLibrary());
     }
     Emit(g, WithLibrary());

@@ -53,8 +53,14 @@ def test_training_the_digits_network(engine):
     assert len(engine) == 2
 
 
-@pytest.mark.parametrize("device, message", [
-    ("cuda:7", "no device 'cuda:7' here: PyTorch"), ("meta", "--device takes cpu or cuda, got 'meta'"), ("abacus", "abacus")])
+@pytest.mark.parametrize(
+    "device, message",
+    [
+        ("cuda:7", "no device 'cuda:7' here: PyTorch"),
+        ("meta", "--device takes cpu or cuda, got 'meta'"),
+        ("abacus", "abacus"),
+    ],
+)
 def test_the_demo_says_which_device_is_missing(device, message):  # fmt: skip
     from cinn_like import demo
 

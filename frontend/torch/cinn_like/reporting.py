@@ -18,7 +18,8 @@ class Subgraph:
     cache_hit: bool = False
     seconds: dict = dataclasses.field(default_factory=dict)  # by stage, "a.b" within others; threads add up
     total_seconds: float = 0.0  # from the framework's graph to loaded code
-    peak_rss_bytes: int = 0
+    peak_rss_bytes: int = 0  # of the process
+    added_rss_bytes: int = 0  # by compiling
     text: str = dataclasses.field(default="", repr=False)
 
 
@@ -55,6 +56,11 @@ class Report:
         """The most memory that the process held by the end of a compilation."""
         return max((s.peak_rss_bytes for s in self.subgraphs), default=0)
 
+    @property
+    def added_rss_bytes(self):
+        """The most memory that one compilation added, for as long as it ran."""
+        return max((s.added_rss_bytes for s in self.subgraphs), default=0)
+
     @functools.cached_property
     def compiled_share(self):
         """The share of eager's time that is spent in ops which were compiled; measured on made-up inputs when asked."""
@@ -79,7 +85,9 @@ class Report:
         lines = [f"{head}, {self.cache_hits} from the cache; {self._share()}"]
         if self.subgraphs:
             width = max(len(s.name) for s in self.subgraphs)
-            lines.append(f"  {'subgraph':<{max(width, 8)}}{'ops':>6}{'kernels':>9}{'different':>11}{'seconds':>9}  target")
+            lines.append(
+                f"  {'subgraph':<{max(width, 8)}}{'ops':>6}{'kernels':>9}{'different':>11}{'seconds':>9}  target"
+            )
         for s in self.subgraphs[:_MAX_LINES]:
             numbers = f"{len(s.ops):>6}{s.kernels:>9}{s.unique_kernels:>11}{s.total_seconds:>9.3f}"
             lines.append(f"  {s.name:<{max(width, 8)}}{numbers}  {s.target}{' (cached)' if s.cache_hit else ''}")
@@ -95,7 +103,10 @@ class Report:
         if self.compile_seconds:
             lines.append(f"  compile seconds: {shown}in all {self.total_seconds:.3f}")
         if self.peak_rss_bytes:
-            lines.append(f"  peak memory of the process: {self.peak_rss_bytes / 2**20:.0f} MiB")
+            peak, added = self.peak_rss_bytes / 2**20, self.added_rss_bytes / 2**20
+            lines.append(
+                f"  peak memory: {peak:.0f} MiB of the process, at most {added:.0f} MiB added by a compilation"
+            )
         return "\n".join(lines)
 
 

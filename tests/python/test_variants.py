@@ -1,0 +1,50 @@
+"""Operators written out by hand, over other axes and with extra results, are one kernel like the framework's function."""
+
+import importlib.util
+import pathlib
+
+import pytest
+import torch
+
+import cinn_like
+from cinn_like.backend import cinn_like as backend
+
+path = pathlib.Path(__file__).resolve().parents[2] / "tools/variants.py"
+spec = importlib.util.spec_from_file_location("variants", path)
+variants = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(variants)
+pytestmark = pytest.mark.usefixtures("real_library")
+DEVICE = torch.get_default_device()
+
+
+@pytest.mark.parametrize("size", [1, 3, 127, 4097])
+@pytest.mark.parametrize("axis", ["last", "first", "middle"])
+@pytest.mark.parametrize("family", variants.FAMILIES)
+def test_one_kernel(family, axis, size):
+    shape = {"last": (5, size), "first": (size, 37), "middle": (2, size, 37)}[axis]
+    number = {"last": 1, "first": 0, "middle": 1}[axis]
+    for fn in variants.FAMILIES[family]:
+        if fn is variants.rms_norm and axis != "last":
+            continue
+        torch._dynamo.reset()
+        case = variants.prepare(fn, shape, number, torch.float32, DEVICE)
+        assert case.kernels == 1, fn.__name__
+        assert case.error < 2e-5, fn.__name__
+        assert not cinn_like.report().fallback_ops
+
+
+def test_what_reads_one_tensor_shares_a_kernel():
+    """Also where no result depends on another; rows of other lengths stay apart."""
+    x = torch.randn(33, 50, device=DEVICE)
+    for fn, kernels in (
+        (lambda x: (x.sin(), x > 0, x.sum(1), x.amax(1)), 1),
+        (lambda x: (x.sum(0), x.amax(0) + 1, x * 2), 1),
+        (lambda x: (x.sum(0), x.amax(1)), 2),
+        (lambda x: (x[:, :7].sin(), x[:, :9].cos()), 2),
+    ):
+        torch._dynamo.reset()
+        cinn_like.reset_report()
+        compiled = torch.compile(fn, backend=backend, fullgraph=True, dynamic=False)
+        for got, expected in zip(compiled(x), fn(x.double())):
+            torch.testing.assert_close(got, expected.to(got.dtype), rtol=1e-5, atol=1e-5)
+        assert sum(s.kernels for s in cinn_like.report().subgraphs) == kernels
