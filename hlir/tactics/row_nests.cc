@@ -190,6 +190,30 @@ int RowNests::VectorDim() const {
   return best;
 }
 
+int RowNests::WidestAlong(int dim) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  int widest = 0, most = 0, any = 1;
+  for (const StageAccess& access : AccessesOf(group)) {
+    if (!IsParam(group, access.buffer)) continue;
+    const int bytes = BytesOf(access.buffer->dtype);
+    any = std::max(any, bytes);
+    auto moves_along = [&](int d) {
+      const Expr i = IterOf(group, space, access.stage, d);
+      if (i == nullptr) return false;
+      const Expr next = Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}});
+      return !IsInt(a.Simplify(c.Sub(next, access.offset)), 0);
+    };
+    if (!moves_along(dim)) continue;
+    int dims = 0;
+    for (size_t d = 0; d < space.dims.size(); ++d) dims += moves_along(static_cast<int>(d));
+    if (dims > most) widest = 0;
+    if (dims >= most) widest = std::max(widest, bytes);
+    most = std::max(most, dims);
+  }
+  return widest > 0 ? widest : any;
+}
+
 bool RowNests::CanCoalesce(int d) const {
   if (space.dims[d].reduced != space.dims[d + 1].reduced) return false;
   Context& c = *group.context;

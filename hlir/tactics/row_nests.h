@@ -34,6 +34,9 @@ struct RowNests {
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
+  // Bytes of the widest element of the tensors that move along a dimension and along most others; of any, if none
+  // moves.
+  int WidestAlong(int dim) const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
   // The dimensions of a kind, in order.

@@ -95,20 +95,8 @@ TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   return group;
 }
 
-// Elements in 16 bytes of the widest of those tensors that have the most dimensions: what is read or written once a row
-// or a column does not count.
-int64_t AccessElements(const TeProgram& group) {
-  int64_t widest = 1, most = 0;
-  for (const Param& p : group.params) {
-    if (p.buffer == nullptr) continue;
-    const std::vector<Expr>& shape = p.buffer->shape;
-    const int64_t dims = std::count_if(shape.begin(), shape.end(), [](Expr e) { return !IsInt(e, 1); });
-    const int64_t bytes = BytesOf(p.buffer->dtype);
-    if (dims >= most) widest = dims > most ? bytes : std::max(widest, bytes);
-    most = std::max(most, dims);
-  }
-  return kAccessBytes / widest;
-}
+// Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
+int64_t AccessElements(const RowNests& r, int dim) { return kAccessBytes / r.WidestAlong(dim); }
 
 int64_t PowerOfTwoBelow(int64_t n) {
   int64_t p = 1;
@@ -147,7 +135,7 @@ class RowsGpu {
     Expr length = c.Int(1);
     for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
     const int64_t divisor = a.KnownDivisor(length);
-    int64_t v = AccessElements(r_.group);
+    int64_t v = AccessElements(r_, dims.back());
     while (v > 1 && divisor % v != 0) v /= 2;
     return v;
   }
@@ -229,8 +217,8 @@ class RowsGpu {
     const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor({vector}) : 1;
     const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
     int64_t threads =
-        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_.group)), 1)), kWarp,
-                            accesses > 4096 ? kMaxThreads : 512);
+        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
+                            kWarp, accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
     if (tuple) threads = 1;
@@ -290,13 +278,13 @@ class RowsGpu {
     RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
     size_t staged = 0;
     if (!in_registers && !HasTuple()) {
-      columns = kWarp * std::max<int64_t>(1, AccessElements(r_.group) / 4);
+      columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
       sharers = 16;
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
       const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
-      const int64_t narrowest = 2 * AccessElements(r_.group);
-      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_.group);
+      const int64_t narrowest = 2 * AccessElements(r_, vector);
+      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_, vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
         staged = inputs;
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;

@@ -254,6 +254,23 @@ TEST(CudaLowering, LongColumns) {
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
+// Registers hold a part of a row whose dimensions do not become one.
+TEST(CudaLowering, RowsOfSeveralDimensions) {
+  std::mt19937 rng(7);
+  for (const auto& [rows, height, width] : {std::tuple("2,4", "8", "8"), {"3,5", "7", "3"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(R"(graph @norm(%x: f32[R,H,W], %s: f32[H,1]) {
+  %0 = mul(%x, %s) : f32[R,H,W]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R,1,1]
+  %2 = sub(%0, %1) : f32[R,H,W]
+  return %2, %1
+}
+)",
+                                                   {{"R", rows}, {"H", height}, {"W", width}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {

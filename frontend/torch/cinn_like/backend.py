@@ -2,8 +2,8 @@
 
     torch.compile(model, backend="cinn_like")
 
-Dynamo's graph -> attention rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled
-regions, stitched with the framework's own ops where graph text can't say one.
+Dynamo's graph -> attention and cells rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text ->
+compiled regions, stitched with the framework's own ops where graph text can't say one.
 """
 
 import os
@@ -41,7 +41,7 @@ def cinn_like(gm, example_inputs, options=None):
         decompositions=decompositions.table(),
         partition_fn=min_cut_rematerialization_partition,
     )
-    return compile_fn(decompositions.rewrite_attention(gm), example_inputs)
+    return compile_fn(decompositions.rewrite(gm), example_inputs)
 
 
 def compile_graph(gm, example_inputs, inference, target=None):

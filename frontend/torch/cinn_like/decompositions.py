@@ -1,7 +1,8 @@
-"""How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, and attention.
+"""How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, attention, and the
+cells of recurrent networks.
 
-Attention is rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that its gradient follows
-from the rewritten form and no kernel of the framework's choice gets in between.
+Attention and cells are rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that their
+gradients follow from the rewritten form and no kernel of the framework's choice gets in between.
 """
 
 import functools
@@ -68,7 +69,9 @@ def split(x, size, dim=0):
     return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None):
+def attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None
+):
     """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros. `order`:
     the result's axes from outermost to innermost in memory."""
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
@@ -129,8 +132,8 @@ def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, 
     linear = torch.nn.functional.linear
 
     def attend(x):
-        return native_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
-                                mask_type=mask_type)[0]  # fmt: skip
+        weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+        return native_attention(x, x, x, embed_dim, num_heads, *weights, mask, False, mask_type=mask_type)[0]
 
     def feed(x):
         x = linear(x, ffn_weight_1, ffn_bias_1)
@@ -160,8 +163,26 @@ multi_head_attention = types.FunctionType(
 multi_head_attention.__globals__["multi_head_attention_forward"] = multi_head_attention
 
 
-def rewrite_attention(gm):
+def lstm_cell(x, state, w_x, w_h, b_x=None, b_h=None):
+    linear, (h, c) = torch.nn.functional.linear, state
+    keep, forget, new, out = (linear(x, w_x, b_x) + linear(h, w_h, b_h)).chunk(4, 1)
+    c = torch.sigmoid(forget) * c + torch.sigmoid(keep) * torch.tanh(new)
+    return torch.sigmoid(out) * torch.tanh(c), c
+
+
+def gru_cell(x, h, w_x, w_h, b_x=None, b_h=None):
+    linear = torch.nn.functional.linear
+    reset_x, update_x, new_x = linear(x, w_x, b_x).chunk(3, 1)
+    reset_h, update_h, new_h = linear(h, w_h, b_h).chunk(3, 1)
+    update = torch.sigmoid(update_x + update_h)
+    new = torch.tanh(new_x + torch.sigmoid(reset_x + reset_h) * new_h)
+    return new + update * (h - new)
+
+
+def rewrite(gm):
     ours = {
+        torch.lstm_cell: lstm_cell,
+        torch.gru_cell: gru_cell,
         torch._C._nn.scaled_dot_product_attention: attention,
         torch.nn.functional.scaled_dot_product_attention: attention,
         _multi_head: multi_head_attention,
@@ -171,7 +192,7 @@ def rewrite_attention(gm):
             node.target = ours.get(node.target, node.target)
         result = node.meta.get("example_value")
         if node.target is attention and isinstance(result, torch.Tensor):
-            # The framework's kernels lay the result out as the query, some of them always as [batch, length, heads, size].
+            # The framework's kernels lay the result out as the query, some always as [batch, length, heads, size].
             strides = [s.node.hint if isinstance(s, torch.SymInt) else s for s in result.stride()]
             node.update_kwarg("order", sorted(range(result.dim()), key=lambda i: -strides[i]))
     gm.recompile()
