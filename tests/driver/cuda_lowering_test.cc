@@ -254,6 +254,27 @@ TEST(CudaLowering, LongColumns) {
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
+// A pair (largest, where) that threads, warps and blocks reduce apart and join.
+TEST(CudaLowering, ReductionsOfPairs) {
+  std::mt19937 rng(7);
+  for (const char* shape : {"3,127", "2,4097", "127,40", "1500,3", "1,1"}) {
+    for (int axis : {0, 1}) {
+      const std::string rows(shape, strchr(shape, ',')), columns(strchr(shape, ',') + 1);
+      const Graph g = ParseGraph(Cat("graph @best(%x: bf16[", shape, "], %y: bf16[", shape,
+                                     "]) {\n  %0 = mul(%x, %y) : bf16[", shape, "]\n  %1 = argmax(%0) {axis=", axis,
+                                     "} : i64[", axis == 0 ? columns : rows, "]\n  %2 = argmin(%0) {axis=", axis,
+                                     ", keepdims=true} : i64[", axis == 0 ? "1," + columns : rows + ",1",
+                                     "]\n  return %1, %2\n}\n"));
+      ExpectRuns(g, 1, rng);
+      Emit(g);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const std::string source = Emit(ParseGraph(
+      "graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
+  EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {
