@@ -10,6 +10,7 @@
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 
@@ -177,7 +178,13 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Reductions of several values are combined by one thread each.
+  // Threads can share a reduction, each with a part of it; else one does it all.
+  bool CanShare() const {
+    return std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
+      return !s.IsReduction() || FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
+    });
+  }
+  // 16 bytes at a time are for reductions by one operator.
   bool HasTuple() const {
     return std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
                        [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
@@ -221,7 +228,7 @@ class RowsGpu {
                             kWarp, accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
-    if (tuple) threads = 1;
+    if (!CanShare()) threads = 1;
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
@@ -271,13 +278,13 @@ class RowsGpu {
     }
     const int64_t length = RowLength();
     int64_t columns = kWarp;  // of a block
-    int64_t sharers = HasTuple()    ? 1
+    int64_t sharers = !CanShare()   ? 1
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
     RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
     size_t staged = 0;
-    if (!in_registers && !HasTuple()) {
+    if (!in_registers && CanShare()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
       sharers = 16;
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.

@@ -273,6 +273,27 @@ TEST(CudaLowering, RowsOfSeveralDimensions) {
   }
 }
 
+// A pair (largest, where) that threads, warps and blocks reduce apart and join.
+TEST(CudaLowering, ReductionsOfPairs) {
+  std::mt19937 rng(7);
+  for (const char* shape : {"3,127", "2,4097", "127,40", "1500,3", "1,1"}) {
+    for (int axis : {0, 1}) {
+      const std::string rows(shape, strchr(shape, ',')), columns(strchr(shape, ',') + 1);
+      const Graph g =
+          ParseGraph(Cat("graph @best(%x: bf16[", shape, "], %y: bf16[", shape, "]) {\n  %0 = mul(%x, %y) : bf16[",
+                         shape, "]\n  %1 = argmax(%0) {axis=", axis, "} : i64[", axis == 0 ? columns : rows,
+                         "]\n  %2 = argmin(%0) {axis=", axis, ", keepdims=true} : i64[",
+                         axis == 0 ? "1," + columns : rows + ",1", "]\n  return %1, %2\n}\n"));
+      ExpectRuns(g, 1, rng);
+      Emit(g);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const std::string source =
+      Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
+  EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {
@@ -402,8 +423,8 @@ TEST(CudaLowering, OwnProducts) {
   std::vector<std::string> graphs;
   const auto product = [&](const std::string& t, const std::string& x, const std::string& w, const std::string& y) {
     const bool symbolic = x.find('n') != x.npos;
-    graphs.push_back(Cat("(%x: ", t, "[", x, "], %w: ", t, "[", w, "])", symbolic ? " where n in 1..500" : "", " {\n  %0 = matmul(%x, %w) : ", t,
-                         "[", y, "]\n  return %0\n}\n"));
+    graphs.push_back(Cat("(%x: ", t, "[", x, "], %w: ", t, "[", w, "])", symbolic ? " where n in 1..500" : "",
+                         " {\n  %0 = matmul(%x, %w) : ", t, "[", y, "]\n  return %0\n}\n"));
   };
   for (const std::string t : {"f32", "f64", "f16", "bf16"}) {
     product(t, "19,77", "77,70", "19,70");
@@ -416,8 +437,9 @@ TEST(CudaLowering, OwnProducts) {
   product("bf16", "3,2,20,24", "3,2,24,36", "3,2,20,36");
   product("f32", "3,n,24", "24,36", "3,n,36");
   for (const std::string t : {"f32", "bf16"}) {
-    graphs.push_back(Cat("(%x: ", t, "[24,20], %w: ", t, "[36,24], %b: ", t, "[36]) {\n  %0 = transpose(%x) {perm=[1,0]} : ",
-                         t, "[20,24]\n  %1 = transpose(%w) {perm=[1,0]} : ", t, "[24,36]\n  %2 = matmul(%0, %1) : ", t,
+    graphs.push_back(Cat("(%x: ", t, "[24,20], %w: ", t, "[36,24], %b: ", t,
+                         "[36]) {\n  %0 = transpose(%x) {perm=[1,0]} : ", t,
+                         "[20,24]\n  %1 = transpose(%w) {perm=[1,0]} : ", t, "[24,36]\n  %2 = matmul(%0, %1) : ", t,
                          "[20,36]\n  %3 = add(%2, %b) : ", t, "[20,36]\n  %4 = relu(%3) : ", t,
                          "[20,36]\n  %5 = transpose(%4) {perm=[1,0]} : ", t, "[36,20]\n  return %5\n}\n"));
     for (const auto& [w, attributes, y] :
@@ -425,9 +447,10 @@ TEST(CudaLowering, OwnProducts) {
           {"12,8,3,2", "stride=[2,3], padding=[0,1], dilation=[1,2], groups=1", "3,12,4,3"},
           {"12,4,3,3", "stride=[1,1], padding=[0,2], dilation=[1,1], groups=2", "3,12,7,9"},
           {"12,8,1,1", "stride=[1,1], padding=[0,0], dilation=[1,1], groups=1", "3,12,9,7"}}) {
-      graphs.push_back(Cat("(%x: ", t, "[3,8,9,7], %w: ", t, "[", w, "], %b: ", t, "[12,1,1]) {\n  %0 = conv2d(%x, %w) {",
-                           attributes, "} : ", t, "[", y, "]\n  %1 = add(%0, %b) : ", t, "[", y, "]\n  %2 = relu(%1) : ",
-                           t, "[", y, "]\n  return %2\n}\n"));
+      graphs.push_back(Cat("(%x: ", t, "[3,8,9,7], %w: ", t, "[", w, "], %b: ", t,
+                           "[12,1,1]) {\n  %0 = conv2d(%x, %w) {", attributes, "} : ", t, "[", y,
+                           "]\n  %1 = add(%0, %b) : ", t, "[", y, "]\n  %2 = relu(%1) : ", t, "[", y,
+                           "]\n  return %2\n}\n"));
     }
   }
   for (const std::string& text : graphs) {
