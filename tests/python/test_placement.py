@@ -49,6 +49,7 @@ def test_numbers_of_sizes_are_computed_where_they_are_used(texts):
     assert not cinn_like.report().fallback_ops and len(texts) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*autograd kernel was not registered")  # the framework's, for meta
 def test_gradient_of_mse_is_one_subgraph(texts):
     x, y = rand(4, 5).requires_grad_(), rand(4, 5)
     run(F.mse_loss, x, y).backward(rand())
