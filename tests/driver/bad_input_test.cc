@@ -278,7 +278,7 @@ TEST(NothingBreaks, Tensors) {
           is_right = false;
           break;
         case 4:
-          t.device = {mutator.Pick(2) == 0 ? kDLCUDA : static_cast<DLDeviceType>(77), 3};
+          t.device = {mutator.Pick(2) == 0 ? kDLCUDA : kDLVulkan, 3};
           is_right = false;
           break;
         case 5:
