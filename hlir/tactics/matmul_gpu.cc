@@ -21,8 +21,13 @@ namespace {
 using Iters = std::vector<StageIter>;
 
 constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kLanes = 4;     // neighbouring columns of a thread
 constexpr int64_t kMinDepth = 4;  // of a reduction that shared memory is worth it for
 constexpr int64_t kUnroll = 8;    // steps of the reduction
+constexpr int64_t kRegisters = 65536;        // of an SM
+constexpr int64_t kSharedBytes = 48 * 1024;  // of a block
+constexpr double kSmBytesPerSecond = 40e9;   // from L2
+constexpr double kPanelSeconds = 0.6e-6;  // from memory to shared memory, with two barriers
 constexpr double kBlockThreads = 256;  // that keep an SM's lanes busy
 
 struct Tile {
@@ -36,7 +41,8 @@ struct Tile {
 constexpr Tile kTiles[] = {{16, 16, 8, 8, 0.6}, {8, 16, 8, 8, 0.6},   {8, 8, 8, 8, 0.55},  {16, 16, 4, 8, 0.5},
                            {8, 16, 4, 8, 0.5},  {16, 16, 4, 4, 0.4},  {8, 16, 4, 4, 0.4},  {8, 8, 4, 4, 0.35},
                            {4, 32, 4, 4, 0.4},  {8, 16, 2, 4, 0.25},  {4, 32, 2, 4, 0.25}, {8, 8, 2, 4, 0.25},
-                           {16, 16, 1, 4, 0.15}, {8, 16, 1, 4, 0.15}, {4, 32, 1, 4, 0.15}, {8, 8, 1, 4, 0.15}};
+                           {16, 16, 1, 4, 0.15}, {8, 16, 1, 4, 0.15}, {4, 32, 1, 4, 0.15}, {8, 8, 1, 4, 0.15},
+                           {4, 4, 4, 4, 0.35},   {4, 8, 2, 4, 0.25},  {4, 4, 2, 4, 0.2}};
 
 Expr Product(Context& c, const Iters& iters) {
   Expr e = c.Int(1);
@@ -180,6 +186,14 @@ class MatmulGpu {
     })(e);
   }
 
+  // Steps of the reduction that a panel holds: a divisor if there is a good one, more of them in small tiles.
+  int64_t DepthFor(const Tile& t) {
+    const int64_t divisor = IsInt(extent_k_) ? extent_k_->int_value : a_.KnownDivisor(extent_k_);
+    if (IsInt(extent_k_) && divisor < 16) return divisor;
+    if (divisor % 32 == 0 && t.M() + t.N() <= 96) return 32;
+    return divisor % 16 != 0 && divisor % 8 == 0 ? 8 : 16;
+  }
+
   // The cheapest tile; its predicted time.
   double ChooseTile() {
     auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
@@ -189,22 +203,30 @@ class MatmulGpu {
     const MatmulCost cost = CostOfMatmuls(group_);
     double best = 1e30;
     for (const Tile& t : kTiles) {
-      if (t.m * t.n * width > 256) continue;
+     for (int64_t slices : {1, 2, 4, 8, 16}) {
+      const int64_t depth = DepthFor(t), shared = (t.M() + t.N()) * depth + (slices > 1 ? t.M() * t.N() : 0);
+      const int64_t registers = t.Threads() * slices * (t.m * t.n * width / 4 + 40);
+      if (t.m * t.n * width > 256 || t.Threads() * slices > 1024 || shared * slices * width > kSharedBytes) continue;
+      if (registers > kRegisters) continue;
+      const double threads = static_cast<double>(t.Threads() * slices);
       const double blocks = size(extent_b_) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N());
-      const double in_turn = std::ceil(blocks / cores);
-      const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kBlockThreads);
+      const double in_turn = std::ceil(blocks / cores);  // of one SM
+      const double busy = std::min(1.0, in_turn * threads / kBlockThreads);
       const double flops = 2.0 * static_cast<double>(t.M() * t.N()) * size(extent_k_);
-      const double seconds =
-          kKernelSeconds + std::max(in_turn * flops * slower * cores / (PeakFlops(target_) * t.efficiency * busy),
-                                    cost.bytes / BytesPerSecond(target_));
+      const double compute = in_turn * flops * slower * cores / (PeakFlops(target_) * t.efficiency * busy);
+      // Each panel is waited for, by as many blocks at once as registers hold.
+      const double together = static_cast<double>(kRegisters / registers);
+      const double waiting = std::ceil(in_turn / together) * tiles(extent_k_, depth * slices) * kPanelSeconds;
+      const double moving = in_turn * static_cast<double>((t.M() + t.N()) * width) * size(extent_k_) / kSmBytesPerSecond;
+      const double seconds = kKernelSeconds + waiting + (slices > 1 ? kPanelSeconds : 0) +
+                             std::max({compute, moving, cost.bytes / BytesPerSecond(target_)});
       if (seconds >= best) continue;
+      slices_ = slices;
       best = seconds;
       tile_ = t;
+      depth_ = depth;
+     }
     }
-    depth_ = 16;
-    const int64_t divisor = IsInt(extent_k_) ? extent_k_->int_value : a_.KnownDivisor(extent_k_);
-    if (IsInt(extent_k_) && divisor < 16) depth_ = std::max<int64_t>(divisor, 1);
-    if (divisor % 16 != 0 && divisor % 8 == 0) depth_ = 8;
     return best;
   }
 
@@ -214,21 +236,45 @@ class MatmulGpu {
   TeProgram Tiled() {
     const Stage& acc = group_.stages[0];
     const DType type = acc.outputs[0]->dtype;
-    const Expr k = RoundUp(extent_k_, depth_), m = RoundUp(extent_m_, tile_.M()), n = RoundUp(extent_n_, tile_.N());
+    const Expr k = RoundUp(extent_k_, depth_ * slices_), m = RoundUp(extent_m_, tile_.M()), n = RoundUp(extent_n_, tile_.N());
     left_ = MakePanel("lhs", lhs_, m_, extent_m_, m, k);
     right_ = MakePanel("rhs", rhs_, n_, extent_n_, n, k);
 
+    // Slices take turns in a panel.
     Stage sum;
     sum.name = "acc";
-    const Expr vb = c_.Var("vb"), vi = c_.Var("vi"), vj = c_.Var("vj"), vk = c_.Var("vk");
-    const Buffer tile = c_.MakeBuffer({.name = "acc", .dtype = type, .shape = {extent_b_, m, n}, .alignment = 16});
+    const Expr z = c_.Int(slices_), d = c_.Int(depth_);
+    const Expr vz = c_.Var("vz"), vb = c_.Var("vb"), vi = c_.Var("vi"), vj = c_.Var("vj"), vk = c_.Var("vk");
+    const Buffer tile = c_.MakeBuffer({.name = "acc", .dtype = type, .shape = {z, extent_b_, m, n}, .alignment = 16});
     sum.outputs = {tile};
-    sum.iters = {{vb, extent_b_}, {vi, m}, {vj, n}};
-    sum.reduce_iters = {{vk, k}};
+    sum.iters = {{vz, z}, {vb, extent_b_}, {vi, m}, {vj, n}};
+    sum.reduce_iters = {{vk, a_.Simplify(c_.Div(k, z))}};
     sum.inits = acc.inits;
-    sum.values = {c_.Add(c_.Load(tile, {vb, vi, vj}),
-                         c_.Make(ExprOp::kMul, {c_.Load(left_.stage.outputs[0], {vb, vk, vi}),
-                                                c_.Load(right_.stage.outputs[0], {vb, vk, vj})}))};
+    const Expr at = slices_ == 1 ? vk : c_.Add(c_.Mul(c_.Add(c_.Mul(c_.Div(vk, d), z), vz), d), c_.Mod(vk, d));
+    sum.values = {c_.Add(c_.Load(tile, {vz, vb, vi, vj}),
+                         c_.Make(ExprOp::kMul, {c_.Load(left_.stage.outputs[0], {vb, at, vi}),
+                                                c_.Load(right_.stage.outputs[0], {vb, at, vj})}))};
+    TeProgram r = group_;
+    r.stages = {left_.stage, right_.stage, std::move(sum)};
+    Buffer total = tile;
+    if (slices_ > 1) {
+      Stage parts, whole;
+      parts.name = "parts";
+      const Expr pz = c_.Var("pz"), pb = c_.Var("pb"), pi = c_.Var("pi"), pj = c_.Var("pj");
+      parts.iters = {{pz, z}, {pb, extent_b_}, {pi, m}, {pj, n}};
+      parts.outputs = {c_.MakeBuffer({.name = "parts", .dtype = type, .shape = tile->shape, .alignment = 16})};
+      parts.values = {c_.Load(tile, {pz, pb, pi, pj})};
+      whole.name = "total";
+      total = c_.MakeBuffer({.name = "total", .dtype = type, .shape = {extent_b_, m, n}, .alignment = 16});
+      const Expr tb = c_.Var("tb"), ti = c_.Var("ti"), tj = c_.Var("tj"), tz = c_.Var("tz");
+      whole.iters = {{tb, extent_b_}, {ti, m}, {tj, n}};
+      whole.reduce_iters = {{tz, z}};
+      whole.outputs = {total};
+      whole.inits = acc.inits;
+      whole.values = {c_.Add(c_.Load(total, {tb, ti, tj}), c_.Load(parts.outputs[0], {tz, tb, ti, tj}))};
+      r.stages.push_back(std::move(parts));
+      r.stages.push_back(std::move(whole));
+    }
 
     const Stage& old = group_.stages.back();
     Stage out;
@@ -236,7 +282,8 @@ class MatmulGpu {
     out.outputs = old.outputs;
     const Expr ob = c_.Var("ob"), oi = c_.Var("oi"), oj = c_.Var("oj");
     out.iters = {{ob, extent_b_}, {oi, extent_m_}, {oj, extent_n_}};
-    const Expr finished = c_.Load(tile, {ob, oi, oj});
+    const Expr finished =
+        slices_ == 1 ? c_.Load(tile, {c_.Int(0), ob, oi, oj}) : c_.Load(total, {ob, oi, oj});
     VarMap digits, to;
     AddDigits(c_, batch_, ob, digits);
     AddDigits(c_, m_, oi, digits);
@@ -250,8 +297,7 @@ class MatmulGpu {
       return it == to.end() ? x : it->second;
     })(old.values[0])};
     for (Expr e : old.at.empty() ? VarsOf(old.iters) : old.at) out.at.push_back(Substitute(c_, e, to));
-    TeProgram r = group_;
-    r.stages = {left_.stage, right_.stage, std::move(sum), std::move(out)};
+    r.stages.push_back(std::move(out));
     return r;
   }
 
@@ -309,40 +355,56 @@ class MatmulGpu {
     size_t next = 0;
     const std::string lb = IsInt(extent_b_, 1) ? "" : names[next++];
     const std::string li = names[next++], lj = names[next++];
-    const int64_t lanes = std::min<int64_t>(tile_.n, 4);
-    // Rows and columns of a tile, by thread: a thread's columns lie in fours, the fours a row of threads apart.
-    auto threads = [&](const std::string& i, const std::string& j, const std::string& base) {
-      const std::string v = base + "v", e = base + "e", y = base + "y", x = base + "x", r = base + "r";
-      s.Step("split ", i, " ", tile_.m, " -> ", y, " ", r);
-      s.Step("split ", j, " ", tile_.columns, " ", lanes, " -> ", v, " ", x, " ", e);
-      s.Step("reorder ", y, " ", x, " ", r, " ", v, " ", e);
-      s.Step("bind ", y, " threadIdx.y").Step("bind ", x, " threadIdx.x").Step("unroll ", r).Step("unroll ", v);
-    };
     s.Step("split ", li, " ", tile_.M(), " -> io ii").Step("split ", lj, " ", tile_.N(), " -> jo ji");
     s.Step("reorder ", lb, lb.empty() ? "" : " ", "io jo ii ji");
-    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p").Run("compute_at b_acc p");
-    std::vector<std::string> inner = s.LoopsAround("b_acc");  // p, rows, columns, reduction
-    RET_CHECK(inner.size() == 4, s.text());
-    const std::string rows = inner[1], columns = inner[2];
-    s.Step("split ", inner[3], " ", depth_, " -> ko ki").Step("reorder ko ki ", rows, " ", columns);
+    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p");
+    const bool sliced = slices_ > 1;
+    if (sliced) s.Run("compute_at b_total p").Run("compute_at b_parts p");
+    s.Run("compute_at b_acc p");
+    const std::vector<std::string> acc = s.LoopsAround("b_acc");  // p, slices, rows, columns, reduction
+    RET_CHECK(acc.size() == (sliced ? 5 : 4), s.text());
+    const std::string rows = acc[acc.size() - 3], columns = acc[acc.size() - 2];
+    s.Step("split ", acc.back(), " ", depth_, " -> ko ki");
+    s.Step("reorder ko ki ", sliced ? acc[1] + " " : "", rows, " ", columns);
     for (const Panel* p : {&left_, &right_}) s.Step("compute_at ", p->block(), " ko");
     RETURN_IF_ERROR(s.status());
     for (const Panel* p : {&left_, &right_}) RETURN_IF_ERROR(Fill(s, *p));
-    threads("ii", "ji", "o");
-    s.Step("vectorize oe");
-    s.Step("split ", rows, " ", tile_.m, " -> ay ar");
-    s.Step("split ", columns, " ", tile_.columns, " ", lanes, " -> av ax ae");
-    std::string step = "ki";
+    std::string steps = "ki";
     if (depth_ > kUnroll && depth_ % kUnroll == 0) {
       s.Step("split ki ", kUnroll, " -> kj kl");
-      step = "kl";
+      steps = "kj kl";
     }
-    s.Step("reorder ay ax ", step == "ki" ? "ki" : "kj kl", " ar av ae").Step("unroll ", step);
-    s.Run("bind ay threadIdx.y").Run("bind ax threadIdx.x");
-    s.Run("unroll ar").Run("unroll av").Run("vectorize ae");
-    s.Run("split_init b_acc ko -> b_init").Run("bind p blockIdx.x");
-    s.Run("scope acc local").Run("scope lhs shared").Run("scope rhs shared");
+    BindTile(s, "a", sliced ? acc[1] : "", rows, columns, steps);
+    s.Step("unroll ", steps.substr(steps.size() - 2)).Run("split_init b_acc ko -> b_init");
+    if (sliced) {
+      const std::vector<std::string> parts = s.LoopsAround("b_parts"), total = s.LoopsAround("b_total");
+      RET_CHECK(parts.size() == 4 && total.size() == 4, s.text());
+      BindTile(s, "s", parts[1], parts[2], parts[3], "");
+      // One slice's threads finish.
+      s.Step("split ", total[1], " 1 -> tp tq").Run("split ii 1 -> op oq");
+      BindTile(s, "t", "tq", "tp", total[2], total[3]);
+      s.Step("unroll ", total[3]).Step("split_init b_total ", total[3], " -> b_start");
+      BindTile(s, "o", "oq", "op", "ji", "");
+      s.Run("scope parts shared").Run("scope total local");
+    } else {
+      BindTile(s, "o", "", "ii", "ji", "");
+    }
+    s.Run("bind p blockIdx.x").Run("scope acc local").Run("scope lhs shared").Run("scope rhs shared");
     return s.status();
+  }
+
+  // Rows and columns of a tile by threads: a thread's columns lie in fours, the fours a row of threads apart. `steps`
+  // run around what a thread does.
+  void BindTile(Schedule& s, const std::string& base, const std::string& slice, const std::string& rows,
+                const std::string& columns, const std::string& steps) {
+    const std::string v = base + "_v", e = base + "_e", y = base + "_y", x = base + "_x", r = base + "_r";
+    s.Step("split ", rows, " ", tile_.m, " -> ", y, " ", r);
+    s.Step("split ", columns, " ", tile_.columns, " ", kLanes, " -> ", v, " ", x, " ", e);
+    s.Step("reorder ", slice, slice.empty() ? "" : " ", y, " ", x, " ", steps, steps.empty() ? "" : " ", r, " ", v, " ",
+           e);
+    if (!slice.empty()) s.Step("bind ", slice, " threadIdx.z");
+    s.Step("bind ", y, " threadIdx.y").Step("bind ", x, " threadIdx.x");
+    s.Step("unroll ", r).Step("unroll ", v).Step("vectorize ", e);
   }
 
   // All threads of the block fetch a panel, each several accesses.
@@ -364,8 +426,11 @@ class MatmulGpu {
     std::string fuse = "fuse";
     for (const std::string& l : around) fuse += " " + l;
     s.Run(Cat(fuse, " -> ", n, "_f"));
-    s.Step("split ", n, "_f ", tile_.rows, " ", tile_.columns, " -> ", n, "_s ", n, "_y ", n, "_t");
-    s.Step("reorder ", n, "_y ", n, "_t ", n, "_s").Step("unroll ", n, "_s");
+    const std::string z = slices_ > 1 ? n + "_z " : "";
+    s.Step("split ", n, "_f ", slices_ > 1 ? Cat(slices_, " ") : "", tile_.rows, " ", tile_.columns, " -> ", n, "_s ", z,
+           n, "_y ", n, "_t");
+    s.Step("reorder ", z, n, "_y ", n, "_t ", n, "_s").Step("unroll ", n, "_s");
+    if (slices_ > 1) s.Step("bind ", z, "threadIdx.z");
     s.Step("bind ", n, "_y threadIdx.y").Step("bind ", n, "_t threadIdx.x");
     if (!lane.empty()) s.Step("vectorize ", lane);
     return s.status();
@@ -380,7 +445,8 @@ class MatmulGpu {
   Expr lhs_ = nullptr, rhs_ = nullptr;  // elements, perhaps under casts
   Expr extent_b_ = nullptr, extent_m_ = nullptr, extent_n_ = nullptr, extent_k_ = nullptr;
   Tile tile_ = kTiles[0];
-  int64_t depth_ = 16;  // of a panel
+  int64_t depth_ = 16;  // of a panel, for each slice
+  int64_t slices_ = 1;  // of the reduction, each by threads of its own
   Panel left_, right_;
 };
 

@@ -79,11 +79,11 @@ struct Compiled {
 };
 
 // Tactics that are taken even where they don't pay.
-std::vector<std::string_view> preferred = {"matmul_library"};
+constexpr std::string_view kPreferred[] = {"matmul_library", "matmul_gpu"};
 
 StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
   for (const Tactic& t : BuiltInTactics()) {
-    if (std::count(preferred.begin(), preferred.end(), t.name) == 0) continue;
+    if (std::count(std::begin(kPreferred), std::end(kPreferred), t.name) == 0) continue;
     ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target));
     if (!proposals.empty()) return std::move(proposals[0]);
   }
@@ -418,7 +418,6 @@ TEST(CudaLowering, LibraryProducts) {
 
 // Products by tiles of our own, whatever their sides: odd, symbolic, batched, transposed, windows of images.
 TEST(CudaLowering, OwnProducts) {
-  preferred = {"matmul_gpu"};
   std::mt19937 rng(7);
   std::vector<std::string> graphs;
   const auto product = [&](const std::string& t, const std::string& x, const std::string& w, const std::string& y) {
@@ -430,12 +429,20 @@ TEST(CudaLowering, OwnProducts) {
     product(t, "19,77", "77,70", "19,70");
     product(t, "40,64", "64,72", "40,72");
   }
+  product("i32", "19,24", "24,35", "19,35");
+  product("f32", "100,77", "77,130", "100,130");
   product("f32", "2,64", "64,64", "2,64");
   product("f32", "27,409", "409,33", "27,33");
   product("bf16", "n,24", "24,40", "n,40");
   product("f32", "20,n", "n,24", "20,24");
   product("bf16", "3,2,20,24", "3,2,24,36", "3,2,20,36");
   product("f32", "3,n,24", "24,36", "3,n,36");
+  std::uniform_int_distribution<int> size(2, 70), few(2, 9);
+  for (int i = 0; i < Rounds(10); ++i) {
+    const auto side = [&] { return Cat(rng() % 2 == 0 ? size(rng) : few(rng)); };
+    const std::string m = side(), k = Cat(2 + size(rng)), n = side();
+    product(i % 2 == 0 ? "f32" : "f16", Cat(m, ",", k), Cat(k, ",", n), Cat(m, ",", n));
+  }
   for (const std::string t : {"f32", "bf16"}) {
     graphs.push_back(Cat("(%x: ", t, "[24,20], %w: ", t, "[36,24], %b: ", t,
                          "[36]) {\n  %0 = transpose(%x) {perm=[1,0]} : ", t,
@@ -465,7 +472,6 @@ TEST(CudaLowering, OwnProducts) {
     Emit(g);
     if (HasFatalFailure()) break;
   }
-  preferred = {"matmul_library"};
 }
 
 }  // namespace
