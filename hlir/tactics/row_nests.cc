@@ -12,16 +12,6 @@ namespace {
 
 constexpr double kUnknownExtent = 64;
 
-// The element offset of an access.
-Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
-  Expr offset = c.Int(0), weight = c.Int(1);
-  for (size_t d = indices.size(); d-- > 0;) {
-    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
-    weight = c.Mul(weight, b->shape[d]);
-  }
-  return offset;
-}
-
 bool IsParam(const TeProgram& p, Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
 }
@@ -37,10 +27,10 @@ std::vector<StageAccess> AccessesOf(const TeProgram& p) {
   std::vector<StageAccess> r;
   for (size_t k = 0; k < p.stages.size(); ++k) {
     const Stage& s = p.stages[k];
-    for (Buffer b : s.outputs) r.push_back({k, b, Offset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at)});
+    for (Buffer b : s.outputs) r.push_back({k, b, ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at)});
     for (Expr v : s.values) {
       Visit(v, [&](Expr e) {
-        if (e->op == ExprOp::kLoad) r.push_back({k, e->buffer, Offset(c, e->buffer, IndicesOf(e))});
+        if (e->op == ExprOp::kLoad) r.push_back({k, e->buffer, ElementOffset(c, e->buffer, IndicesOf(e))});
         return true;
       });
     }
