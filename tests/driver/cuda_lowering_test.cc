@@ -307,6 +307,38 @@ TEST(CudaLowering, ReductionsToFewResults) {
   }
 }
 
+// What is read lies across what is written: both move in rows, through a tile in registers.
+TEST(CudaLowering, Transpositions) {
+  std::mt19937 rng(9);
+  struct {
+    const char *symbols, *in, *perm, *out;
+  } cases[] = {
+      {"", "64,160", "1,0", "160,64"},         {"", "33,127", "1,0", "127,33"},
+      {"", "3,40,72", "0,2,1", "3,72,40"},     {"", "2,24,5,7", "0,2,3,1", "2,5,7,24"},  // two dimensions are a line
+      {"", "2,20,24,3", "3,2,0,1", "3,24,2,20"}, {" where n in 1..64", "n,48", "1,0", "48,n"},
+      {" where n in 1..64", "36,n,2", "1,2,0", "n,2,36"},
+  };
+  for (const auto& c : cases) {
+    for (std::string t : {"f32", "bf16"}) {
+      const std::string in = Cat(t, "[", c.in, "]"), out = Cat(t, "[", c.out, "]");
+      const Graph g = ParseGraph(Cat("graph @across(%x: ", in, ", %y: ", in, ", %r: ", out, ")", c.symbols,
+                                     " {\n  %0 = mul(%x, %y) : ", in, "\n  %1 = transpose(%0) {perm=[", c.perm, "]} : ",
+                                     out, "\n  %2 = tanh(%1) : ", out, "\n  %3 = add(%2, %r) : ", out,
+                                     "\n  return %3, %2\n}\n"));
+      for (int64_t n : {1, 17}) {
+        if (n == 1 || c.symbols[0] != 0) ExpectRuns(g, n, rng);
+      }
+      Emit(g);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const std::string source = Emit(ParseGraph(
+      "graph @across(%x: f32[8192,4096], %b: f32[8192]) {\n  %0 = transpose(%x) {perm=[1,0]} : f32[4096,8192]\n  %1 = "
+      "add(%0, %b) : f32[4096,8192]\n  return %1\n}\n"));
+  EXPECT_EQ(Count(source, "*(const uint4*)(p0 + "), 4) << source;
+  EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {
