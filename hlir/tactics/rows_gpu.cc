@@ -28,6 +28,7 @@ constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
+constexpr int64_t kTileBytes = 512;  // in registers
 
 Expr SpaceVar(Context& c, size_t dim) { return c.Var(Cat("d", dim)); }
 
@@ -186,7 +187,9 @@ class RowsGpu {
       if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, in, out});
-    const int64_t v_in = VectorFor(in), v_out = VectorFor(out);
+    int64_t v_in = VectorFor(in), v_out = VectorFor(out), bytes = 0;
+    for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
+    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
     std::vector<std::string> blocks, threads_in, threads_out;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
