@@ -5,6 +5,7 @@
 
 #include "hlir/library_matmul.h"
 #include "hlir/pack_operands.h"
+#include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
 
 namespace cinn_like::hlir {
@@ -55,7 +56,8 @@ class Planner {
   }
 
  private:
-  // Views are substituted, contractions that the library can compute get operands that it can read.
+  // Views are substituted, contractions that the library can compute get operands that it can read, reductions to few
+  // results get parts that fill a GPU.
   void RewriteStages() {
     std::vector<Stage> kept;
     NameSupply names;
@@ -76,6 +78,7 @@ class Planner {
       if (Contains(results_, s.outputs[0])) kept.push_back(s);
     }
     p_.stages = std::move(kept);
+    if (target_.IsGpu()) p_.stages = SplitReductions(p_, target_, names);
   }
 
   void Inline(const Stage& view, const std::vector<Expr>& vars, Stage& reader) {
