@@ -83,9 +83,7 @@ def test_constants_move_when_the_graph_is_compiled():
     assert [n.meta["val"].device.type for n in gm.graph.nodes if n.users and n.op == "call_function"][-2:] == [
         "meta"
     ] * 2
-    assert [r for r in partition.classify(gm.graph, torch.device("meta")).values() if r] == [
-        "it runs on cpu beside meta"
-    ]
+    assert not any(partition.classify(gm.graph, torch.device("meta")).values())
 
 
 def test_other_operands_on_the_cpu_are_left_to_the_framework(texts):
