@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
 #include "ir/linear.h"
 
@@ -36,6 +37,15 @@ std::vector<Buffer> InputsOf(const Stage& s) {
     if (!Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
   });
   return r;
+}
+
+Expr ElementOffset(Context& c, Buffer b, const std::vector<Expr>& indices) {
+  Expr offset = c.Int(0), weight = c.Int(1);
+  for (size_t d = indices.size(); d-- > 0;) {
+    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
+    weight = c.Mul(weight, b->shape[d]);
+  }
+  return offset;
 }
 
 bool IsView(const Stage& s) {
@@ -273,11 +283,19 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
 
 std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages,
                                               const std::vector<Buffer>& outputs) {
-  auto size_of = [&](const Stage& s) {  // in terms of non-unit dimensions: enough to tell "wider"
-    int n = 0;
-    for (const StageIter& i : s.iters) n += !IsInt(i.extent, 1);
-    for (const StageIter& i : s.reduce_iters) n += !IsInt(i.extent, 1);
-    return n;
+  // More dimensions than those of `s` and more values than a rest adds where one dimension was cut into two.
+  auto is_wider = [&](const Stage& reader, const Stage& s) {
+    int dims[2] = {0, 0};
+    double values[2] = {1, 1};
+    for (const Stage* x : {&reader, &s}) {
+      for (const auto* list : {&x->iters, &x->reduce_iters}) {
+        for (const StageIter& i : *list) {
+          dims[x == &s] += !IsInt(i.extent, 1);
+          values[x == &s] *= TypicalSize(i.extent, {});
+        }
+      }
+    }
+    return dims[0] > dims[1] && values[0] >= 2 * values[1];
   };
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
@@ -298,7 +316,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
         for (size_t d = 0; d < s.iters.size(); ++d) plain &= IsInt(s.iters[d].extent, 1) || vars.contains(e->args[d]);
       });
       readers += reads;
-      wider |= reads && size_of(stages[j]) > size_of(s);
+      wider |= reads && is_wider(stages[j], s);
     }
     const int cost = CostOf(s.values[0]);
     const bool costly = cost >= 12;

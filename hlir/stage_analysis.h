@@ -10,6 +10,9 @@ namespace cinn_like::hlir {
 // Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
 std::vector<ir::Buffer> InputsOf(const ir::Stage& s);
 
+// The offset of an element from the first, by the buffer's strides.
+ir::Expr ElementOffset(ir::Context& c, ir::Buffer b, const std::vector<ir::Expr>& indices);
+
 // The value is one element of another tensor, moved or converted (or a constant or an index): nothing to compute, so it
 // is substituted wherever it is read.
 bool IsView(const ir::Stage& s);

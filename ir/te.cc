@@ -59,6 +59,12 @@ std::vector<Expr> VarsOf(const std::vector<StageIter>& iters) {
   return r;
 }
 
+std::vector<Expr> RunningOf(Context& c, const Stage& s) {
+  std::vector<Expr> r;
+  for (Buffer b : s.outputs) r.push_back(c.Load(b, VarsOf(s.iters)));
+  return r;
+}
+
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value) {
   auto masked = [&](Expr v, Expr mask) {
     return Rewriter(c, [&](Expr x) -> Expr {

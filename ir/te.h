@@ -53,6 +53,8 @@ StatusOr<Func> ToLoops(const TeProgram& program);
 // whose operands are read under that mask too.
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value);
 std::vector<Expr> VarsOf(const std::vector<StageIter>& iters);
+// The running values of a reduction, as its values read them.
+std::vector<Expr> RunningOf(Context& c, const Stage& s);
 
 enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
 // The neutral element: 0, 1, -inf or the lowest integer, ...
@@ -71,7 +73,9 @@ class Te {
   // The elements are combined in the output's dtype; give an f32 output and cast afterwards for 16-bit floats.
   Buffer Reduce(std::string_view name, Combiner combiner, DType dtype, std::vector<Expr> shape,
                 std::vector<Expr> reduce_extents, const std::function<Expr(Indices, Indices)>& element);
-  // Several values reduced together (argmax): `next(indices, reduce_indices, running values)` gives the new ones.
+  // Several values reduced together (argmax): `next(indices, reduce_indices, running values)` gives the new ones. The
+  // result must not depend on the order, and `inits` must change nothing: parts may be reduced apart and joined
+  // (ir/join.h).
   std::vector<Buffer> ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,
                                   std::vector<Expr> reduce_extents, std::vector<Expr> inits,
                                   const std::function<std::vector<Expr>(Indices, Indices, Indices)>& next);

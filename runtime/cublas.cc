@@ -35,7 +35,9 @@ enum { kR32F = 0, kR64F = 1, kR16F = 2, kR16BF = 14 };              // cudaDataT
 enum { kCompute32F = 68, kCompute64F = 70, kCompute32FTf32 = 77 };  // cublasComputeType_t
 enum { kDescTransA = 3, kDescTransB = 4, kDescEpilogue = 7, kDescBiasPointer = 8 };
 enum { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
-enum { kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignB = 6, kPrefAlignC = 7, kPrefAlignD = 8 };
+enum { kPrefWorkspace = 1, kPrefReductionScheme = 3 };
+enum { kPrefAlignA = 5, kPrefAlignB = 6, kPrefAlignC = 7, kPrefAlignD = 8 };
+enum { kReduceInComputeType = 2 };  // the other schemes round partial sums to the result's type
 enum { kEpilogueDefault = 1, kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32 };
 
 constexpr uint64_t kMaxWorkspace = uint64_t{32} << 20;
@@ -196,6 +198,7 @@ StatusOr<std::shared_ptr<Plan>> MakePlan(const Lt& lt, const Key& key, const Mat
                     "cublasLtMatmulPreferenceSetAttribute");
   };
   RETURN_IF_ERROR(prefer(kPrefWorkspace, kMaxWorkspace));
+  RETURN_IF_ERROR(prefer(kPrefReductionScheme, uint32_t{kReduceInComputeType}));
   RETURN_IF_ERROR(prefer(kPrefAlignA, key.alignment[1]));
   RETURN_IF_ERROR(prefer(kPrefAlignB, key.alignment[0]));
   RETURN_IF_ERROR(prefer(kPrefAlignC, key.alignment[2]));

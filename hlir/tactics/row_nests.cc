@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
 
 namespace cinn_like::hlir {
@@ -11,16 +12,7 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr double kUnknownExtent = 64;
-
-// The element offset of an access.
-Expr Offset(Context& c, Buffer b, const std::vector<Expr>& indices) {
-  Expr offset = c.Int(0), weight = c.Int(1);
-  for (size_t d = indices.size(); d-- > 0;) {
-    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
-    weight = c.Mul(weight, b->shape[d]);
-  }
-  return offset;
-}
+constexpr double kShortest = 16;  // dimension worth rearranging for
 
 bool IsParam(const TeProgram& p, Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
@@ -37,10 +29,10 @@ std::vector<StageAccess> AccessesOf(const TeProgram& p) {
   std::vector<StageAccess> r;
   for (size_t k = 0; k < p.stages.size(); ++k) {
     const Stage& s = p.stages[k];
-    for (Buffer b : s.outputs) r.push_back({k, b, Offset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at)});
+    for (Buffer b : s.outputs) r.push_back({k, b, ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at)});
     for (Expr v : s.values) {
       Visit(v, [&](Expr e) {
-        if (e->op == ExprOp::kLoad) r.push_back({k, e->buffer, Offset(c, e->buffer, IndicesOf(e))});
+        if (e->op == ExprOp::kLoad) r.push_back({k, e->buffer, ElementOffset(c, e->buffer, IndicesOf(e))});
         return true;
       });
     }
@@ -188,6 +180,40 @@ int RowNests::VectorDim() const {
     if (votes[d] > votes[best]) best = d;
   }
   return best;
+}
+
+std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  int out = -1;
+  std::vector<int> bytes(space.dims.size(), 0);  // of what is read along each dimension
+  for (const StageAccess& access : AccessesOf(group)) {
+    if (!IsParam(group, access.buffer)) continue;
+    int contiguous = -1;
+    bool whole = true;
+    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
+      const Expr i = IterOf(group, space, access.stage, d);
+      const Expr step = i == nullptr ? c.Int(0)
+                                     : a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}),
+                                                        access.offset));
+      if (IsInt(step, 1)) contiguous = d;
+      whole = whole && !IsInt(step, 0);
+    }
+    if (!whole || contiguous < 0) continue;
+    const std::vector<Buffer>& outputs = group.stages[access.stage].outputs;
+    if (std::find(outputs.begin(), outputs.end(), access.buffer) != outputs.end())
+      out = contiguous;
+    else
+      bytes[contiguous] += BytesOf(access.buffer->dtype);
+  }
+  if (out < 0) return std::nullopt;
+  bytes[out] = 0;
+  const int in = static_cast<int>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+  for (int d : {in, out}) {
+    if (TypicalSize(space.dims[d].extent, group.symbols) < kShortest) return std::nullopt;
+  }
+  if (bytes[in] == 0) return std::nullopt;
+  return Transposition{in, out};
 }
 
 int RowNests::WidestAlong(int dim) const {

@@ -34,6 +34,12 @@ struct RowNests {
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
+  // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one. nullopt:
+  // nothing is, or too short a dimension for it to matter.
+  struct Transposition {
+    int in, out;
+  };
+  std::optional<Transposition> FindTransposition() const;
   // Bytes of the widest element of the tensors that move along a dimension and along most others; of any, if none
   // moves.
   int WidestAlong(int dim) const;

@@ -3,13 +3,15 @@
 //   and
 //     written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
-//   rows; no reduction: one thread an access of 16 bytes.
+//   rows; no reduction: one thread an access of 16 bytes, or a tile where what is read lies across what is written.
 #include <algorithm>
+#include <functional>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 
@@ -23,13 +25,19 @@ constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
+// Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
+// bytes in a row.
+constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
+constexpr int64_t kTileBytes = 512;  // in registers
 
-// Inputs that several stages read at the same point, element by element of the whole space, become a stage of their
-// own: placed in registers, memory is read once.
-TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
+Expr SpaceVar(Context& c, size_t dim) { return c.Var(Cat("d", dim)); }
+
+// Inputs that are read element by element of the whole space become stages of their own, to be placed in registers or
+// shared memory, where `wanted` says so of the load (at SpaceVars) and the number of stages that read it there.
+TeProgram StageInputs(TeProgram group, const RowSpace& space, const std::function<bool(Expr, int)>& wanted) {
   Context& c = *group.context;
   std::vector<Expr> dims;
-  for (size_t d = 0; d < space.dims.size(); ++d) dims.push_back(c.Var(Cat("d", d)));
+  for (size_t d = 0; d < space.dims.size(); ++d) dims.push_back(SpaceVar(c, d));
   auto to_space = [&](size_t k) {
     VarMap map;
     const Stage& s = group.stages[k];
@@ -59,7 +67,7 @@ TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   }
   std::vector<Stage> staged;
   for (Expr load : order) {
-    if (readers[load] < 2) continue;
+    if (!wanted(load, readers[load])) continue;
     Stage s;
     s.name = Cat("row", staged.size());
     std::vector<Expr> shape;
@@ -93,6 +101,11 @@ TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
   }
   group.stages.insert(group.stages.begin(), staged.begin(), staged.end());
   return group;
+}
+
+// What several stages read is read from memory once.
+TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
+  return StageInputs(std::move(group), space, [](Expr, int readers) { return readers > 1; });
 }
 
 // Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
@@ -146,11 +159,75 @@ class RowsGpu {
     if (loops.size() > 1) s_.Run(step);
   }
 
-  Status Pointwise(int vector) {
-    std::vector<int> along = {vector};
+  // The dimensions around `dim` that can be one line with it.
+  std::vector<int> LineAround(int dim) const {
+    std::vector<int> along = {dim};
     while (along.front() > 0 && r_.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
     while (along.back() + 1 < static_cast<int>(r_.space.dims.size()) && r_.CanCoalesce(along.back()))
       along.push_back(along.back() + 1);
+    return along;
+  }
+
+  // A thread rearranges a tile in its registers, 16 bytes by 16 bytes: it reads rows of the tile and writes columns.
+  // Threads lie side by side both ways, so that neither way memory moves more than what is used.
+  Status Transpose(RowNests::Transposition t) {
+    Context& c = *r_.group.context;
+    const Expr along = SpaceVar(c, t.in);
+    Analyzer a(c);
+    const size_t stages = r_.group.stages.size();
+    RETURN_IF_ERROR(r_.Renew(StageInputs(r_.group, r_.space, [&](Expr load, int) {
+      const Expr offset = ElementOffset(c, load->buffer, IndicesOf(load));
+      return IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+    })));
+    const size_t copies = r_.group.stages.size() - stages;
+    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
+    const std::vector<int> in = LineAround(t.in), out = LineAround(t.out);
+    std::vector<int> outer;
+    for (int d : r_.Dims(false)) {
+      if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
+    }
+    r_.ReorderAll({outer, in, out});
+    int64_t v_in = VectorFor(in), v_out = VectorFor(out), bytes = 0;
+    for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
+    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
+    std::vector<std::string> blocks, threads_in, threads_out;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
+      struct Side {
+        std::string block, thread, element;
+      };
+      auto cut = [&](const std::vector<int>& dims, int64_t threads, int64_t v) {
+        const Side s{s_.Fresh("b"), s_.Fresh("t"), s_.Fresh("x")};
+        const std::string line = r_.FuseDims(nest, dims, "v");
+        if (v > 1)
+          s_.Step("split ", line, " ", threads, " ", v, " -> ", s.block, " ", s.thread, " ", s.element);
+        else
+          s_.Step("split ", line, " ", kTile, " ", threads, " -> ", s.block, " ", s.element, " ", s.thread);
+        return s;
+      };
+      const Side x = cut(in, kTransposeIn, v_in), y = cut(out, kTransposeOut, v_out);
+      const bool reads = i < copies;
+      const std::string& last = reads ? x.element : y.element;
+      s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", reads ? y.element : x.element, " ",
+              last);
+      s_.Step("unroll ", reads ? y.element : x.element);
+      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
+      const std::string row = r_.FuseDims(nest, outer, "p");
+      blocks.push_back(s_.Fresh("e"));
+      s_.Step("fuse ", row, row.empty() ? "" : " ", x.block, " ", y.block, " -> ", blocks.back());
+      threads_in.push_back(x.thread);
+      threads_out.push_back(y.thread);
+    }
+    Merge(blocks);
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : threads_out) s_.Step("bind ", l, " threadIdx.y");
+    return absl::OkStatus();
+  }
+
+  Status Pointwise(int vector) {
+    if (const auto t = r_.FindTransposition()) return Transpose(*t);
+    const std::vector<int> along = LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
@@ -177,7 +254,13 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Reductions of several values are combined by one thread each.
+  // Threads can share a reduction, each with a part of it; else one does it all.
+  bool CanShare() const {
+    return std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
+      return !s.IsReduction() || FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
+    });
+  }
+  // 16 bytes at a time are for reductions by one operator.
   bool HasTuple() const {
     return std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
                        [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
@@ -221,7 +304,7 @@ class RowsGpu {
                             kWarp, accesses > 4096 ? kMaxThreads : 512);
     if (accesses <= 2 * kWarp)
       threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
-    if (tuple) threads = 1;
+    if (!CanShare()) threads = 1;
     const int64_t steps = (accesses + threads - 1) / threads;
     const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
@@ -271,13 +354,13 @@ class RowsGpu {
     }
     const int64_t length = RowLength();
     int64_t columns = kWarp;  // of a block
-    int64_t sharers = HasTuple()    ? 1
+    int64_t sharers = !CanShare()   ? 1
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
     RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
     size_t staged = 0;
-    if (!in_registers && !HasTuple()) {
+    if (!in_registers && CanShare()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
       sharers = 16;
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.

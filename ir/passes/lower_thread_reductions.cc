@@ -1,7 +1,9 @@
 #include "ir/passes/lower_thread_reductions.h"
 
 #include <algorithm>
+#include <optional>
 
+#include "ir/join.h"
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
@@ -10,18 +12,32 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kDirect = 8;  // parts that one thread adds up, where there is a choice
 
-bool IsAssociative(ExprOp op) {
-  switch (op) {
-    case ExprOp::kAdd:
-    case ExprOp::kMul:
-    case ExprOp::kMin:
-    case ExprOp::kMax:
-    case ExprOp::kAnd:
-    case ExprOp::kOr:
-      return true;
-    default:
-      return false;
+// What a block's init or body stores: all of it is computed before any is stored.
+struct Stores {
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<Expr>> indices;
+  std::vector<Expr> values;
+};
+std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
+  Stores r;
+  VarMap lets;
+  const Seq* seq = As<Seq>(s);
+  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{s} : seq->stmts) {
+    const Let* let = As<Let>(x);
+    const Store* store = As<Store>(x);
+    const bool stored = !r.buffers.empty();
+    if (let != nullptr && !stored) {
+      lets[let->var] = Substitute(c, let->value, lets);
+    } else if (store != nullptr && store->mask == nullptr &&
+               (!stored || IsConst(store->value) || lets.contains(store->value))) {
+      r.buffers.push_back(store->buffer);
+      r.indices.push_back(store->indices);
+      r.values.push_back(Substitute(c, store->value, lets));
+    } else {
+      return std::nullopt;
+    }
   }
+  return r;
 }
 
 class Lowering {
@@ -31,19 +47,18 @@ class Lowering {
   StatusOr<Stmt> Run(const StmtPath& path, size_t loop_index) {
     const For& loop = *As<For>(path[loop_index]);
     const Block& b = *As<Block>(path.back());
-    const Store* init = As<Store>(b.init);
-    const Store* update = As<Store>(b.body);
-    if (init == nullptr || update == nullptr) {
-      return Unimplemented("block ", b.name, ": a reduction of several values cannot be bound to threads");
+    const std::optional<Stores> init = StoresOf(c_, b.init), update = StoresOf(c_, b.body);
+    if (!init || !update || init->buffers != update->buffers) {
+      return Unimplemented("block ", b.name, ": what starts and what continues the reduction store different values");
     }
-    const Expr value = update->value;
-    const Expr accumulator = c_.Load(update->buffer, update->indices);
-    if (!IsAssociative(value->op) || (value->args[0] != accumulator && value->args[1] != accumulator)) {
-      return Unimplemented("block ", b.name, ": ", Print(value), " is no associative combination");
-    }
-    const ExprOp op = value->op;
-    const Expr start = Substitute(c_, init->value, Bindings(b));
-    const Expr element = value->args[0] == accumulator ? value->args[1] : value->args[0];
+    std::vector<Expr> running;
+    for (size_t k = 0; k < update->buffers.size(); ++k)
+      running.push_back(c_.Load(update->buffers[k], update->indices[k]));
+    join_ = FindJoin(c_, update->values, running);
+    if (!join_) return Unimplemented("block ", b.name, ": ", Print(update->values[0]), " is no associative combination");
+    const VarMap bindings = Bindings(b);
+    start_.clear();
+    for (Expr v : init->values) start_.push_back(Substitute(c_, v, bindings));
     for (size_t i = 0; i < loop_index; ++i) {
       const For* n = As<For>(path[i]);
       for (const BlockIter& it : b.iters) {
@@ -65,31 +80,40 @@ class Lowering {
       if (IsThreadAxis(n->kind)) return Unimplemented("block ", b.name, ": a reduction over two thread axes");
     }
     const int64_t threads = loop.extent->int_value;
-    const DType t = update->buffer->dtype;
-    part_ = c_.MakeBuffer({.name = names_.Fresh("part"), .dtype = t, .shape = {c_.Int(1)}, .scope = Scope::kLocal});
-    const Expr part = c_.Load(part_, {c_.Int(0)});
-    std::vector<Stmt> out = {MakeStmt(Alloc{part_}), StorePart(start)};
+    part_.clear();
+    for (Buffer x : update->buffers)
+      part_.push_back(c_.MakeBuffer(
+          {.name = names_.Fresh("part"), .dtype = x->dtype, .shape = {c_.Int(1)}, .scope = Scope::kLocal}));
+    std::vector<Stmt> out;
+    for (Buffer x : part_) out.push_back(MakeStmt(Alloc{x}));
+    StoreParts(out, start_);
     Block partial = b;
     partial.init = nullptr;
-    partial.body = StorePart(c_.Make(op, {part, element}));
+    std::vector<Stmt> step;
+    JoinWith(step, join_->elements);
+    partial.body = MakeSeq(std::move(step));
     out.push_back(Replace(loop.body, path.back(), MakeStmt(std::move(partial))));
 
     if (loop.kind == ForKind::kThreadX) {
       if ((threads & (threads - 1)) != 0) {
         return Unimplemented("block ", b.name, ": ", threads, " threads along threadIdx.x are no power of two");
       }
-      AddShuffles(out, op, std::min<int64_t>(threads, kWarp));
+      AddShuffles(out, std::min<int64_t>(threads, kWarp));
       if (threads > kWarp) {
         const int64_t warps = threads / kWarp;
         const Expr lane = c_.Mod(loop.var, c_.Int(kWarp)), warp = c_.Div(loop.var, c_.Int(kWarp));
         auto [row, rows] = OtherThreads(path, loop_index);
-        Buffer red = c_.MakeBuffer(
-            {.name = names_.Fresh("red"), .dtype = t, .shape = {rows, c_.Int(warps)}, .scope = Scope::kShared});
-        out.push_back(MakeStmt(Alloc{red}));
-        out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeStmt(Store{red, {row, warp}, part}), nullptr}));
         const Expr has = c_.Lt(lane, c_.Int(warps));
-        out.push_back(StorePart(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), start)));
-        AddShuffles(out, op, kWarp);  // lanes past the warps hold the neutral element
+        std::vector<Stmt> stores;
+        std::vector<Expr> others;
+        for (size_t k = 0; k < part_.size(); ++k) {
+          const Buffer red = Shared(out, k, {rows, c_.Int(warps)});
+          stores.push_back(MakeStmt(Store{red, {row, warp}, Part(k)}));
+          others.push_back(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), start_[k]));
+        }
+        out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
+        StoreParts(out, others);
+        AddShuffles(out, kWarp);  // lanes past the warps hold the neutral element
       }
     } else {
       const std::pair<Expr, Expr> column = OtherThreads(path, loop_index);
@@ -97,47 +121,87 @@ class Lowering {
       const bool groups = threads > kDirect && threads % kDirect == 0;
       const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
       if (groups) {
-        Exchange(out, op, start, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)),
+        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)),
                  c_.Int(kDirect));
         const Expr count = c_.Int(threads / kDirect);
-        Exchange(out, op, start, column, count, group, leads, c_.Int(0), count);
+        Exchange(out, column, count, group, leads, c_.Int(0), count);
       } else {
-        Exchange(out, op, start, column, loop.extent, loop.var, nullptr, c_.Int(0), loop.extent);
+        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Int(0), loop.extent);
       }
     }
-    const VarMap bindings = Bindings(b);
-    std::vector<Expr> at;
-    for (Expr e : update->indices) at.push_back(Substitute(c_, e, bindings));
-    Stmt result = MakeStmt(Store{update->buffer, at, part});
-    if (update->buffer->scope != Scope::kLocal) {
-      // One thread writes, and only where the block's result exists.
-      result = MakeStmt(If{c_.And(DataCondition(b, path, loop_index), c_.Eq(loop.var, c_.Int(0))), result, nullptr});
+    // Of what the block shares with others one thread writes, and only where the block's result exists.
+    std::vector<Stmt> shared;
+    for (size_t k = 0; k < part_.size(); ++k) {
+      std::vector<Expr> at;
+      for (Expr e : update->indices[k]) at.push_back(Substitute(c_, e, bindings));
+      std::vector<Stmt>& stores = update->buffers[k]->scope == Scope::kLocal ? out : shared;
+      stores.push_back(MakeStmt(Store{update->buffers[k], at, Part(k)}));
     }
-    out.push_back(result);
+    if (!shared.empty()) {
+      const Expr writes = c_.And(DataCondition(b, path, loop_index), c_.Eq(loop.var, c_.Int(0)));
+      out.push_back(MakeStmt(If{writes, MakeSeq(std::move(shared)), nullptr}));
+    }
     return MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
   }
 
  private:
-  Stmt StorePart(Expr v) { return MakeStmt(Store{part_, {c_.Int(0)}, v}); }
-  // The part becomes the combination of the parts first..first+count of `slots`; of those each thread fills `slot`,
-  // where `fills`.
-  void Exchange(std::vector<Stmt>& out, ExprOp op, Expr start, std::pair<Expr, Expr> column, Expr slots, Expr slot,
-                Expr fills, Expr first, Expr count) {
-    const Expr part = c_.Load(part_, {c_.Int(0)});
-    Buffer red = c_.MakeBuffer(
-        {.name = names_.Fresh("red"), .dtype = part_->dtype, .shape = {slots, column.second}, .scope = Scope::kShared});
-    out.push_back(MakeStmt(Alloc{red}));
-    const Stmt store = MakeStmt(Store{red, {slot, column.first}, part});
-    out.push_back(fills == nullptr ? store : MakeStmt(If{fills, store, nullptr}));
-    out.push_back(StorePart(start));
-    const Expr q = c_.Var(names_.Fresh("q"));
-    const Expr sum = c_.Make(op, {part, c_.Load(red, {c_.Add(first, q), column.first})});
-    out.push_back(MakeStmt(For{q, count, ForKind::kUnrolled, StorePart(sum)}));
+  Expr Part(size_t k) { return c_.Load(part_[k], {c_.Int(0)}); }
+  std::vector<Expr> Parts() {
+    std::vector<Expr> r;
+    for (size_t k = 0; k < part_.size(); ++k) r.push_back(Part(k));
+    return r;
   }
-  void AddShuffles(std::vector<Stmt>& out, ExprOp op, int64_t width) {
-    const Expr part = c_.Load(part_, {c_.Int(0)});
+  // The parts become `values`, which may read them.
+  void StoreParts(std::vector<Stmt>& out, std::vector<Expr> values) {
+    if (values.size() > 1) values = Named(out, values);
+    for (size_t k = 0; k < part_.size(); ++k) out.push_back(MakeStmt(Store{part_[k], {c_.Int(0)}, values[k]}));
+  }
+  std::vector<Expr> Named(std::vector<Stmt>& out, const std::vector<Expr>& values) {
+    std::vector<Expr> r;
+    for (Expr v : values) {
+      if (IsConst(v)) {
+        r.push_back(v);
+        continue;
+      }
+      r.push_back(c_.Var(names_.Fresh("v"), v->type));
+      out.push_back(MakeStmt(Let{r.back(), v}));
+    }
+    return r;
+  }
+  void JoinWith(std::vector<Stmt>& out, const std::vector<Expr>& others) {
+    StoreParts(out, join_->Joined(c_, Parts(), others));
+  }
+  Buffer Shared(std::vector<Stmt>& out, size_t k, std::vector<Expr> shape) {
+    const Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"),
+                                      .dtype = part_[k]->dtype,
+                                      .shape = std::move(shape),
+                                      .scope = Scope::kShared});
+    out.push_back(MakeStmt(Alloc{red}));
+    return red;
+  }
+  // The parts become the combination of the parts first..first+count of `slots`; of those each thread fills `slot`,
+  // where `fills`.
+  void Exchange(std::vector<Stmt>& out, std::pair<Expr, Expr> column, Expr slots, Expr slot, Expr fills, Expr first,
+                Expr count) {
+    std::vector<Stmt> stores, joins;
+    std::vector<Expr> others;
+    const Expr q = c_.Var(names_.Fresh("q"));
+    for (size_t k = 0; k < part_.size(); ++k) {
+      const Buffer red = Shared(out, k, {slots, column.second});
+      stores.push_back(MakeStmt(Store{red, {slot, column.first}, Part(k)}));
+      others.push_back(c_.Load(red, {c_.Add(first, q), column.first}));
+    }
+    const Stmt store = MakeSeq(std::move(stores));
+    out.push_back(fills == nullptr ? store : MakeStmt(If{fills, store, nullptr}));
+    StoreParts(out, start_);
+    JoinWith(joins, others);
+    out.push_back(MakeStmt(For{q, count, ForKind::kUnrolled, MakeSeq(std::move(joins))}));
+  }
+  void AddShuffles(std::vector<Stmt>& out, int64_t width) {
     for (int64_t s = width / 2; s > 0; s /= 2) {
-      out.push_back(StorePart(c_.Make(op, {part, c_.Make(ExprOp::kShuffleXor, {part, c_.Int(s, DType::kI32)})})));
+      std::vector<Expr> others;
+      for (Expr p : Parts()) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(s, DType::kI32)}));
+      JoinWith(out, others.size() > 1 ? Named(out, others) : others);
     }
   }
   // The part of the block's predicate that does not speak of the reduction's loops.
@@ -172,7 +236,9 @@ class Lowering {
   Func& f_;
   Context& c_;
   NameSupply names_;
-  Buffer part_ = nullptr;
+  std::optional<Join> join_;
+  std::vector<Expr> start_;
+  std::vector<Buffer> part_;
 };
 
 }  // namespace

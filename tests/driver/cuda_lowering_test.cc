@@ -256,6 +256,108 @@ TEST(CudaLowering, LongColumns) {
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
+// Registers hold a part of a row whose dimensions do not become one.
+TEST(CudaLowering, RowsOfSeveralDimensions) {
+  std::mt19937 rng(7);
+  for (const auto& [rows, height, width] : {std::tuple("2,4", "8", "8"), {"3,5", "7", "3"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(R"(graph @norm(%x: f32[R,H,W], %s: f32[H,1]) {
+  %0 = mul(%x, %s) : f32[R,H,W]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R,1,1]
+  %2 = sub(%0, %1) : f32[R,H,W]
+  return %2, %1
+}
+)",
+                                                   {{"R", rows}, {"H", height}, {"W", width}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
+}
+
+// A pair (largest, where) that threads, warps and blocks reduce apart and join.
+TEST(CudaLowering, ReductionsOfPairs) {
+  std::mt19937 rng(7);
+  for (const char* shape : {"3,127", "2,4097", "127,40", "1500,3", "1,1"}) {
+    for (int axis : {0, 1}) {
+      const std::string rows(shape, strchr(shape, ',')), columns(strchr(shape, ',') + 1);
+      const Graph g =
+          ParseGraph(Cat("graph @best(%x: bf16[", shape, "], %y: bf16[", shape, "]) {\n  %0 = mul(%x, %y) : bf16[",
+                         shape, "]\n  %1 = argmax(%0) {axis=", axis, "} : i64[", axis == 0 ? columns : rows,
+                         "]\n  %2 = argmin(%0) {axis=", axis, ", keepdims=true} : i64[",
+                         axis == 0 ? "1," + columns : rows + ",1", "]\n  return %1, %2\n}\n"));
+      ExpectRuns(g, 1, rng);
+      Emit(g);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const std::string source =
+      Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
+  EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
+}
+
+// Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.
+TEST(CudaLowering, ReductionsToFewResults) {
+  std::mt19937 rng(8);
+  struct {
+    const char *symbols, *shape, *result, *reduction;
+    int kernels;
+    std::vector<int64_t> sizes;
+  } cases[] = {
+      {"", "300,1013", "", "reduce_sum(%0) {axes=[0,1]}", 2, {1}},           // rows; the last part is not full
+      {"", "291007", "", "reduce_max(%0) {axes=[0]}", 2, {1}},               // inside of a line
+      {"", "1,300000", "1", "reduce_min(%0) {axes=[1]}", 2, {1}},            // aligned
+      {"", "20003,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {1}},             // columns
+      {"", "20003,5", "5", "argmax(%0) {axis=0}", 2, {1}},                   // of pairs
+      {"", "2,32768,3", "2,1,3", "reduce_max(%0) {axes=[1], keepdims=true}", 2, {1}},
+      {" where n in 1..4096", "n,200,30", "30", "reduce_sum(%0) {axes=[0,1]}", 2, {1, 3}},
+      {" where n in 1..4096", "n,3,20011", "3", "reduce_max(%0) {axes=[0,2]}", 2, {1, 3}},
+      {"", "64,100", "", "reduce_sum(%0) {axes=[0,1]}", 1, {1}},             // too little to share
+  };
+  for (const auto& c : cases) {
+    const std::string in = Cat("[", c.shape, "]"), type = strstr(c.reduction, "arg") != nullptr ? "i64[" : "f32[";
+    const Graph g = ParseGraph(Cat("graph @few(%x: f32", in, ")", c.symbols, " {\n  %y = exp(%x) : f32", in,
+                                   "\n  %0 = sub(%y, %x) : f32", in, "\n  %1 = ", c.reduction, " : ", type, c.result,
+                                   "]\n  %2 = abs(%1) : ", type, c.result, "]\n  return %2\n}\n"));
+    const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, "// "), c.kernels) << Print(g) << compiled->text << ir::Print(compiled->module);
+    for (int64_t n : c.sizes) ExpectRuns(g, n, rng);
+    Emit(g);
+    if (HasFatalFailure()) return;
+  }
+}
+
+// What is read lies across what is written: both move in rows, through a tile in registers.
+TEST(CudaLowering, Transpositions) {
+  std::mt19937 rng(9);
+  struct {
+    const char *symbols, *in, *perm, *out;
+  } cases[] = {
+      {"", "64,160", "1,0", "160,64"},         {"", "33,127", "1,0", "127,33"},
+      {"", "3,40,72", "0,2,1", "3,72,40"},     {"", "2,24,5,7", "0,2,3,1", "2,5,7,24"},  // two dimensions are a line
+      {"", "2,20,24,3", "3,2,0,1", "3,24,2,20"}, {" where n in 1..64", "n,48", "1,0", "48,n"},
+      {" where n in 1..64", "36,n,2", "1,2,0", "n,2,36"},
+  };
+  for (const auto& c : cases) {
+    for (std::string t : {"f32", "bf16"}) {
+      const std::string in = Cat(t, "[", c.in, "]"), out = Cat(t, "[", c.out, "]");
+      const Graph g = ParseGraph(Cat("graph @across(%x: ", in, ", %y: ", in, ", %r: ", out, ")", c.symbols,
+                                     " {\n  %0 = mul(%x, %y) : ", in, "\n  %1 = transpose(%0) {perm=[", c.perm, "]} : ",
+                                     out, "\n  %2 = tanh(%1) : ", out, "\n  %3 = add(%2, %r) : ", out,
+                                     "\n  return %3, %2\n}\n"));
+      for (int64_t n : {1, 17}) {
+        if (n == 1 || c.symbols[0] != 0) ExpectRuns(g, n, rng);
+      }
+      Emit(g);
+      if (HasFatalFailure()) return;
+    }
+  }
+  const std::string source = Emit(ParseGraph(
+      "graph @across(%x: f32[8192,4096], %b: f32[8192]) {\n  %0 = transpose(%x) {perm=[1,0]} : f32[4096,8192]\n  %1 = "
+      "add(%0, %b) : f32[4096,8192]\n  return %1\n}\n"));
+  EXPECT_EQ(Count(source, "*(const uint4*)(p0 + "), 4) << source;
+  EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
+}
+
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
   std::mt19937 rng(5);
   const Graph g = ParseGraph(R"(graph @one(%x: f32[1,1], %y: f32[1]) {

@@ -1,0 +1,18 @@
+// A reduction to few results is one of few blocks, which leave most of a GPU idle. Where that costs more than a second
+// kernel does, it becomes one over parts of its length, then one over the parts:
+//
+//   s[] = sum(x[r]), r in 0..2^28
+//     =>  s_part[p] = sum(x[p * 32768 + q]), q in 0..32768;  s[] = sum(s_part[p]), p in 0..8192
+//
+// No atomics: the order of the sums is fixed. A last part that is not full reduces the start value instead of what
+// would lie behind the end. The two stages never share a kernel: a part is what the other stage reduces (FindRowSpace).
+#pragma once
+#include "cinn_like/base/target.h"
+#include "ir/te.h"
+
+namespace cinn_like::hlir {
+
+// The program's stages, with the reductions for which it pays on `target` split. Contractions stay whole.
+std::vector<ir::Stage> SplitReductions(const ir::TeProgram& program, const Target& target, ir::NameSupply& names);
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,77 @@
+#include "ir/join.h"
+
+#include <algorithm>
+
+namespace cinn_like::ir {
+namespace {
+
+bool IsAssociative(ExprOp op) {
+  switch (op) {
+    case ExprOp::kAdd:
+    case ExprOp::kMul:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The operand of `value` that is not `running`; null if `value` is no such join.
+Expr ElementOf(Expr value, Expr running) {
+  size_t first = 0;
+  if (value->op == ExprOp::kSelect)
+    first = 1;
+  else if (!IsAssociative(value->op))
+    return nullptr;
+  if (value->args[first] == running) return value->args[first + 1];
+  if (value->args[first + 1] == running) return value->args[first];
+  return nullptr;
+}
+
+}  // namespace
+
+std::vector<Expr> Join::Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const {
+  Rewriter rewrite(c, [&](Expr e) -> Expr {
+    for (size_t k = 0; k < values.size(); ++k) {
+      if (e == running[k]) return a[k];
+      if (e == elements[k]) return b[k];
+    }
+    return nullptr;
+  });
+  std::vector<Expr> r;
+  for (Expr v : values) r.push_back(rewrite(v));
+  return r;
+}
+
+std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running) {
+  Join r{values, running, {}};
+  std::vector<Expr> a, b;
+  absl::flat_hash_set<Expr> sides;
+  for (size_t k = 0; k < values.size(); ++k) {
+    r.elements.push_back(ElementOf(values[k], running[k]));
+    if (r.elements[k] == nullptr) return std::nullopt;
+    a.push_back(c.Var(Cat("join_a", k), values[k]->type));
+    b.push_back(c.Var(Cat("join_b", k), values[k]->type));
+    sides.insert({a[k], b[k]});
+  }
+  bool found = true;
+  for (Expr e : r.elements) {
+    Visit(e, [&](Expr x) {
+      found &= std::find(running.begin(), running.end(), x) == running.end();
+      return found;
+    });
+  }
+  for (Expr e : r.Joined(c, a, b)) {
+    Visit(e, [&](Expr x) {
+      found &= x->op != ExprOp::kLoad && (x->op != ExprOp::kVar || sides.contains(x));
+      return found;
+    });
+  }
+  if (!found) return std::nullopt;
+  return r;
+}
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,25 @@
+// A step of a reduction as a rule that joins any two partial results: what lets threads, blocks or kernels reduce apart
+// and join what they found.
+//
+//   values:    select(x[i, r] > best[i], x[i, r], best[i]), select(x[i, r] > best[i], r, at[i])
+//   running:   best[i], at[i]
+//   elements:  x[i, r], r
+//   Joined(a, b): select(b0 > a0, b0, a0), select(b0 > a0, b1, a1)
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "ir/expr.h"
+
+namespace cinn_like::ir {
+
+// nullopt where `values` are no joins of the `running` values (loads) with elements: each value is one associative
+// operator, or chooses by `select` between the running value and the element. A reduction's steps may run in any order
+// (te.h), so a choice is taken to be a good join wherever elements and running values are all that it reads.
+struct Join {
+  std::vector<Expr> values, running, elements;
+  std::vector<Expr> Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const;
+};
+std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running);
+
+}  // namespace cinn_like::ir
