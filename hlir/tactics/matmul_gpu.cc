@@ -1,5 +1,5 @@
-// Contractions on a GPU: a block computes a tile of results, each thread a few rows and columns of it in registers. Both
-// operands pass through shared memory, a few steps of the reduction at a time, read through their own access maps:
+// Contractions on a GPU: a block computes a tile of results, each thread a few rows and columns of it in registers.
+// Both operands pass through shared memory, a few steps of the reduction at a time, read through their own access maps:
 // transposed, batched, grouped and windowed (convolutions) alike. The epilogue runs over the finished registers.
 //   out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, j, k]):   j is the side along which results are contiguous
 #include <algorithm>
@@ -21,26 +21,30 @@ namespace {
 using Iters = std::vector<StageIter>;
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kLanes = 4;     // neighbouring columns of a thread
-constexpr int64_t kMinDepth = 4;  // of a reduction that shared memory is worth it for
-constexpr int64_t kUnroll = 8;    // steps of the reduction
+constexpr int64_t kLanes = 4;                // neighbouring columns of a thread
+constexpr int64_t kMinDepth = 4;             // of a reduction that shared memory is worth it for
+constexpr int64_t kUnroll = 8;               // steps of the reduction
+constexpr int64_t kMaxThreads = 1024;        // of a block
 constexpr int64_t kRegisters = 65536;        // of an SM
+constexpr int64_t kAccumulatorBytes = 256;   // of a thread
 constexpr int64_t kSharedBytes = 48 * 1024;  // of a block
 constexpr double kSmBytesPerSecond = 40e9;   // from L2
-constexpr double kPanelSeconds = 0.6e-6;  // from memory to shared memory, with two barriers
-constexpr double kBlockThreads = 256;  // that keep an SM's lanes busy
+constexpr double kPanelSeconds = 0.6e-6;     // from memory to shared memory, with two barriers
+constexpr double kBusyThreads = 256;         // keep an SM's lanes busy
 
 struct Tile {
   int64_t rows, columns;  // threads
   int64_t m, n;           // results a thread
   double efficiency;      // of the device's rate: products for each value that is read from shared memory
+  int64_t depth = 16;     // of a panel, for each slice
+  int64_t slices = 1;     // of the reduction, each by threads of its own
   int64_t M() const { return rows * m; }
   int64_t N() const { return columns * n; }
-  int64_t Threads() const { return rows * columns; }
+  int64_t Threads() const { return rows * columns * slices; }
 };
-constexpr Tile kTiles[] = {{16, 16, 8, 8, 0.6}, {8, 16, 8, 8, 0.6},   {8, 8, 8, 8, 0.55},  {16, 16, 4, 8, 0.5},
-                           {8, 16, 4, 8, 0.5},  {16, 16, 4, 4, 0.4},  {8, 16, 4, 4, 0.4},  {8, 8, 4, 4, 0.35},
-                           {4, 32, 4, 4, 0.4},  {8, 16, 2, 4, 0.25},  {4, 32, 2, 4, 0.25}, {8, 8, 2, 4, 0.25},
+constexpr Tile kTiles[] = {{16, 16, 8, 8, 0.6},  {8, 16, 8, 8, 0.6},  {8, 8, 8, 8, 0.55},  {16, 16, 4, 8, 0.5},
+                           {8, 16, 4, 8, 0.5},   {16, 16, 4, 4, 0.4}, {8, 16, 4, 4, 0.4},  {8, 8, 4, 4, 0.35},
+                           {4, 32, 4, 4, 0.4},   {8, 16, 2, 4, 0.25}, {4, 32, 2, 4, 0.25}, {8, 8, 2, 4, 0.25},
                            {16, 16, 1, 4, 0.15}, {8, 16, 1, 4, 0.15}, {4, 32, 1, 4, 0.15}, {8, 8, 1, 4, 0.15},
                            {4, 4, 4, 4, 0.35},   {4, 8, 2, 4, 0.25},  {4, 4, 2, 4, 0.2}};
 
@@ -77,9 +81,9 @@ bool IsContiguous(Analyzer& a, Expr offset, Expr var) {
 
 // One operand, as its tile in shared memory is filled.
 struct Panel {
-  Stage stage;                // over batch, reduction, side
-  bool along_side = true;     // neighbouring threads read along the side; else along the reduction
-  int64_t vector = 1;         // elements of one read
+  Stage stage;             // over batch, reduction, side
+  bool along_side = true;  // neighbouring threads read along the side; else along the reduction
+  int64_t vector = 1;      // elements of one read
   std::string block() const { return "b_" + stage.name; }
 };
 
@@ -196,38 +200,45 @@ class MatmulGpu {
 
   // The cheapest tile; its predicted time.
   double ChooseTile() {
-    auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
-    auto tiles = [&](Expr e, int64_t tile) { return std::ceil(size(e) / static_cast<double>(tile)); };
-    const int width = BytesOf(group_.stages[0].outputs[0]->dtype);
-    const double slower = width > 4 ? 2 : 1, cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
-    const MatmulCost cost = CostOfMatmuls(group_);
     double best = 1e30;
-    for (const Tile& t : kTiles) {
-     for (int64_t slices : {1, 2, 4, 8, 16}) {
-      const int64_t depth = DepthFor(t), shared = (t.M() + t.N()) * depth + (slices > 1 ? t.M() * t.N() : 0);
-      const int64_t registers = t.Threads() * slices * (t.m * t.n * width / 4 + 40);
-      if (t.m * t.n * width > 256 || t.Threads() * slices > 1024 || shared * slices * width > kSharedBytes) continue;
-      if (registers > kRegisters) continue;
-      const double threads = static_cast<double>(t.Threads() * slices);
-      const double blocks = size(extent_b_) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N());
-      const double in_turn = std::ceil(blocks / cores);  // of one SM
-      const double busy = std::min(1.0, in_turn * threads / kBlockThreads);
-      const double flops = 2.0 * static_cast<double>(t.M() * t.N()) * size(extent_k_);
-      const double compute = in_turn * flops * slower * cores / (PeakFlops(target_) * t.efficiency * busy);
-      // Each panel is waited for, by as many blocks at once as registers hold.
-      const double together = static_cast<double>(kRegisters / registers);
-      const double waiting = std::ceil(in_turn / together) * tiles(extent_k_, depth * slices) * kPanelSeconds;
-      const double moving = in_turn * static_cast<double>((t.M() + t.N()) * width) * size(extent_k_) / kSmBytesPerSecond;
-      const double seconds = kKernelSeconds + waiting + (slices > 1 ? kPanelSeconds : 0) +
-                             std::max({compute, moving, cost.bytes / BytesPerSecond(target_)});
-      if (seconds >= best) continue;
-      slices_ = slices;
-      best = seconds;
-      tile_ = t;
-      depth_ = depth;
-     }
+    for (Tile t : kTiles) {
+      t.depth = DepthFor(t);
+      for (t.slices = 1; t.slices <= 16; t.slices *= 2) {
+        if (!Fits(t)) continue;
+        const double seconds = SecondsOf(t);
+        if (seconds >= best) continue;
+        best = seconds;
+        tile_ = t;
+      }
     }
     return best;
+  }
+
+  int64_t Width() const { return BytesOf(group_.stages[0].outputs[0]->dtype); }
+  int64_t RegistersOf(const Tile& t) const { return t.Threads() * (t.m * t.n * Width() / 4 + 40); }
+
+  bool Fits(const Tile& t) const {
+    const int64_t shared = t.slices * ((t.M() + t.N()) * t.depth + (t.slices > 1 ? t.M() * t.N() : 0)) * Width();
+    return t.m * t.n * Width() <= kAccumulatorBytes && t.Threads() <= kMaxThreads && RegistersOf(t) <= kRegisters &&
+           shared <= kSharedBytes;
+  }
+
+  double SecondsOf(const Tile& t) const {
+    auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
+    auto tiles = [&](Expr e, int64_t tile) { return std::ceil(size(e) / static_cast<double>(tile)); };
+    const double width = static_cast<double>(Width()), k = size(extent_k_);
+    const double cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
+    const double blocks = size(extent_b_) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N());
+    const double in_turn = std::ceil(blocks / cores);  // of one SM
+    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kBusyThreads);
+    const double flops = in_turn * 2 * static_cast<double>(t.M() * t.N()) * k * (width > 4 ? 2 : 1);
+    const double compute = flops * cores / (PeakFlops(target_) * t.efficiency * busy);
+    const double moving = in_turn * static_cast<double>(t.M() + t.N()) * width * k / kSmBytesPerSecond;
+    // Each panel is waited for, by as many blocks at once as registers hold.
+    const double together = static_cast<double>(kRegisters / RegistersOf(t));
+    const double panels = tiles(extent_k_, t.depth * t.slices) + (t.slices > 1 ? 1 : 0);
+    return kKernelSeconds + std::ceil(in_turn / together) * panels * kPanelSeconds +
+           std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
   Expr RoundUp(Expr e, int64_t to) { return a_.Simplify(c_.Mul(c_.CeilDiv(e, c_.Int(to)), c_.Int(to))); }
@@ -236,28 +247,29 @@ class MatmulGpu {
   TeProgram Tiled() {
     const Stage& acc = group_.stages[0];
     const DType type = acc.outputs[0]->dtype;
-    const Expr k = RoundUp(extent_k_, depth_ * slices_), m = RoundUp(extent_m_, tile_.M()), n = RoundUp(extent_n_, tile_.N());
-    left_ = MakePanel("lhs", lhs_, m_, extent_m_, m, k);
-    right_ = MakePanel("rhs", rhs_, n_, extent_n_, n, k);
+    const Expr k = RoundUp(extent_k_, tile_.depth * tile_.slices), m = RoundUp(extent_m_, tile_.M()),
+               n = RoundUp(extent_n_, tile_.N());
+    left_ = MakePanel("lhs", lhs_, m_, extent_m_, tile_.M(), k);
+    right_ = MakePanel("rhs", rhs_, n_, extent_n_, tile_.N(), k);
 
     // Slices take turns in a panel.
     Stage sum;
     sum.name = "acc";
-    const Expr z = c_.Int(slices_), d = c_.Int(depth_);
+    const Expr z = c_.Int(tile_.slices), d = c_.Int(tile_.depth);
     const Expr vz = c_.Var("vz"), vb = c_.Var("vb"), vi = c_.Var("vi"), vj = c_.Var("vj"), vk = c_.Var("vk");
     const Buffer tile = c_.MakeBuffer({.name = "acc", .dtype = type, .shape = {z, extent_b_, m, n}, .alignment = 16});
     sum.outputs = {tile};
     sum.iters = {{vz, z}, {vb, extent_b_}, {vi, m}, {vj, n}};
     sum.reduce_iters = {{vk, a_.Simplify(c_.Div(k, z))}};
     sum.inits = acc.inits;
-    const Expr at = slices_ == 1 ? vk : c_.Add(c_.Mul(c_.Add(c_.Mul(c_.Div(vk, d), z), vz), d), c_.Mod(vk, d));
+    const Expr at = tile_.slices == 1 ? vk : c_.Add(c_.Mul(c_.Add(c_.Mul(c_.Div(vk, d), z), vz), d), c_.Mod(vk, d));
     sum.values = {c_.Add(c_.Load(tile, {vz, vb, vi, vj}),
                          c_.Make(ExprOp::kMul, {c_.Load(left_.stage.outputs[0], {vb, at, vi}),
                                                 c_.Load(right_.stage.outputs[0], {vb, at, vj})}))};
     TeProgram r = group_;
     r.stages = {left_.stage, right_.stage, std::move(sum)};
     Buffer total = tile;
-    if (slices_ > 1) {
+    if (tile_.slices > 1) {
       Stage parts, whole;
       parts.name = "parts";
       const Expr pz = c_.Var("pz"), pb = c_.Var("pb"), pi = c_.Var("pi"), pj = c_.Var("pj");
@@ -282,8 +294,7 @@ class MatmulGpu {
     out.outputs = old.outputs;
     const Expr ob = c_.Var("ob"), oi = c_.Var("oi"), oj = c_.Var("oj");
     out.iters = {{ob, extent_b_}, {oi, extent_m_}, {oj, extent_n_}};
-    const Expr finished =
-        slices_ == 1 ? c_.Load(tile, {c_.Int(0), ob, oi, oj}) : c_.Load(total, {ob, oi, oj});
+    const Expr finished = tile_.slices == 1 ? c_.Load(tile, {c_.Int(0), ob, oi, oj}) : c_.Load(total, {ob, oi, oj});
     VarMap digits, to;
     AddDigits(c_, batch_, ob, digits);
     AddDigits(c_, m_, oi, digits);
@@ -301,7 +312,8 @@ class MatmulGpu {
     return r;
   }
 
-  Panel MakePanel(const std::string& name, Expr value, const Iters& side, Expr size, Expr padded, Expr padded_k) {
+  Panel MakePanel(const std::string& name, Expr value, const Iters& side, Expr size, int64_t tile, Expr padded_k) {
+    const Expr padded = RoundUp(size, tile);
     Panel r;
     const Expr b = c_.Var(name + "_b"), k = c_.Var(name + "_k"), x = c_.Var(name + "_x");
     a_.BindRange(b, c_.Int(0), extent_b_);
@@ -335,15 +347,15 @@ class MatmulGpu {
     const bool masked = mask != nullptr && Uses(mask, r.along_side ? x : k);
     r.vector = kAccessBytes / BytesOf(load->buffer->dtype);
     const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
-    while (r.vector > 1 && (masked || divisor % r.vector != 0 || (r.along_side ? 16 : depth_) % r.vector != 0))
+    while (r.vector > 1 && (masked || divisor % r.vector != 0 || (r.along_side ? tile : tile_.depth) % r.vector != 0))
       r.vector /= 2;
     if (beyond != nullptr) mask = mask == nullptr ? beyond : c_.And(beyond, mask);
     const Expr read = c_.Load(load->buffer, std::move(indices), mask);
     const DType type = value->type.dtype;
-    const Buffer tile =
+    const Buffer panel =
         c_.MakeBuffer({.name = name, .dtype = type, .shape = {extent_b_, padded_k, padded}, .alignment = 16});
     r.stage.name = name;
-    r.stage.outputs = {tile};
+    r.stage.outputs = {panel};
     r.stage.iters = {{b, extent_b_}, {k, padded_k}, {x, padded}};
     r.stage.values = {Rewriter(c_, [&](Expr e) -> Expr { return e == load ? read : nullptr; })(value)};
     return r;
@@ -358,19 +370,19 @@ class MatmulGpu {
     s.Step("split ", li, " ", tile_.M(), " -> io ii").Step("split ", lj, " ", tile_.N(), " -> jo ji");
     s.Step("reorder ", lb, lb.empty() ? "" : " ", "io jo ii ji");
     s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p");
-    const bool sliced = slices_ > 1;
+    const bool sliced = tile_.slices > 1;
     if (sliced) s.Run("compute_at b_total p").Run("compute_at b_parts p");
     s.Run("compute_at b_acc p");
     const std::vector<std::string> acc = s.LoopsAround("b_acc");  // p, slices, rows, columns, reduction
     RET_CHECK(acc.size() == (sliced ? 5 : 4), s.text());
     const std::string rows = acc[acc.size() - 3], columns = acc[acc.size() - 2];
-    s.Step("split ", acc.back(), " ", depth_, " -> ko ki");
+    s.Step("split ", acc.back(), " ", tile_.depth, " -> ko ki");
     s.Step("reorder ko ki ", sliced ? acc[1] + " " : "", rows, " ", columns);
     for (const Panel* p : {&left_, &right_}) s.Step("compute_at ", p->block(), " ko");
     RETURN_IF_ERROR(s.status());
     for (const Panel* p : {&left_, &right_}) RETURN_IF_ERROR(Fill(s, *p));
     std::string steps = "ki";
-    if (depth_ > kUnroll && depth_ % kUnroll == 0) {
+    if (tile_.depth > kUnroll && tile_.depth % kUnroll == 0) {
       s.Step("split ki ", kUnroll, " -> kj kl");
       steps = "kj kl";
     }
@@ -426,11 +438,11 @@ class MatmulGpu {
     std::string fuse = "fuse";
     for (const std::string& l : around) fuse += " " + l;
     s.Run(Cat(fuse, " -> ", n, "_f"));
-    const std::string z = slices_ > 1 ? n + "_z " : "";
-    s.Step("split ", n, "_f ", slices_ > 1 ? Cat(slices_, " ") : "", tile_.rows, " ", tile_.columns, " -> ", n, "_s ", z,
-           n, "_y ", n, "_t");
+    const std::string z = tile_.slices > 1 ? n + "_z " : "";
+    s.Step("split ", n, "_f ", tile_.slices > 1 ? Cat(tile_.slices, " ") : "", tile_.rows, " ", tile_.columns, " -> ",
+           n, "_s ", z, n, "_y ", n, "_t");
     s.Step("reorder ", z, n, "_y ", n, "_t ", n, "_s").Step("unroll ", n, "_s");
-    if (slices_ > 1) s.Step("bind ", z, "threadIdx.z");
+    if (tile_.slices > 1) s.Step("bind ", z, "threadIdx.z");
     s.Step("bind ", n, "_y threadIdx.y").Step("bind ", n, "_t threadIdx.x");
     if (!lane.empty()) s.Step("vectorize ", lane);
     return s.status();
@@ -445,8 +457,6 @@ class MatmulGpu {
   Expr lhs_ = nullptr, rhs_ = nullptr;  // elements, perhaps under casts
   Expr extent_b_ = nullptr, extent_m_ = nullptr, extent_n_ = nullptr, extent_k_ = nullptr;
   Tile tile_ = kTiles[0];
-  int64_t depth_ = 16;  // of a panel, for each slice
-  int64_t slices_ = 1;  // of the reduction, each by threads of its own
   Panel left_, right_;
 };
 

@@ -245,8 +245,8 @@ class Placer {
         Linear& x = l[k];
         Linear r;
         r.constant = x.constant;
-        bool found = !Uses(FromLinear(c_, x, DType::kI64), thread) &&
-                     StaysBelow(accesses_[k].path, thread, c_.Int(1), analyzer);
+        bool found =
+            !Uses(FromLinear(c_, x, DType::kI64), thread) && StaysBelow(accesses_[k].path, thread, c_.Int(1), analyzer);
         bool fits = true;
         int64_t low = x.constant;
         for (const LinearTerm& t : x.terms) {
