@@ -260,18 +260,18 @@ TEST(CudaLowering, ReductionsOfPairs) {
   for (const char* shape : {"3,127", "2,4097", "127,40", "1500,3", "1,1"}) {
     for (int axis : {0, 1}) {
       const std::string rows(shape, strchr(shape, ',')), columns(strchr(shape, ',') + 1);
-      const Graph g = ParseGraph(Cat("graph @best(%x: bf16[", shape, "], %y: bf16[", shape,
-                                     "]) {\n  %0 = mul(%x, %y) : bf16[", shape, "]\n  %1 = argmax(%0) {axis=", axis,
-                                     "} : i64[", axis == 0 ? columns : rows, "]\n  %2 = argmin(%0) {axis=", axis,
-                                     ", keepdims=true} : i64[", axis == 0 ? "1," + columns : rows + ",1",
-                                     "]\n  return %1, %2\n}\n"));
+      const Graph g =
+          ParseGraph(Cat("graph @best(%x: bf16[", shape, "], %y: bf16[", shape, "]) {\n  %0 = mul(%x, %y) : bf16[",
+                         shape, "]\n  %1 = argmax(%0) {axis=", axis, "} : i64[", axis == 0 ? columns : rows,
+                         "]\n  %2 = argmin(%0) {axis=", axis, ", keepdims=true} : i64[",
+                         axis == 0 ? "1," + columns : rows + ",1", "]\n  return %1, %2\n}\n"));
       ExpectRuns(g, 1, rng);
       Emit(g);
       if (HasFatalFailure()) return;
     }
   }
-  const std::string source = Emit(ParseGraph(
-      "graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
+  const std::string source =
+      Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
   EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
 }
 
@@ -283,15 +283,15 @@ TEST(CudaLowering, ReductionsToFewResults) {
     int kernels;
     std::vector<int64_t> sizes;
   } cases[] = {
-      {"", "300,1013", "", "reduce_sum(%0) {axes=[0,1]}", 2, {1}},           // rows; the last part is not full
-      {"", "291007", "", "reduce_max(%0) {axes=[0]}", 2, {1}},               // inside of a line
-      {"", "1,300000", "1", "reduce_min(%0) {axes=[1]}", 2, {1}},            // aligned
-      {"", "20003,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {1}},             // columns
-      {"", "20003,5", "5", "argmax(%0) {axis=0}", 2, {1}},                   // of pairs
+      {"", "300,1013", "", "reduce_sum(%0) {axes=[0,1]}", 2, {1}},  // rows; the last part is not full
+      {"", "291007", "", "reduce_max(%0) {axes=[0]}", 2, {1}},      // inside of a line
+      {"", "1,300000", "1", "reduce_min(%0) {axes=[1]}", 2, {1}},   // aligned
+      {"", "20003,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {1}},    // columns
+      {"", "20003,5", "5", "argmax(%0) {axis=0}", 2, {1}},          // of pairs
       {"", "2,32768,3", "2,1,3", "reduce_max(%0) {axes=[1], keepdims=true}", 2, {1}},
       {" where n in 1..4096", "n,200,30", "30", "reduce_sum(%0) {axes=[0,1]}", 2, {1, 3}},
       {" where n in 1..4096", "n,3,20011", "3", "reduce_max(%0) {axes=[0,2]}", 2, {1, 3}},
-      {"", "64,100", "", "reduce_sum(%0) {axes=[0,1]}", 1, {1}},             // too little to share
+      {"", "64,100", "", "reduce_sum(%0) {axes=[0,1]}", 1, {1}},  // too little to share
   };
   for (const auto& c : cases) {
     const std::string in = Cat("[", c.shape, "]"), type = strstr(c.reduction, "arg") != nullptr ? "i64[" : "f32[";
@@ -313,18 +313,21 @@ TEST(CudaLowering, Transpositions) {
   struct {
     const char *symbols, *in, *perm, *out;
   } cases[] = {
-      {"", "64,160", "1,0", "160,64"},         {"", "33,127", "1,0", "127,33"},
-      {"", "3,40,72", "0,2,1", "3,72,40"},     {"", "2,24,5,7", "0,2,3,1", "2,5,7,24"},  // two dimensions are a line
-      {"", "2,20,24,3", "3,2,0,1", "3,24,2,20"}, {" where n in 1..64", "n,48", "1,0", "48,n"},
+      {"", "64,160", "1,0", "160,64"},
+      {"", "33,127", "1,0", "127,33"},
+      {"", "3,40,72", "0,2,1", "3,72,40"},
+      {"", "2,24,5,7", "0,2,3,1", "2,5,7,24"},  // two dimensions are a line
+      {"", "2,20,24,3", "3,2,0,1", "3,24,2,20"},
+      {" where n in 1..64", "n,48", "1,0", "48,n"},
       {" where n in 1..64", "36,n,2", "1,2,0", "n,2,36"},
   };
   for (const auto& c : cases) {
     for (std::string t : {"f32", "bf16"}) {
       const std::string in = Cat(t, "[", c.in, "]"), out = Cat(t, "[", c.out, "]");
-      const Graph g = ParseGraph(Cat("graph @across(%x: ", in, ", %y: ", in, ", %r: ", out, ")", c.symbols,
-                                     " {\n  %0 = mul(%x, %y) : ", in, "\n  %1 = transpose(%0) {perm=[", c.perm, "]} : ",
-                                     out, "\n  %2 = tanh(%1) : ", out, "\n  %3 = add(%2, %r) : ", out,
-                                     "\n  return %3, %2\n}\n"));
+      const Graph g =
+          ParseGraph(Cat("graph @across(%x: ", in, ", %y: ", in, ", %r: ", out, ")", c.symbols,
+                         " {\n  %0 = mul(%x, %y) : ", in, "\n  %1 = transpose(%0) {perm=[", c.perm, "]} : ", out,
+                         "\n  %2 = tanh(%1) : ", out, "\n  %3 = add(%2, %r) : ", out, "\n  return %3, %2\n}\n"));
       for (int64_t n : {1, 17}) {
         if (n == 1 || c.symbols[0] != 0) ExpectRuns(g, n, rng);
       }
@@ -337,6 +340,23 @@ TEST(CudaLowering, Transpositions) {
       "add(%0, %b) : f32[4096,8192]\n  return %1\n}\n"));
   EXPECT_EQ(Count(source, "*(const uint4*)(p0 + "), 4) << source;
   EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
+}
+
+TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
+  std::mt19937 rng(10);
+  const Graph g = ParseGraph(R"(graph @few(%x: f32[20011,5], %y: f32[20011,5]) {
+  %0 = mul(%x, %y) : f32[20011,5]
+  %1 = reduce_sum(%0) {axes=[0]} : f32[5]
+  %2 = reduce_sum(%y) {axes=[0]} : f32[5]
+  return %1, %2
+}
+)");
+  const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(Count(compiled->text, "// "), 2)
+      << compiled->text;  // the parts of both, and the sum of parts, called twice
+  ExpectRuns(g, 1, rng);
+  Emit(g);
 }
 
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
