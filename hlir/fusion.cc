@@ -153,12 +153,26 @@ class Planner {
                        [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
   }
 
+  static bool IsSingle(const std::vector<Expr>& extents) {
+    return std::all_of(extents.begin(), extents.end(), [](Expr e) { return IsInt(e, 1); });
+  }
+
+  static std::vector<Expr> ExtentsOf(const Stage& s) {
+    std::vector<Expr> r;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const StageIter& i : *list) r.push_back(i.extent);
+    }
+    return r;
+  }
+
   // Groups that read a tensor in common do so once, where they can.
   void JoinSiblings() {
     absl::flat_hash_map<Buffer, std::vector<int>> readers;
     std::vector<Buffer> order;
     for (size_t i = 0; i < p_.stages.size(); ++i) {
+      const std::vector<Expr> extents = ExtentsOf(p_.stages[i]);
       for (Buffer b : InputsOf(p_.stages[i])) {
+        if (IsSingle(b->shape) && !IsSingle(extents)) continue;  // such readers may have nothing in common
         std::vector<int>& stages = readers[b];
         if (stages.empty()) order.push_back(b);
         stages.push_back(static_cast<int>(i));

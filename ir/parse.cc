@@ -96,7 +96,7 @@ class Parser {
 
   // The shape, strides and alignment after "name: dtype".
   StatusOr<Buffer> ParseBufferRest(std::string name, DType dtype, bool has_scope) {
-    if (buffers_.contains(name) || vars_.contains(name)) return lex_.Error(Cat("'", name, "' is declared twice"));
+    RETURN_IF_ERROR(CheckNew(name));
     BufferNode b{.name = name, .dtype = dtype};
     RETURN_IF_ERROR(lex_.Expect("["));
     ASSIGN_OR_RETURN(b.shape, ParseList("]"));
@@ -109,6 +109,10 @@ class Parser {
     }
     if (lex_.Eat("align")) {
       ASSIGN_OR_RETURN(int64_t a, lex_.Int("the alignment in bytes"));
+      if (a < 1 || a > kMaxAlignment || (a & (a - 1)) != 0) {
+        return lex_.Error(
+            Cat("buffer ", name, ": expected a power of 2 up to ", kMaxAlignment, " as alignment, not ", a));
+      }
       b.alignment = static_cast<int>(a);
     }
     if (has_scope) {
@@ -160,6 +164,8 @@ class Parser {
   }
 
   StatusOr<Stmt> ParseBraces() {
+    const Nesting nesting(*this);
+    RETURN_IF_ERROR(nesting.status());
     RETURN_IF_ERROR(lex_.Expect("{"));
     // Names declared inside end with the braces.
     auto vars = vars_;
@@ -176,8 +182,13 @@ class Parser {
     return MakeSeq(std::move(stmts));
   }
 
+  Status CheckNew(const std::string& name) {
+    if (!vars_.contains(name) && !buffers_.contains(name)) return absl::OkStatus();
+    return lex_.Error(Cat("'", name, "' is declared twice"));
+  }
+
   StatusOr<Expr> DeclareVar(const std::string& name, Type t) {
-    if (vars_.contains(name) || buffers_.contains(name)) return lex_.Error(Cat("'", name, "' is declared twice"));
+    RETURN_IF_ERROR(CheckNew(name));
     return vars_[name] = c_.Var(name, t);
   }
 
@@ -279,17 +290,18 @@ class Parser {
       return MakeStmt(std::move(n));
     }
     Store n;
+    const Token start = lex_.Peek();
     ASSIGN_OR_RETURN(std::string name, lex_.Ident("a statement"));
     auto it = buffers_.find(name);
-    if (it == buffers_.end()) return lex_.Error(Cat("unknown buffer or statement '", name, "'"));
+    if (it == buffers_.end()) return Lexer::ErrorAt(start, Cat("unknown buffer or statement '", name, "'"));
     n.buffer = it->second;
     RETURN_IF_ERROR(lex_.Expect("["));
     RETURN_IF_ERROR(ParseIndices(n.buffer, n.indices, n.mask));
     RETURN_IF_ERROR(lex_.Expect("="));
     ASSIGN_OR_RETURN(n.value, ParseExpr(1));
     if (n.value->type.dtype != n.buffer->dtype) {
-      return lex_.Error(
-          Cat("store to ", name, ": expected ", Name(n.buffer->dtype), " and got ", Print(n.value->type)));
+      return Lexer::ErrorAt(
+          start, Cat("store to ", name, ": expected ", Name(n.buffer->dtype), " and got ", Print(n.value->type)));
     }
     return MakeStmt(std::move(n));
   }
@@ -358,8 +370,10 @@ class Parser {
   }
 
   StatusOr<Expr> ParseExpr(int min_precedence) {
+    const Nesting nesting(*this);
+    RETURN_IF_ERROR(nesting.status());
     ASSIGN_OR_RETURN(Expr left, ParseAtom());
-    for (;;) {
+    for (int operators = 0;;) {
       const Token& t = lex_.Peek();
       if (t.kind != TokenKind::kPunct) return left;
       std::string text = t.text;
@@ -367,27 +381,28 @@ class Parser {
       if (swapped) text[0] = '<';
       const ExprOp* op = FindOp(text, 2);
       if (op == nullptr || RowOf(*op)->precedence < min_precedence || RowOf(*op)->precedence == 0) return left;
-      lex_.Take();
+      if (++operators > kMaxOperators) return lex_.Error(Cat("more than ", kMaxOperators, " operators in a row"));
+      const Token at = lex_.Take();
       ASSIGN_OR_RETURN(Expr right, ParseExpr(RowOf(*op)->precedence + 1));
       ASSIGN_OR_RETURN(left,
-                       MakeChecked(*op, swapped ? std::vector<Expr>{right, left} : std::vector<Expr>{left, right}));
+                       MakeChecked(at, *op, swapped ? std::vector<Expr>{right, left} : std::vector<Expr>{left, right}));
     }
   }
 
-  StatusOr<Expr> MakeChecked(ExprOp op, std::vector<Expr> args) {
+  StatusOr<Expr> MakeChecked(const Token& at, ExprOp op, std::vector<Expr> args) {
     const OpRow& row = *RowOf(op);
     const size_t first = op == ExprOp::kSelect ? 1 : 0;
     for (size_t i = first + 1; i < args.size(); ++i) {
       const Type a = args[first]->type, b = args[i]->type;
       if (a.dtype != b.dtype && op != ExprOp::kShuffleXor) {
-        return lex_.Error(Cat("operands of ", row.text, " are ", Print(a), " and ", Print(b)));
+        return Lexer::ErrorAt(at, Cat("operands of ", row.text, " are ", Print(a), " and ", Print(b)));
       }
       if (a.lanes != b.lanes && a.lanes != 1 && b.lanes != 1) {
-        return lex_.Error(Cat("operands of ", row.text, " have ", a.lanes, " and ", b.lanes, " lanes"));
+        return Lexer::ErrorAt(at, Cat("operands of ", row.text, " have ", a.lanes, " and ", b.lanes, " lanes"));
       }
     }
     if (op == ExprOp::kSelect && args[0]->type.dtype != DType::kBool) {
-      return lex_.Error(Cat("the condition of select is ", Print(args[0]->type), ", not bool"));
+      return Lexer::ErrorAt(at, Cat("the condition of select is ", Print(args[0]->type), ", not bool"));
     }
     return c_.Make(op, std::move(args));
   }
@@ -402,13 +417,13 @@ class Parser {
     if (lex_.Eat("$")) {
       ASSIGN_OR_RETURN(int64_t id, lex_.Int("a number after '$'"));
       auto it = shared_.find(id);
-      if (it == shared_.end()) return lex_.Error(Cat("unknown shared expression $", id));
+      if (it == shared_.end()) return Lexer::ErrorAt(t, Cat("unknown shared expression $", id));
       return it->second;
     }
     if (lex_.Eat("&")) {
       ASSIGN_OR_RETURN(std::string name, lex_.Ident("a buffer"));
       auto it = buffers_.find(name);
-      if (it == buffers_.end()) return lex_.Error(Cat("unknown buffer '", name, "'"));
+      if (it == buffers_.end()) return Lexer::ErrorAt(t, Cat("unknown buffer '", name, "'"));
       RETURN_IF_ERROR(lex_.Expect("["));
       std::vector<Expr> indices;
       Expr mask = nullptr;
@@ -421,10 +436,10 @@ class Parser {
     if (t.kind != TokenKind::kIdent) return lex_.Error("expected an expression");
     lex_.Take();
     if (t.text == "true" || t.text == "false") return c_.Bool(t.text == "true");
-    if (lex_.Eat("(")) return ParseCall(t.text);
+    if (lex_.Eat("(")) return ParseCall(t);
     if (lex_.Is("[")) {
       auto it = buffers_.find(t.text);
-      if (it == buffers_.end()) return lex_.Error(Cat("unknown buffer '", t.text, "'"));
+      if (it == buffers_.end()) return Lexer::ErrorAt(t, Cat("unknown buffer '", t.text, "'"));
       lex_.Take();
       std::vector<Expr> indices;
       Expr mask = nullptr;
@@ -433,27 +448,26 @@ class Parser {
     }
     auto it = vars_.find(t.text);
     if (it != vars_.end()) return it->second;
-    if (!declare_on_use_) return lex_.Error(Cat("unknown variable '", t.text, "'"));
+    if (!declare_on_use_) return Lexer::ErrorAt(t, Cat("unknown variable '", t.text, "'"));
     return vars_[t.text] = c_.Var(t.text);
   }
 
   // A number; without `type` an integer is i64 and a float f32.
   StatusOr<Expr> ParseLiteral(std::optional<DType> type) {
-    const bool negative = lex_.Eat("-");
-    const Token t = lex_.Peek();
-    if (t.kind == TokenKind::kInt) {
-      ASSIGN_OR_RETURN(int64_t v, lex_.Int("an integer"));
-      if (negative) v = -v;
+    Lexer ahead = lex_;
+    ahead.Eat("-");
+    if (ahead.Peek().kind == TokenKind::kInt) {
+      ASSIGN_OR_RETURN(const int64_t v, lex_.Int("an integer"));
       if (type && IsFloat(*type)) return c_.Float(static_cast<double>(v), *type);
       return c_.Int(v, type.value_or(DType::kI64));
     }
-    ASSIGN_OR_RETURN(double v, lex_.Number("a number"));
-    if (negative) v = -v;
+    ASSIGN_OR_RETURN(const double v, lex_.Number("a number"));
     if (!type) return c_.Float(v, DType::kF32);
     return IsFloat(*type) ? c_.Float(v, *type) : c_.Cast(*type, c_.Float(v, DType::kF32));
   }
 
-  StatusOr<Expr> ParseCall(const std::string& name) {
+  StatusOr<Expr> ParseCall(const Token& at) {
+    const std::string& name = at.text;
     if (auto d = ParseDType(name)) {
       Expr e = nullptr;
       const Token& t = lex_.Peek();
@@ -472,19 +486,40 @@ class Parser {
     }
     ASSIGN_OR_RETURN(std::vector<Expr> args, ParseList(")"));
     auto lanes = [&](Expr e) -> int {
-      return e->op == ExprOp::kInt && e->int_value > 0 ? static_cast<int>(e->int_value) : 0;
+      return e->op == ExprOp::kInt && e->int_value > 0 && e->int_value <= kMaxLanes ? static_cast<int>(e->int_value)
+                                                                                    : 0;
     };
     if (name == "ramp" && args.size() == 3 && lanes(args[2]) > 0) return c_.Ramp(args[0], args[1], lanes(args[2]));
     if (name == "broadcast" && args.size() == 2 && lanes(args[1]) > 0) return c_.Broadcast(args[0], lanes(args[1]));
     const ExprOp* op = FindOp(name, static_cast<int>(args.size()));
     if (op == nullptr || RowOf(*op)->precedence != 0)
-      return lex_.Error(Cat("unknown function ", name, " of ", args.size(), " operands"));
-    return MakeChecked(*op, std::move(args));
+      return Lexer::ErrorAt(at, Cat("unknown function '", name, "' of ", args.size(), " operands"));
+    return MakeChecked(at, *op, std::move(args));
   }
+
+  // Walks of the IR recurse: what they would overflow the stack with is an error here.
+  static constexpr int kMaxDepth = 200, kMaxOperators = 2000;
+  static constexpr int64_t kMaxLanes = 1024, kMaxAlignment = 4096;
+
+  class Nesting {
+   public:
+    explicit Nesting(Parser& parser) : parser_(parser) { ++parser_.depth_; }
+    ~Nesting() { --parser_.depth_; }
+    Nesting(const Nesting&) = delete;
+    Nesting& operator=(const Nesting&) = delete;
+    Status status() const {
+      if (parser_.depth_ <= kMaxDepth) return absl::OkStatus();
+      return parser_.lex_.Error(Cat("nested deeper than ", kMaxDepth));
+    }
+
+   private:
+    Parser& parser_;
+  };
 
   std::shared_ptr<Context> context_;
   Context& c_;
   Lexer lex_;
+  int depth_ = 0;
   bool declare_on_use_ = false;
   absl::flat_hash_map<std::string, Expr> vars_;
   absl::flat_hash_map<std::string, Buffer> buffers_;

@@ -8,5 +8,5 @@ for test in $(grep -l golden_file.h tests/*/*_test.cc); do
   name=${test#tests/}
   BLESS=1 "$build/tests/$(echo "${name%.cc}" | tr / _)"
 done
-BLESS=1 CINN_TOOLS="$build/bin" python3 -m pytest -q tests/python/test_tools.py
+BLESS=1 CINN_TOOLS="$build/bin" .venv/bin/python -m pytest -q tests/python/test_tools.py
 git status --short tests

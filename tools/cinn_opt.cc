@@ -54,7 +54,8 @@ StatusOr<std::string> RunOnLoopText(const std::string& steps, const std::string&
       if (!result.ok() && pass == nullptr && step.find(' ') == step.npos) {
         return Annotate(result.status(), Cat("'", step, "' is none of the loop passes ", LoopPasses()));
       }
-      if (!result.ok()) return Annotate(result.status(), Cat("@", f.name, ", '", step, "'"));
+      if (!result.ok())
+        return Annotate(result.status(), Cat("@", f.name, pass != nullptr ? Cat(", pass '", step, "'") : ""));
       f = *std::move(result);
     }
     RETURN_IF_ERROR(Annotate(ir::Verify(module), Cat("after '", step, "'")));

@@ -109,6 +109,10 @@ Status Lexer::Error(std::string_view message) const {
   return InvalidArgument("line ", token_.line, ", column ", token_.column, ": ", message, ", got ", got);
 }
 
+Status Lexer::ErrorAt(const Token& at, std::string_view message) {
+  return InvalidArgument("line ", at.line, ", column ", at.column, ": ", message);
+}
+
 Status Lexer::Expect(std::string_view text) {
   if (Eat(text)) return absl::OkStatus();
   return Error(Cat("expected '", text, "'"));

@@ -35,6 +35,8 @@ class Lexer {
   bool AtEnd() const { return token_.kind == TokenKind::kEnd; }
   // "line 3, column 7: <message>, got 'x'"
   Status Error(std::string_view message) const;
+  // "line 3, column 7: <message>", about what was read before
+  static Status ErrorAt(const Token& at, std::string_view message);
   // The text up to the end of the current line from the current token on (for rule lines); does not advance.
   std::string_view Text() const { return text_; }
 

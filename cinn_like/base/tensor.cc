@@ -72,6 +72,8 @@ std::string Describe(DLDataType dtype) {
 }
 
 std::string Describe(const DLTensor& t) {
+  // No framework has such ranks: there is nothing to read behind `shape`.
+  if (t.ndim < 0 || t.ndim > 64) return Cat(Describe(t.dtype), "[rank ", t.ndim, "] on ", Describe(t.device));
   std::string text = Describe(t.dtype) + Numbers(t.shape, t.ndim);
   if (!IsContiguous(t)) text += " strides " + Numbers(t.strides, t.ndim);
   return Cat(text, " on ", Describe(t.device));

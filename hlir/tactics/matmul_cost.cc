@@ -8,7 +8,7 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kTypicalSymbol = 64;
-constexpr double kFlopsWithoutReuse = 0.05;      // of the device's rate
+constexpr double kFlopsWithoutReuse = 0.02;      // of the device's rate
 constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
 
 }  // namespace

@@ -11,6 +11,7 @@ const std::vector<Tactic>& BuiltInTactics() {
   static const std::vector<Tactic>* tactics = new std::vector<Tactic>{
       {"matmul_library", ProposeMatmulLibrary},
       {"matmul_cpu", ProposeMatmulCpu},
+      {"matmul_gpu", ProposeMatmulGpu},
       {"rows_cpu", ProposeRowsCpu},
       {"rows_gpu", ProposeRowsGpu},
       {"naive", ProposeNaive},

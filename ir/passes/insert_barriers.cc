@@ -68,7 +68,12 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
   if (const For* n = As<For>(s)) {
     const bool is_loop = !IsThreadAxis(n->kind) && !IsBlockAxis(n->kind);
     std::vector<Stmt> before;
-    if (is_loop && Conflicts(pending, SharedAccesses(n->body))) {
+    // One barrier is enough for threads that need none among themselves, and stands where those outside reach it too.
+    const auto alone = [&] {
+      Accesses none;
+      return !HasBarrier(Insert(n->body, none));
+    };
+    if (Conflicts(pending, SharedAccesses(n->body)) && (is_loop || (IsThreadAxis(n->kind) && alone()))) {
       before.push_back(MakeStmt(Barrier{}));
       pending.Clear();
     }

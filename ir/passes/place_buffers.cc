@@ -145,7 +145,7 @@ class Placer {
       for (const std::vector<Expr>& index : old) l.push_back(ToLinear(c_, index[d]));
       DropFixed(l);
       if (b.scope == Scope::kLocal) {
-        RETURN_IF_ERROR(DropThreads(b, d, l));
+        RETURN_IF_ERROR(DropThreads(b, d, l, analyzer));
       }
       int64_t hi = 0;
       bool in_bounds = IsInt(old_shape[d]);
@@ -229,7 +229,8 @@ class Placer {
   }
 
   // Removes the mixed-radix digit of each thread variable: k*2048 + t*8 + v with t in 0..256 becomes k*8 + v.
-  Status DropThreads(const BufferNode& b, size_t d, std::vector<Linear>& l) {
+  // An access that only the first thread comes to may lack the thread: its digit is 0.
+  Status DropThreads(const BufferNode& b, size_t d, std::vector<Linear>& l, Analyzer& analyzer) {
     for (const auto& [thread, info] : inner_) {
       if (!info.is_thread) continue;
       int64_t coef = 0;
@@ -240,10 +241,13 @@ class Placer {
       }
       if (coef == 0) continue;
       const int64_t threads = info.extent->int_value;
-      for (Linear& x : l) {
+      for (size_t k = 0; k < l.size(); ++k) {
+        Linear& x = l[k];
         Linear r;
         r.constant = x.constant;
-        bool found = false, fits = true;
+        bool found = !Uses(FromLinear(c_, x, DType::kI64), thread) &&
+                     StaysBelow(accesses_[k].path, thread, c_.Int(1), analyzer);
+        bool fits = true;
         int64_t low = x.constant;
         for (const LinearTerm& t : x.terms) {
           if (t.atom == thread) {

@@ -27,6 +27,8 @@ Stmt AddPredicate(Context& c, const Stmt& s, Expr cond) {
   });
 }
 
+constexpr int64_t kMaxTile = int64_t{1} << 40;
+
 }  // namespace
 
 StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>& factors,
@@ -41,6 +43,8 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
   int64_t tile = 1;
   for (int64_t k : factors) {
     if (k < 1) return InvalidArgument("split ", loop, ": factor ", k, " is not positive");
+    // Extents and bounds of the new loops stay far from overflow.
+    if (k > kMaxTile / tile) return InvalidArgument("split ", loop, ": the factors' product is beyond ", kMaxTile);
     tile *= k;
   }
   RETURN_IF_ERROR(CheckNewNames(f, names));

@@ -46,6 +46,13 @@ TEST(Tensor, Questions) {
   }
 }
 
+TEST(Tensor, AbsurdRanksAreNotRead) {
+  DLTensor t = {nullptr, {kDLCPU, 0}, -1, {kDLFloat, 32, 1}, nullptr, nullptr, 0};
+  EXPECT_EQ(Describe(t), "f32[rank -1] on cpu");
+  t.ndim = 1 << 30;
+  EXPECT_EQ(Describe(t), "f32[rank 1073741824] on cpu");
+}
+
 TEST(Tensor, Names) {
   EXPECT_EQ(Describe(DLDevice{kDLCPU, 0}), "cpu");
   EXPECT_EQ(Describe(DLDevice{kDLCUDA, 3}), "cuda:3");

@@ -78,10 +78,12 @@ struct Compiled {
   std::string text;  // tactics and schedules
 };
 
-// The library even where it doesn't pay.
+// Tactics that are taken even where they don't pay.
+constexpr std::string_view kPreferred[] = {"matmul_library", "matmul_gpu"};
+
 StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
   for (const Tactic& t : BuiltInTactics()) {
-    if (t.name != "matmul_library") continue;
+    if (std::count(std::begin(kPreferred), std::end(kPreferred), t.name) == 0) continue;
     ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target));
     if (!proposals.empty()) return std::move(proposals[0]);
   }
@@ -252,6 +254,23 @@ TEST(CudaLowering, LongColumns) {
   EXPECT_EQ(Count(source, "p0["), 0) << source;  // each 16 bytes of it are read once
   EXPECT_EQ(Count(source, "(p0 + "), 9) << source;
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
+}
+
+// Registers hold a part of a row whose dimensions do not become one.
+TEST(CudaLowering, RowsOfSeveralDimensions) {
+  std::mt19937 rng(7);
+  for (const auto& [rows, height, width] : {std::tuple("2,4", "8", "8"), {"3,5", "7", "3"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(R"(graph @norm(%x: f32[R,H,W], %s: f32[H,1]) {
+  %0 = mul(%x, %s) : f32[R,H,W]
+  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[R,1,1]
+  %2 = sub(%0, %1) : f32[R,H,W]
+  return %2, %1
+}
+)",
+                                                   {{"R", rows}, {"H", height}, {"W", width}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+  }
 }
 
 // A pair (largest, where) that threads, warps and blocks reduce apart and join.
@@ -480,6 +499,64 @@ TEST(CudaLowering, LibraryProducts) {
     }
     Emit(g, WithLibrary());
     if (HasFatalFailure()) return;
+  }
+}
+
+// Products by tiles of our own, whatever their sides: odd, symbolic, batched, transposed, windows of images.
+TEST(CudaLowering, OwnProducts) {
+  std::mt19937 rng(7);
+  std::vector<std::string> graphs;
+  const auto product = [&](const std::string& t, const std::string& x, const std::string& w, const std::string& y) {
+    const bool symbolic = x.find('n') != x.npos;
+    graphs.push_back(Cat("(%x: ", t, "[", x, "], %w: ", t, "[", w, "])", symbolic ? " where n in 1..500" : "",
+                         " {\n  %0 = matmul(%x, %w) : ", t, "[", y, "]\n  return %0\n}\n"));
+  };
+  for (const std::string t : {"f32", "f64", "f16", "bf16"}) {
+    product(t, "19,77", "77,70", "19,70");
+    product(t, "40,64", "64,72", "40,72");
+  }
+  product("i32", "19,24", "24,35", "19,35");
+  product("f32", "100,77", "77,130", "100,130");
+  product("f32", "2,64", "64,64", "2,64");
+  product("f32", "27,409", "409,33", "27,33");
+  product("bf16", "n,24", "24,40", "n,40");
+  product("f32", "20,n", "n,24", "20,24");
+  product("bf16", "3,2,20,24", "3,2,24,36", "3,2,20,36");
+  product("f32", "3,n,24", "24,36", "3,n,36");
+  std::uniform_int_distribution<int> size(2, 70), few(2, 9);
+  for (int i = 0; i < Rounds(10); ++i) {
+    const auto side = [&] { return Cat(rng() % 2 == 0 ? size(rng) : few(rng)); };
+    const std::string m = side(), k = Cat(2 + size(rng)), n = side();
+    product(i % 2 == 0 ? "f32" : "f16", Cat(m, ",", k), Cat(k, ",", n), Cat(m, ",", n));
+  }
+  for (const std::string t : {"f32", "bf16"}) {
+    graphs.push_back(Cat("(%x: ", t, "[24,20], %w: ", t, "[36,24], %b: ", t,
+                         "[36]) {\n  %0 = transpose(%x) {perm=[1,0]} : ", t,
+                         "[20,24]\n  %1 = transpose(%w) {perm=[1,0]} : ", t, "[24,36]\n  %2 = matmul(%0, %1) : ", t,
+                         "[20,36]\n  %3 = add(%2, %b) : ", t, "[20,36]\n  %4 = relu(%3) : ", t,
+                         "[20,36]\n  %5 = transpose(%4) {perm=[1,0]} : ", t, "[36,20]\n  return %5\n}\n"));
+    for (const auto& [w, attributes, y] :
+         {std::tuple("12,8,3,3", "stride=[1,1], padding=[1,1], dilation=[1,1], groups=1", "3,12,9,7"),
+          {"12,8,3,2", "stride=[2,3], padding=[0,1], dilation=[1,2], groups=1", "3,12,4,3"},
+          {"12,4,3,3", "stride=[1,1], padding=[0,2], dilation=[1,1], groups=2", "3,12,7,9"},
+          {"12,8,1,1", "stride=[1,1], padding=[0,0], dilation=[1,1], groups=1", "3,12,9,7"}}) {
+      graphs.push_back(Cat("(%x: ", t, "[3,8,9,7], %w: ", t, "[", w, "], %b: ", t,
+                           "[12,1,1]) {\n  %0 = conv2d(%x, %w) {", attributes, "} : ", t, "[", y,
+                           "]\n  %1 = add(%0, %b) : ", t, "[", y, "]\n  %2 = relu(%1) : ", t, "[", y,
+                           "]\n  return %2\n}\n"));
+    }
+  }
+  for (const std::string& text : graphs) {
+    const Graph g = ParseGraph(Cat("graph @product", text));
+    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, " by matmul_gpu"), 1) << Print(g) << compiled->text;
+    for (int64_t n : {1, 37, 130}) {
+      ExpectRuns(g, n, rng);
+      if (HasFatalFailure() || text.find("where n") == text.npos) break;
+    }
+    Emit(g);
+    if (HasFatalFailure()) break;
   }
 }
 

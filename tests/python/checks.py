@@ -14,7 +14,7 @@ def rand(*shape, dtype=torch.float32):
 
 
 def check(fn, *inputs, grad=False, fallback=()):
-    """`grad`: compare gradients too, of every float input or of those listed; `fallback`: the ops left to the framework."""
+    """`grad`: compare gradients too, of every float input or of those listed; `fallback`: what falls back."""
     torch._dynamo.reset()
     cinn_like.reset_report()
     for k, x in enumerate(inputs):

@@ -19,6 +19,26 @@ from reference import DTYPES, Graph  # noqa: E402
 # CINN_TEST_DEVICE=cuda: tensors that a test makes without naming a device, and so what is compiled, live there.
 if "CINN_TEST_DEVICE" in os.environ:
     torch.set_default_device(os.environ["CINN_TEST_DEVICE"])
+    _compile = torch.compile
+
+    class Compiled:
+        """What torch.compile gives, called without a default device: Dynamo does not trace all code under that mode."""
+
+        def __init__(self, *args, **kwargs):
+            self.compiled = _compile(*args, **kwargs)
+
+        def __call__(self, *args, **kwargs):
+            device = torch.get_default_device()
+            torch.set_default_device(None)
+            try:
+                return self.compiled(*args, **kwargs)
+            finally:
+                torch.set_default_device(device)
+
+        def __getattr__(self, name):
+            return getattr(self.compiled, name)
+
+    torch.compile = Compiled
 # What is compared with is eager PyTorch in the dtype that it says.
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 

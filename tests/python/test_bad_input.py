@@ -81,7 +81,8 @@ def test_a_wrong_target_as_an_option_is_reported():
 
 @needs_library
 @pytest.mark.parametrize("make, message", [
-    (lambda: torch.ones(4, dtype=torch.float64), r"f: argument 'x': expected f32\[4\], got f64\[4\] on cpu: dtype f64 is not f32"),
+    (lambda: torch.ones(4, dtype=torch.float64),
+     r"f: argument 'x': expected f32\[4\], got f64\[4\] on cpu: dtype f64 is not f32"),
     (lambda: torch.ones(4, dtype=torch.complex64), "argument 'x': .* is not f32"),
     (lambda: torch.ones(5), r"argument 'x': .*dimension 0 is 5, expected 4"),
     (lambda: torch.ones(2, 2), r"argument 'x': .*rank 2 is not 1"),

@@ -23,7 +23,8 @@ TEXT = """graph @f(%x: f32[64,512]) {
 """
 HOST = "x86_64 -mcpu=native"
 FLAGS = [f"cinn_{name}" for name in """dump_ir dump_source dump_llvm dump_asm dump_ptx dump_dir keep_nvrtc_log
-         disable_fusion disable_cache disable_passes num_threads verbose_timing verify cache_dir numerics""".split()]  # fmt: skip
+         disable_fusion disable_cache disable_passes num_threads verbose_timing verify cache_dir
+         numerics""".split()]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not library.available(), reason="needs the shared library (CINN_LIKE_LIBRARY)")
 
@@ -48,14 +49,19 @@ def compile_with(flags, text=TEXT, target=HOST):
     return info
 
 
+def child_environment(tmp_path, flags):
+    path = str(pathlib.Path(cinn_like.__file__).parents[1]) + ":" + os.environ.get("PYTHONPATH", "")
+    flags = {"cinn_cache_dir": tmp_path / "cache", **flags}
+    env = {**os.environ, "CINN_LIKE_LIBRARY": str(library.path()), "PYTHONPATH": path}
+    return env | {f"FLAGS_{name}": str(value) for name, value in flags.items()}
+
+
 def compile_in_environment(tmp_path, flags, text=TEXT, target=HOST):
     """The same in a new process: (info, what it wrote to stderr)."""
     code = f"""import json, sys; from cinn_like import library; lib = library.get()
 handle = lib.compile({text!r}, {target!r})
 print(json.dumps({{**lib.info(handle), "graph": lib.source(handle, "graph")}}))"""
-    env = {**os.environ, "FLAGS_cinn_cache_dir": str(tmp_path / "cache"), "CINN_LIKE_LIBRARY": str(library.path()),
-           "PYTHONPATH": str(pathlib.Path(cinn_like.__file__).parents[1]) + ":" + os.environ.get("PYTHONPATH", ""),
-           **{f"FLAGS_{k}": str(v) for k, v in flags.items()}}  # fmt: skip
+    env = child_environment(tmp_path, flags)
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
     return json.loads(run.stdout) if run.returncode == 0 else None, run.stderr
 
@@ -71,7 +77,9 @@ def dumped(folder):
 def check_dumps(files):
     assert list(files)[0] == "graph.input" and files["graph.input"][0].count("tanh(") == 2
     assert files["graph.cse"][0].count("tanh(") == 1  # the pass that changed it, and how
-    assert files["schedule"] and all("func @" in text for what in files if what.startswith("loops.") for text in files[what])
+    assert files["schedule"] and all(
+        "func @" in text for what in files if what.startswith("loops.") for text in files[what]
+    )
     assert len([what for what in files if what.startswith("loops.")]) > 3
     assert "define" in files["ll"][0] and ".globl" in files["s"][0]
 
@@ -89,7 +97,9 @@ def test_flags_from_the_environment(tmp_path):
     check_dumps(dumped(tmp_path / "dumps"))
     assert info["kernels"] > 1 and not (tmp_path / "cache").exists()
     assert "f codegen" in stderr and "f graph.cse" in stderr
-    info, stderr = compile_in_environment(tmp_path, {"cinn_dump_llvm": 1, "cinn_disable_passes": "cse", "cinn_num_threads": 1})
+    info, stderr = compile_in_environment(
+        tmp_path, {"cinn_dump_llvm": 1, "cinn_disable_passes": "cse", "cinn_num_threads": 1}
+    )
     assert "// ---- " in stderr and "define" in stderr  # without a folder
     assert info["graph"].count("tanh(") == 2
     info, stderr = compile_in_environment(tmp_path, {"cinn_numerics": "quick"})
@@ -99,7 +109,12 @@ def test_flags_from_the_environment(tmp_path):
 @pytest.mark.parametrize("how", ["api", "environment"])
 def test_device_dumps(tmp_path, how):
     """What NVRTC was given, what it made and what it said; loading the code needs a GPU, this does not."""
-    flags = {"cinn_dump_source": True, "cinn_dump_ptx": True, "cinn_keep_nvrtc_log": True, "cinn_dump_dir": tmp_path / "dumps"}
+    flags = {
+        "cinn_dump_source": True,
+        "cinn_dump_ptx": True,
+        "cinn_keep_nvrtc_log": True,
+        "cinn_dump_dir": tmp_path / "dumps",
+    }
     error = ""
     if how == "api":
         try:
@@ -215,7 +230,10 @@ def test_verify_tells_a_fault_of_fusion(monkeypatch):
     """Right op by op, wrong in the region as it runs."""
     with pytest.warns(UserWarning, match="only when fused"):
         differences = run_verified(monkeypatch, lambda text, k: text.replace("tanh(", "sin(") if k == 0 else text)
-    assert differences[0].startswith("only when fused: add") and "aten.add.Tensor: the largest difference is" in differences[0]
+    assert (
+        differences[0].startswith("only when fused: add")
+        and "aten.add.Tensor: the largest difference is" in differences[0]
+    )
 
 
 def test_verify_from_the_environment(tmp_path):
@@ -223,7 +241,8 @@ def test_verify_from_the_environment(tmp_path):
 real = function.compile_function
 function.compile_function = lambda text, *args: real(text.replace("exp(", "sin("), *args)
 torch.compile(lambda x: (x + 1).exp() * 2, backend=backend)(torch.randn(4))"""
-    env = {**os.environ, "FLAGS_cinn_verify": "1", "FLAGS_cinn_cache_dir": str(tmp_path), "CINN_LIKE_LIBRARY": str(library.path()),
-           "PYTHONPATH": str(pathlib.Path(cinn_like.__file__).parents[1]) + ":" + os.environ.get("PYTHONPATH", "")}  # fmt: skip
+    env = child_environment(tmp_path, {"cinn_verify": 1})
     run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0 and "cinn_verify: exp = aten.exp.default: the largest difference" in run.stderr, run.stderr
+    assert run.returncode == 0 and "cinn_verify: exp = aten.exp.default: the largest difference" in run.stderr, (
+        run.stderr
+    )

@@ -1,5 +1,7 @@
 """Whole models through torch.compile, by the reference evaluator and by the library."""
 
+import copy
+
 import cinn_like
 import pytest
 import torch
@@ -53,8 +55,44 @@ def test_training_the_digits_network(engine):
     assert len(engine) == 2
 
 
-@pytest.mark.parametrize("device, message", [
-    ("cuda:7", "no device 'cuda:7' here: PyTorch"), ("meta", "--device takes cpu or cuda, got 'meta'"), ("abacus", "abacus")])
+def llama(t):
+    config = t.LlamaConfig(vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=2,
+                           num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64)  # fmt: skip
+    return t.LlamaForCausalLM(config), {"input_ids": torch.randint(100, (2, 12))}
+
+
+def resnet(t):
+    config = t.ResNetConfig(embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1])
+    return t.ResNetModel(config), {"pixel_values": torch.randn(2, 3, 32, 32)}
+
+
+@pytest.mark.parametrize("make, fallback", [(llama, {"aten.index_put.default"}), (resnet, set())])
+def test_models_of_transformers(real_library, make, fallback):
+    """Results and gradients against float64; the gradients of embeddings scatter."""
+    model, inputs = make(pytest.importorskip("transformers"))
+    model.eval()
+    exact = copy.deepcopy(model).double()
+    wide = {k: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for k, x in inputs.items()}
+    got, want = torch.compile(model, backend=backend)(**inputs)[0], exact(**wide)[0]
+    assert (got - want).abs().max() < 1e-5 * want.abs().max()
+    weight = torch.randn_like(got)
+    (got * weight).sum().backward()
+    (want * weight).sum().backward()
+    for ours, reference in zip(model.parameters(), exact.parameters()):
+        if reference.grad is not None:
+            assert (ours.grad - reference.grad).abs().max() < 1e-4 * reference.grad.abs().max().clamp(min=0.1)
+    report = cinn_like.report()
+    assert set(report.fallback_ops) == fallback and not report.failures, str(report)
+
+
+@pytest.mark.parametrize(
+    "device, message",
+    [
+        ("cuda:7", "no device 'cuda:7' here: PyTorch"),
+        ("meta", "--device takes cpu or cuda, got 'meta'"),
+        ("abacus", "abacus"),
+    ],
+)
 def test_the_demo_says_which_device_is_missing(device, message):  # fmt: skip
     from cinn_like import demo
 

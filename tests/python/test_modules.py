@@ -215,8 +215,10 @@ MODULES = {
     "gru_by_hand": (GruByHand, X, {}, {}),
     "residual": (Residual, IMAGE, {}, {}),
     "autoencoder": (Autoencoder, IMAGE, {}, {"aten.index_put.default": NO_OP}),
-    "depthwise": (sequence(lambda: nn.Conv2d(4, 4, 3, groups=4), lambda: nn.Conv2d(4, 6, 1), nn.Hardswish), IMAGE, {}, {}),
-    "pools": (sequence(lambda: nn.MaxPool2d(2), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d(1), nn.Flatten), IMAGE, {}, {}),
+    "depthwise": (sequence(lambda: nn.Conv2d(4, 4, 3, groups=4), lambda: nn.Conv2d(4, 6, 1), nn.Hardswish),
+                  IMAGE, {}, {}),
+    "pools": (sequence(lambda: nn.MaxPool2d(2), lambda: nn.AvgPool2d(2), lambda: nn.AdaptiveAvgPool2d(1), nn.Flatten),
+              IMAGE, {}, {}),
     "instance_norm": (lambda: nn.InstanceNorm2d(4, affine=True), IMAGE, {}, {}),
     "pixel_shuffle": (sequence(lambda: nn.PixelShuffle(2), lambda: nn.Conv2d(1, 2, 3, padding="same")), IMAGE, {}, {}),
     "bilinear": (lambda: nn.Upsample(scale_factor=2, mode="bilinear"), IMAGE, {}, {}),
@@ -269,14 +271,18 @@ def test_module(real_library, name, train):
 
 LOSSES = {
     "cross_entropy": lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1, ignore_index=2),
-    "weighted_nll": lambda x, t: F.nll_loss(F.log_softmax(x, 1), t, torch.linspace(0.5, 2, 6, dtype=x.dtype, device=x.device)),
+    "weighted_nll": lambda x, t: F.nll_loss(
+        F.log_softmax(x, 1), t, torch.linspace(0.5, 2, 6, dtype=x.dtype, device=x.device)
+    ),
     "soft_targets": lambda x, t: F.cross_entropy(x, F.one_hot(t, 6).to(x.dtype)),
     "bce": lambda x, t: F.binary_cross_entropy_with_logits(x[:, 0], (t % 2).to(x.dtype)),
     "smooth_l1": lambda x, t: F.smooth_l1_loss(x, t[:, None].expand(x.shape).to(x.dtype)),
     "kl": lambda x, t: F.kl_div(x.log_softmax(1), x.detach().flip(0).softmax(1), reduction="batchmean"),
     "cosine": lambda x, t: 1 - F.cosine_similarity(x, x.roll(1, 0)).mean(),
     "contrastive": lambda x, t: F.cross_entropy(F.normalize(x) @ F.normalize(x).t() / 0.1, t % x.size(0)),
-    "penalty": lambda x, t: (torch.linalg.vector_norm(x, dim=1) - 1).relu().pow(2).sum() + x.var() + x.logsumexp(0).mean(),
+    "penalty": lambda x, t: (
+        (torch.linalg.vector_norm(x, dim=1) - 1).relu().pow(2).sum() + x.var() + x.logsumexp(0).mean()
+    ),
 }
 
 

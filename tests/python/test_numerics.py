@@ -45,8 +45,8 @@ def test_chain(numerics, name, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_functions_round_once_each(numerics, dtype):
-    """What precedes and follows a function of 16-bit floats is rounded too; its own last bit may differ from eager's, as
-    its f32 value does before rounding."""
+    """What precedes and follows a function of 16-bit floats is rounded too; its own last bit may differ from eager's,
+    as its f32 value does before rounding."""
     x = torch.randn(4000, dtype=torch.float64).to(dtype)
     fn = lambda x: torch.tanh(x * 1.7) * 3.3 + torch.exp(x - 1.1)  # noqa: E731
     got, want = torch.compile(fn, backend=backend, fullgraph=True)(x), fn(x)

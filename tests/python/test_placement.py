@@ -49,6 +49,7 @@ def test_numbers_of_sizes_are_computed_where_they_are_used(texts):
     assert not cinn_like.report().fallback_ops and len(texts) == 1
 
 
+@pytest.mark.filterwarnings("ignore:.*autograd kernel was not registered")  # the framework's, for meta
 def test_gradient_of_mse_is_one_subgraph(texts):
     x, y = rand(4, 5).requires_grad_(), rand(4, 5)
     run(F.mse_loss, x, y).backward(rand())
@@ -79,8 +80,10 @@ def test_constants_move_when_the_graph_is_compiled():
         node.meta["val"] = value
     placement.bring_to_device(gm, torch.device("meta"))
     assert module.c.device.type == "cpu"
-    assert [n.meta["val"].device.type for n in gm.graph.nodes if n.users and n.op == "call_function"][-2:] == ["meta"] * 2
-    assert [r for r in partition.classify(gm.graph, torch.device("meta")).values() if r] == ["it runs on cpu beside meta"]
+    assert [n.meta["val"].device.type for n in gm.graph.nodes if n.users and n.op == "call_function"][-2:] == [
+        "meta"
+    ] * 2
+    assert not any(partition.classify(gm.graph, torch.device("meta")).values())
 
 
 def test_other_operands_on_the_cpu_are_left_to_the_framework(texts):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shlex
 import subprocess
 
 import pytest
@@ -49,38 +50,101 @@ def test_schedule_steps(tmp_path):
     assert "for ki in 0..8 @unrolled" in text and "x[i, ko * 8 + ki]" in text and "block" not in text
 
 
-@pytest.mark.parametrize("kind, part", [
-    ("graph", b"graph @mlp_prepare("), ("schedule", b" by "), ("loops", b"func @mlp entry"), ("llvm", b"define"),
-    ("asm", b".globl\tmlp"), ("object", b"\x7fELF")])
-def test_emit(kind, part):
-    assert part in run("cinn_compile", f"--emit={kind}", MLP)
+HOST_KINDS = {"graph": b"graph @mlp_prepare(", "schedule": b" by ", "loops": b"func @mlp entry", "llvm": b"define",
+              "asm": b".globl\tmlp", "object": b"\x7fELF"}
+HOSTS = ["cpu", "x86_64 -mcpu=x86-64 -num-threads=2", "c"]
+GPUS = ["cuda -arch=sm_75", "cuda -arch=sm_90a -libs=cublas"]
 
 
-def test_emit_for_another_machine():
+@pytest.mark.parametrize("target", [*HOSTS, *GPUS, "opencl"])
+@pytest.mark.parametrize("kind", HOST_KINDS)
+def test_emit(kind, target):
     """Neither this CPU nor a GPU is asked."""
-    assert b"zmm" in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=skylake-avx512", MLP)
-    assert b"zmm" not in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=haswell", MLP)
-    assert b"__global__" in run("cinn_compile", "--emit=cuda", "--target=cuda -arch=sm_90a", MLP)
+    assert HOST_KINDS[kind] in run("cinn_compile", f"--emit={kind}", f"--target={target}", MLP)
 
 
-@pytest.mark.parametrize("kind, part", [("ptx", b".target sm_90a"), ("cubin", b"\x7fELF")])
-def test_emit_device_code(kind, part):
-    result = subprocess.run([TOOLS / "cinn_compile", f"--emit={kind}", "--target=cuda -arch=sm_90a", MLP],
+@pytest.mark.parametrize("target", GPUS)
+@pytest.mark.parametrize("kind, part", [("cuda", b"__global__"), ("ptx", b".target sm_"), ("cubin", b"\x7fELF")])
+def test_emit_device_code(kind, part, target):
+    result = subprocess.run([TOOLS / "cinn_compile", f"--emit={kind}", f"--target={target}", MLP],
                             capture_output=True, timeout=120)
     if b"NVRTC was not found" in result.stderr:
-        pytest.skip("no NVRTC")
+        pytest.skip("NVRTC is not on this machine")
     assert result.returncode == 0 and part in result.stdout, result.stderr.decode()
+
+
+@pytest.mark.parametrize("kind", ["cuda", "ptx", "cubin"])
+def test_only_gpus_have_device_code(kind):
+    for target in HOSTS:
+        message = run("cinn_compile", f"--emit={kind}", f"--target={target}", MLP, code=1)
+        assert f"no source of kind '{kind}'; there are graph, schedule, loops, llvm, asm, object\n" in message
+    message = run("cinn_compile", f"--emit={kind}", "--target=opencl", MLP, code=1)
+    assert "no compiler for device target 'opencl'" in message
+
+
+def test_code_is_for_the_cpu_of_the_target():
+    assert b"zmm" in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=skylake-avx512", MLP)
+    assert b"zmm" not in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=haswell", MLP)
+
+
+def test_help_lists_what_there_is():
+    helped = {}
+    for program in ("cinn_opt", "cinn_compile"):
+        result = subprocess.run([TOOLS / program, "--help"], capture_output=True, timeout=60)
+        helped[program] = result.stdout.decode()
+        assert helped[program].startswith(f"{program}: [--") and "-cinn_disable_passes" in helped[program]
+    for kind in [*HOST_KINDS, "cuda", "ptx", "cubin"]:
+        assert kind in helped["cinn_compile"].split("-emit (")[1].split(")")[0]
+    for line in ("Passes of graph text: optimize, ", "Passes of loop text: lower, ", "  split LOOP FACTOR... -> NAME"):
+        assert line in helped["cinn_opt"]
+
+
+def test_every_pass_in_the_help_runs():
+    helped = subprocess.run([TOOLS / "cinn_opt", "--help"], capture_output=True, timeout=60).stdout.decode()
+    passes = {kind: helped.split(f"Passes of {kind} text: ")[1].split("\n")[0] for kind in ("graph", "loop")}
+    for name in passes["graph"].replace(" or, at the end, ", ", ").split(", "):
+        assert run("cinn_opt", f"--passes=decompose | {name}", MLP)
+    for name in passes["loop"].split(", "):
+        if name == "narrow_index":  # of kernels, which the step `lower` makes
+            continue
+        assert b"func @rowsum" in run("cinn_opt", f"--passes={name}", ROWSUM), name
+
+
+GOLDEN = sorted((ROOT / "tests" / "golden" / "tools").glob("*.txt"))
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_golden(path):
+    """`// RUN: program arguments`, standard input, `----`, standard output or the error; BLESS=1 rewrites the last."""
+    text, _, want = path.read_text().partition("----\n")
+    head, _, given = text.partition("\n")
+    program, *args = shlex.split(head.removeprefix("// RUN: "))
+    result = subprocess.run([TOOLS / program, *args], input=given.encode(), capture_output=True, timeout=120)
+    got = (result.stdout if result.returncode == 0 else result.stderr).decode()
+    if "BLESS" in os.environ:
+        path.write_text(f"{head}\n{given}----\n{got}")
+    else:
+        assert got == want, f"{path}: tools/bless.sh rewrites it"
 
 
 @pytest.mark.parametrize("program, args, message", [
     ("cinn_opt", ["--passes=css", MLP], "mlp.graph: unknown graph pass 'css', expected one of optimize"),
-    ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes simplify, "),
+    ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes lower, "),
     ("cinn_opt", ["--passes=split q 8 -> a b", ROWSUM], "no loop 'q' in @rowsum; its loops are i, k"),
     ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
     ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
     ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, schedule, loops, llvm, asm, object"),
     ("cinn_compile", ["--emit=ptx", MLP], "no source of kind 'ptx'"),
-    ("cinn_compile", ["--target=tpu", MLP], "'tpu'"),
+    ("cinn_compile", ["--target=tpu", MLP], "unknown kind 'tpu'; known: "),
+    ("cinn_compile", ["--target=cuda -arch=sm_42", MLP], "unknown arch 'sm_42'; known: native, "),
+    ("cinn_compile", ["--target=x86_64 -mcpu=pentium99", MLP], "pentium99"),
+    ("cinn_compile", ["--cinn_disable_passes=css", MLP], "flag 'cinn_disable_passes': no pass 'css'; known: "),
+    ("cinn_compile", ["--cinn_disable_passes=legalize", MLP], "pass 'legalize' is required and can't be disabled"),
+    ("cinn_compile", ["--cinn_numerics=wild", MLP], "wild"),
+    ("cinn_compile", ["--o=/dev/full", MLP], "can't write '/dev/full'"),
+    ("cinn_compile", ["--o=/no/such/folder/file", MLP], "can't write '/no/such/folder/file'"),
+    ("cinn_compile", ["--emit=cubin", "--target=cuda", MLP], "arch"),
+    ("cinn_compile", ["--emit=ptx", "--target=cuda -arch=sm_90", "--cinn_nvrtc=/no/such.so", MLP], "/no/such.so"),
     ("cinn_compile", [ROWSUM], "rowsum.loops: line 1"),
 ])
 def test_errors(program, args, message):

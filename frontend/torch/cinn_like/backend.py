@@ -2,8 +2,8 @@
 
     torch.compile(model, backend="cinn_like")
 
-Dynamo's graph -> attention and cells rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text -> compiled
-regions, stitched with the framework's own ops where graph text can't say one.
+Dynamo's graph -> attention and cells rewritten -> AOTAutograd (functional ATen ops) -> partition -> graph text ->
+compiled regions, stitched with the framework's own ops where graph text can't say one.
 """
 
 import os

@@ -69,7 +69,9 @@ def split(x, size, dim=0):
     return [x.narrow(dim, begin, min(size, total - begin)) for begin in range(0, max(total, 1), max(size, 1))]
 
 
-def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None):
+def attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, order=None
+):
     """scaled_dot_product_attention in matmul, softmax and select; a row whose keys are all masked gives zeros. `order`:
     the result's axes from outermost to innermost in memory."""
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
@@ -130,8 +132,8 @@ def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, 
     linear = torch.nn.functional.linear
 
     def attend(x):
-        return native_attention(x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, False,
-                                mask_type=mask_type)[0]  # fmt: skip
+        weights = (qkv_weight, qkv_bias, proj_weight, proj_bias)
+        return native_attention(x, x, x, embed_dim, num_heads, *weights, mask, False, mask_type=mask_type)[0]
 
     def feed(x):
         x = linear(x, ffn_weight_1, ffn_bias_1)
@@ -190,7 +192,7 @@ def rewrite(gm):
             node.target = ours.get(node.target, node.target)
         result = node.meta.get("example_value")
         if node.target is attention and isinstance(result, torch.Tensor):
-            # The framework's kernels lay the result out as the query, some of them always as [batch, length, heads, size].
+            # The framework's kernels lay the result out as the query, some always as [batch, length, heads, size].
             strides = [s.node.hint if isinstance(s, torch.SymInt) else s for s in result.stride()]
             node.update_kwarg("order", sorted(range(result.dim()), key=lambda i: -strides[i]))
     gm.recompile()

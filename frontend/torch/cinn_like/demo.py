@@ -276,8 +276,8 @@ def run_training(args):
         with torch.no_grad():
             right = (model(x[:held_out]).argmax(1) == y[:held_out]).float().mean().item()
         first, rest = seconds[name][0], statistics.median(seconds[name][1:] or seconds[name])
-        print(f"{name}: {right:.1%} of {held_out} held-out digits right; first step {first:.2f} s (tracing and compiling "
-              f"included), then {rest * 1e3:.2f} ms a step")  # fmt: skip
+        print(f"{name}: {right:.1%} of {held_out} held-out digits right; first step {first:.2f} s (with tracing and "
+              f"compiling), then {rest * 1e3:.2f} ms a step")  # fmt: skip
     print(f"largest difference of the losses: {max(abs(a - b) for a, b in zip(*curves.values())):.1e}")
     print(f"\n{cinn_like.report()}")
 
@@ -293,7 +293,9 @@ def check_device(name):
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         build = f"is built for CUDA {torch.version.cuda}" if torch.version.cuda else "is built for the CPU alone"
         found = f"it finds {torch.cuda.device_count()} GPUs"
-        sys.exit(f"demo: no device '{name}' here: PyTorch {torch.__version__} {build}, and {found}. Run without --device.")
+        sys.exit(
+            f"demo: no device '{name}' here: PyTorch {torch.__version__} {build}, and {found}. Run without --device."
+        )
 
 
 def main():

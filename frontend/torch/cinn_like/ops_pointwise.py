@@ -23,7 +23,9 @@ def rounding(name):
 
 for _name in ("floor", "ceil", "round"):
     TABLE[getattr(aten, _name).default] = rounding(_name)
-for _name in ("neg abs exp log sqrt rsqrt tanh erf sigmoid relu sin cos sign reciprocal log1p expm1 silu square").split():
+for _name in (
+    "neg abs exp log sqrt rsqrt tanh erf sigmoid relu sin cos sign reciprocal log1p expm1 silu square"
+).split():
     TABLE[getattr(aten, _name).default] = unary(_name)
 TABLE[aten.sgn.default] = unary("sign")
 
@@ -202,7 +204,11 @@ def right_shift(w, out, x, b):
     if b is not None and b < 8 * out.dtype.itemsize - 1:
         return w.binary("floor_div", x, w.full(1 << b, out.dtype))
     if not out.dtype.is_signed:
-        return w.full(0, out.dtype, out.shape) if b is None else w.cast(w.compare("ge", x, w.full(1 << b, x.dtype)), x.dtype)
+        return (
+            w.full(0, out.dtype, out.shape)
+            if b is None
+            else w.cast(w.compare("ge", x, w.full(1 << b, x.dtype)), x.dtype)
+        )
     return w.unary("neg", w.cast(w.compare("lt", x, w.full(0, x.dtype)), x.dtype))
 
 

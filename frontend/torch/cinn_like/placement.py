@@ -28,6 +28,9 @@ def bring_to_device(gm, device):
                     moved[source] = _move(gm, node, source, fake, device)
             if moved[source] is not None:
                 node.replace_input_with(source, moved[source])
+    for source, copy in moved.items():
+        if copy is not None and not source.users and source.op == "call_function":
+            gm.graph.erase_node(source)
 
 
 def _devices(node):

@@ -85,7 +85,9 @@ class Report:
         lines = [f"{head}, {self.cache_hits} from the cache; {self._share()}"]
         if self.subgraphs:
             width = max(len(s.name) for s in self.subgraphs)
-            lines.append(f"  {'subgraph':<{max(width, 8)}}{'ops':>6}{'kernels':>9}{'different':>11}{'seconds':>9}  target")
+            lines.append(
+                f"  {'subgraph':<{max(width, 8)}}{'ops':>6}{'kernels':>9}{'different':>11}{'seconds':>9}  target"
+            )
         for s in self.subgraphs[:_MAX_LINES]:
             numbers = f"{len(s.ops):>6}{s.kernels:>9}{s.unique_kernels:>11}{s.total_seconds:>9.3f}"
             lines.append(f"  {s.name:<{max(width, 8)}}{numbers}  {s.target}{' (cached)' if s.cache_hit else ''}")
@@ -102,7 +104,9 @@ class Report:
             lines.append(f"  compile seconds: {shown}in all {self.total_seconds:.3f}")
         if self.peak_rss_bytes:
             peak, added = self.peak_rss_bytes / 2**20, self.added_rss_bytes / 2**20
-            lines.append(f"  peak memory: {peak:.0f} MiB of the process, at most {added:.0f} MiB added by a compilation")
+            lines.append(
+                f"  peak memory: {peak:.0f} MiB of the process, at most {added:.0f} MiB added by a compilation"
+            )
         return "\n".join(lines)
 
 

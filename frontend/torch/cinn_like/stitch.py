@@ -53,7 +53,10 @@ class _Source:
         value = node.meta.get("val")
         if node.op != "call_function" or not isinstance(value, torch.SymInt):
             return False
-        return all(s in self.symbols for s in value.node.expr.free_symbols) and self.expression(value.node.expr) is not None
+        return (
+            all(s in self.symbols for s in value.node.expr.free_symbols)
+            and self.expression(value.node.expr) is not None
+        )
 
     def size(self, node):
         return self.expression(node.meta["val"].node.expr)
@@ -178,7 +181,9 @@ def _call_region(source, region, function, symbols, permutations):
         if not all(map(dims.same, strides, [dense[i] for i in inverse])):
             texts = [source.number(s) for s in strides]
             if None not in texts:
-                change = source.constant(_with_gaps if emit.dense_permutation(fake) is False else torch.as_strided, "strides")
+                change = source.constant(
+                    _with_gaps if emit.dense_permutation(fake) is False else torch.as_strided, "strides"
+                )
                 source.lines.append(f"{name} = {change}({name}, {name}.size(), [{', '.join(texts)}])")
 
 
