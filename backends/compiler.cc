@@ -2,6 +2,7 @@
 
 #include "backends/compiled_code.h"
 #include "ir/lower.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 
@@ -17,8 +18,10 @@ Compiler::~Compiler() = default;
 
 StatusOr<std::unique_ptr<Compiler>> Compiler::Create(const Target& target, const CompileOptions& options,
                                                      ObjectCache* cache) {
-  std::unique_ptr<Compiler> compiler(new Compiler(target, options, cache));
-  ASSIGN_OR_RETURN(compiler->device_, MakeDeviceCompiler(target, options, cache));
+  // Without a device there is still source code to be had.
+  const Target resolved = ResolveTarget(target).value_or(target);
+  std::unique_ptr<Compiler> compiler(new Compiler(resolved, options, cache));
+  ASSIGN_OR_RETURN(compiler->device_, MakeDeviceCompiler(resolved, options, cache));
   return compiler;
 }
 

@@ -13,6 +13,7 @@
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/pass_pipeline.h"
 #include "runtime/cuda_driver.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 namespace {
@@ -121,8 +122,9 @@ class CudaCompiler : public DeviceCompiler {
 
  private:
   StatusOr<const Nvrtc*> OpenNvrtc() const {
-    if (target_.arch.empty() || target_.arch == "native") {
-      return InvalidArgument("target '", target_.Print(), "' names no arch to compile kernels for");
+    if (target_.arch == "native") {
+      RETURN_IF_ERROR(ResolveTarget(target_).status());
+      return InvalidArgument("target '", target_.Print(), "' names no arch");
     }
     int version = 0;
     if (auto driver = cuda::GetDriver(); driver.ok()) {

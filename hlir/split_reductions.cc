@@ -20,8 +20,8 @@ constexpr double kRowRate = 200e9, kColumnRate = 48e9;
 constexpr double kTypicalBandwidth = 2e12, kTypicalCores = 128;  // of a device that does not say
 constexpr double kGain = 1.25;                                   // below that the second kernel is not worth it
 constexpr double kBlocksPerCore = 8;
-constexpr double kSectorColumns = 32;                        // of 4 bytes: a block's share of the columns
-constexpr double kMinRow = 4096, kMaxRow = 32768, kMinColumn = 64;  // elements of a part
+constexpr double kSectorColumns = 32;                                // of 4 bytes: a block's share of the columns
+constexpr double kMinRow = 4096, kMaxRow = 32768, kMinColumn = 128;  // elements of a part
 
 int64_t PowerOfTwoBelow(double n) {
   int64_t p = 1;
@@ -114,7 +114,8 @@ class Splitter {
     // Without a rest if possible.
     constexpr int64_t kAligned = 16;
     for (int64_t n = chunk; IsInt(extent) && 2 * n > chunk; --n) {
-      if (extent->int_value % n != 0 || (n % kAligned != 0 && extent->int_value % kAligned == 0 && n > kAligned)) continue;
+      if (extent->int_value % n != 0 || (n % kAligned != 0 && extent->int_value % kAligned == 0 && n > kAligned))
+        continue;
       chunk = n;
       break;
     }

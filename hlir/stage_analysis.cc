@@ -176,18 +176,33 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
       if (auto it = writer.find(b); it != writer.end()) link(k, it->second);
     }
   }
+  // Whether two index expressions are the same but for their iterators, which then stand for each other.
+  std::vector<std::pair<int, int>> pairs;
+  std::function<bool(Expr, Expr)> same_form = [&](Expr x, Expr y) {
+    const auto p = id_of.find(x), q = id_of.find(y);
+    if (p != id_of.end() && q != id_of.end()) {
+      pairs.push_back({p->second, q->second});
+      return iters[p->second]->extent == iters[q->second]->extent;
+    }
+    if (p != id_of.end() || q != id_of.end()) return false;
+    if (x->args.empty() || y->args.empty()) return x == y;
+    if (x->op != y->op || x->type != y->type || x->buffer != y->buffer || x->args.size() != y->args.size())
+      return false;
+    for (size_t i = 0; i < x->args.size(); ++i) {
+      if (!same_form(x->args[i], y->args[i])) return false;
+    }
+    return true;
+  };
   for (size_t k = 1; k < stages.size(); ++k) {
     for (size_t j = 0; j < k; ++j) {
       VisitLoads(stages[k], [&](Expr mine) {
-        if (linked[k] == linked[j] || writer.contains(mine->buffer) || mine->has_mask) return;
+        if (linked[k] == linked[j] || writer.contains(mine->buffer)) return;
         VisitLoads(stages[j], [&](Expr other) {
-          if (linked[k] == linked[j] || other->buffer != mine->buffer || other->has_mask) return;
-          std::vector<std::pair<int, int>> pairs;
+          if (linked[k] == linked[j] || other->buffer != mine->buffer || other->has_mask != mine->has_mask) return;
+          pairs.clear();
           for (size_t d = 0; d < mine->args.size(); ++d) {
-            if (IsInt(mine->buffer->shape[d], 1)) continue;
-            auto p = id_of.find(mine->args[d]), q = id_of.find(other->args[d]);
-            if (p == id_of.end() || q == id_of.end() || iters[p->second]->extent != iters[q->second]->extent) return;
-            pairs.push_back({p->second, q->second});
+            const bool is_unit_dim = d < mine->buffer->shape.size() && IsInt(mine->buffer->shape[d], 1);
+            if (!is_unit_dim && !same_form(mine->args[d], other->args[d])) return;
           }
           for (auto [p, q] : pairs) parent[find(p)] = find(q);
           link(k, j);

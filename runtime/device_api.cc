@@ -1,5 +1,7 @@
 #include "runtime/device_api.h"
 
+#include <optional>
+
 #include "cinn_like/base/tensor.h"
 
 namespace cinn_like {
@@ -25,10 +27,22 @@ StatusOr<Target> DetectTarget(DLDevice device) {
   return api->Detect(device.device_id);
 }
 
-StatusOr<Target> ResolveTarget(const Target& target, DLDevice device) {
+StatusOr<Target> ResolveTarget(const Target& target) {
   if (target.arch != "native") return target;
-  ASSIGN_OR_RETURN(const Target detected, DetectTarget(device));
-  return target.ResolvedBy(detected);
+  const std::string what = Cat("target '", target.Print(), "' names no arch");
+  StatusOr<DeviceApi*> api = DeviceApi::Get(kDLCUDA);
+  if (!api.ok()) return Annotate(api.status(), what);
+  ASSIGN_OR_RETURN(const int count, (*api)->Count());
+  std::optional<Target> common;
+  for (int device = 0; device < count; ++device) {
+    ASSIGN_OR_RETURN(Target detected, (*api)->Detect(device));
+    if (common && common->arch != detected.arch) {
+      return InvalidArgument(what, " and devices differ: ", common->arch, " and ", detected.arch);
+    }
+    common = std::move(detected);
+  }
+  if (!common) return InvalidArgument(what, " and there is no device");
+  return target.ResolvedBy(*common);
 }
 
 }  // namespace cinn_like

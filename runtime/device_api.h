@@ -35,8 +35,9 @@ class DeviceApi {
 
 // The target that fits `device` exactly: "cuda -arch=sm_90a -sm-count=132 ...", "x86_64 -mcpu=native".
 StatusOr<Target> DetectTarget(DLDevice device);
-// `target` with what it leaves to the machine ("-arch=native") filled in from `device`.
-StatusOr<Target> ResolveTarget(const Target& target, DLDevice device);
+// `target` with what it leaves to the machine ("cuda", "-arch=native") filled in from its devices, which must be of one
+// arch; other targets stay and need no device.
+StatusOr<Target> ResolveTarget(const Target& target);
 
 // The kinds, each defined in its own file.
 StatusOr<DeviceApi*> GetHostDevice();

@@ -193,9 +193,9 @@ std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
     bool whole = true;
     for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
       const Expr i = IterOf(group, space, access.stage, d);
-      const Expr step = i == nullptr ? c.Int(0)
-                                     : a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}),
-                                                        access.offset));
+      const Expr step = i == nullptr
+                            ? c.Int(0)
+                            : a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
       if (IsInt(step, 1)) contiguous = d;
       whole = whole && !IsInt(step, 0);
     }

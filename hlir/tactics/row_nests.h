@@ -34,8 +34,8 @@ struct RowNests {
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
-  // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one. nullopt:
-  // nothing is, or too short a dimension for it to matter.
+  // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one.
+  // nullopt: nothing is, or too short a dimension for it to matter.
   struct Transposition {
     int in, out;
   };

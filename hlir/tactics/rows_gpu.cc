@@ -260,11 +260,8 @@ class RowsGpu {
       return !s.IsReduction() || FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
     });
   }
-  // 16 bytes at a time are for reductions by one operator.
-  bool HasTuple() const {
-    return std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
-                       [](const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; });
-  }
+  // Lanes reduce by one operator only.
+  static bool IsTuple(const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; }
 
   // A row's length; 0 if symbolic.
   int64_t RowLength() const {
@@ -296,26 +293,39 @@ class RowsGpu {
 
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    const bool tuple = HasTuple();
-    const int64_t length = RowLength(), v = reduced.back() == vector && !tuple ? VectorFor({vector}) : 1;
-    const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
-    int64_t threads =
-        std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
-                            kWarp, accesses > 4096 ? kMaxThreads : 512);
-    if (accesses <= 2 * kWarp)
-      threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
-    if (!CanShare()) threads = 1;
-    const int64_t steps = (accesses + threads - 1) / threads;
-    const bool in_registers = length > 0 && steps * v <= kMaxRegisterElements;
+    const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
+    const int64_t length = RowLength();
+    int64_t v = reduced.back() == vector && CanShare() ? VectorFor({vector}) : 1;
+    int64_t threads = 1;
+    bool in_registers = false;
+    auto share = [&] {
+      const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
+      threads =
+          std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
+                              kWarp, accesses > 4096 ? kMaxThreads : 512);
+      if (accesses <= 2 * kWarp)
+        threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
+      if (!CanShare()) threads = 1;
+      in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
+    };
+    share();
+    if (tuple && v > 1 && !in_registers) {
+      v = 1;
+      share();
+    }
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
     RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
-    if (in_registers) RETURN_IF_ERROR(r_.Renew(StageRowInputs(r_.group, r_.space)));
+    // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
+    if (in_registers) {
+      RETURN_IF_ERROR(r_.Renew(
+          StageInputs(r_.group, r_.space, [&](Expr, int readers) { return readers > 1 || (tuple && v > 1); })));
+    }
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops;
-    for (RowNest& nest : r_.nests) {
-      const std::vector<std::string> around = s_.LoopsAround(nest.block);
-      if (around.empty()) continue;  // substituted away, or a single element
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
+      if (s_.LoopsAround(nest.block).empty()) continue;  // substituted away, or a single element
       const std::string row = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
       if (!row.empty()) row_loops.push_back(row);
       if (line.empty()) continue;
@@ -330,7 +340,7 @@ class RowsGpu {
         s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
       s_.Step("reorder ", t, " ", k);
       if (threads > 1) thread_loops.push_back(t);
-      if (v > 1) s_.Step("vectorize ", lane);
+      if (v > 1) s_.Step(IsTuple(r_.group.stages[i]) ? "unroll " : "vectorize ", lane);
       if (in_registers) s_.Step("unroll ", k);
     }
     Merge(row_loops);

@@ -55,7 +55,8 @@ class Lowering {
     for (size_t k = 0; k < update->buffers.size(); ++k)
       running.push_back(c_.Load(update->buffers[k], update->indices[k]));
     join_ = FindJoin(c_, update->values, running);
-    if (!join_) return Unimplemented("block ", b.name, ": ", Print(update->values[0]), " is no associative combination");
+    if (!join_)
+      return Unimplemented("block ", b.name, ": ", Print(update->values[0]), " is no associative combination");
     const VarMap bindings = Bindings(b);
     start_.clear();
     for (Expr v : init->values) start_.push_back(Substitute(c_, v, bindings));
@@ -121,8 +122,7 @@ class Lowering {
       const bool groups = threads > kDirect && threads % kDirect == 0;
       const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
       if (groups) {
-        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)),
-                 c_.Int(kDirect));
+        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)), c_.Int(kDirect));
         const Expr count = c_.Int(threads / kDirect);
         Exchange(out, column, count, group, leads, c_.Int(0), count);
       } else {
@@ -172,10 +172,8 @@ class Lowering {
     StoreParts(out, join_->Joined(c_, Parts(), others));
   }
   Buffer Shared(std::vector<Stmt>& out, size_t k, std::vector<Expr> shape) {
-    const Buffer red = c_.MakeBuffer({.name = names_.Fresh("red"),
-                                      .dtype = part_[k]->dtype,
-                                      .shape = std::move(shape),
-                                      .scope = Scope::kShared});
+    const Buffer red = c_.MakeBuffer(
+        {.name = names_.Fresh("red"), .dtype = part_[k]->dtype, .shape = std::move(shape), .scope = Scope::kShared});
     out.push_back(MakeStmt(Alloc{red}));
     return red;
   }

@@ -298,6 +298,7 @@ TEST(CudaLowering, ReductionsOfPairs) {
   const std::string source =
       Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
   EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
+  EXPECT_EQ(Count(source, "(p0 + "), 2) << source;                          // 16 bytes at a time
 }
 
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.
@@ -310,9 +311,10 @@ TEST(CudaLowering, ReductionsToFewResults) {
   } cases[] = {
       {"", "300,1013", "", "reduce_sum(%0) {axes=[0,1]}", 2, {1}},  // rows; the last part is not full
       {"", "291007", "", "reduce_max(%0) {axes=[0]}", 2, {1}},      // inside of a line
-      {"", "1,300000", "1", "reduce_min(%0) {axes=[1]}", 2, {1}},   // aligned
-      {"", "20003,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {1}},    // columns
-      {"", "20003,5", "5", "argmax(%0) {axis=0}", 2, {1}},          // of pairs
+      {"", "291007", "", "argmax(%0) {axis=0}", 2, {1}},
+      {"", "1,300000", "1", "reduce_min(%0) {axes=[1]}", 2, {1}},  // aligned
+      {"", "20003,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {1}},   // columns
+      {"", "20003,5", "5", "argmax(%0) {axis=0}", 2, {1}},         // of pairs
       {"", "2,32768,3", "2,1,3", "reduce_max(%0) {axes=[1], keepdims=true}", 2, {1}},
       {" where n in 1..4096", "n,200,30", "30", "reduce_sum(%0) {axes=[0,1]}", 2, {1, 3}},
       {" where n in 1..4096", "n,3,20011", "3", "reduce_max(%0) {axes=[0,2]}", 2, {1, 3}},
@@ -365,6 +367,23 @@ TEST(CudaLowering, Transpositions) {
       "add(%0, %b) : f32[4096,8192]\n  return %1\n}\n"));
   EXPECT_EQ(Count(source, "*(const uint4*)(p0 + "), 4) << source;
   EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
+}
+
+TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
+  std::mt19937 rng(10);
+  const Graph g = ParseGraph(R"(graph @few(%x: f32[20011,5], %y: f32[20011,5]) {
+  %0 = mul(%x, %y) : f32[20011,5]
+  %1 = reduce_sum(%0) {axes=[0]} : f32[5]
+  %2 = reduce_sum(%y) {axes=[0]} : f32[5]
+  return %1, %2
+}
+)");
+  const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(Count(compiled->text, "// "), 2)
+      << compiled->text;  // the parts of both, and the sum of parts, called twice
+  ExpectRuns(g, 1, rng);
+  Emit(g);
 }
 
 TEST(CudaLowering, SingleElementsWithSeveralResults) {
