@@ -3,7 +3,8 @@
 //   y[blockIdx * 256 + threadIdx] with the loops' extents known   =>   the same in i32
 //
 // Loop variables become i32 with their extents; an index whose range is not known to fit keeps i64 (its variables are
-// converted), as does data until its range is known: i32(max(min(i[k], 99), 0)) * 384. Scalar parameters stay i64 and are converted where they are used.
+// converted), as does data until its range is known: i32(max(min(i[k], 99), 0)) * 384. Scalar parameters stay i64 and
+// are converted where they are used.
 #pragma once
 #include "ir/stmt.h"
 

@@ -248,6 +248,11 @@ def test_module(real_library, name, train):
     module, x = make().train(train), make_input()
     if train and not any(p.requires_grad for p in module.parameters()) or (train and name == "dropout"):
         pytest.skip("nothing to train, or nothing that repeats")
+    if DEVICE.type != "cpu":
+        try:
+            torch.compile(copy.deepcopy(module), backend="eager", fullgraph=True)(x)
+        except torch._dynamo.exc.Unsupported:
+            pytest.skip("this PyTorch does not trace it on this device")
     exact = copy.deepcopy(module).double()
     wide = x.double() if x.is_floating_point() else x
     x.requires_grad_(train and x.is_floating_point())
