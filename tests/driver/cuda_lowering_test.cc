@@ -320,6 +320,7 @@ TEST(CudaLowering, ReductionsToFewResults) {
       {" where n in 1..4096", "n,3,20011", "3", "reduce_max(%0) {axes=[0,2]}", 2, {1, 3}},
       {"", "64,100", "", "reduce_sum(%0) {axes=[0,1]}", 1, {1}},  // too little to share
   };
+  int tried = 0;
   for (const auto& c : cases) {
     const std::string in = Cat("[", c.shape, "]"), type = strstr(c.reduction, "arg") != nullptr ? "i64[" : "f32[";
     const Graph g = ParseGraph(Cat("graph @few(%x: f32", in, ")", c.symbols, " {\n  %y = exp(%x) : f32", in,
@@ -328,6 +329,7 @@ TEST(CudaLowering, ReductionsToFewResults) {
     const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     EXPECT_EQ(Count(compiled->text, "// "), c.kernels) << Print(g) << compiled->text << ir::Print(compiled->module);
+    if (!IsTried(tried++)) continue;
     for (int64_t n : c.sizes) ExpectRuns(g, n, rng);
     Emit(g);
     if (HasFatalFailure()) return;
@@ -492,12 +494,14 @@ std::vector<LibraryCase> LibraryCases() {
 
 TEST(CudaLowering, LibraryProducts) {
   std::mt19937 rng(5);
+  int tried = 0;
   for (const LibraryCase& c : LibraryCases()) {
     const Graph g = ParseGraph(Cat("graph @product", c.graph));
     const StatusOr<Compiled> compiled = Lower(g, true, WithLibrary());
     ASSERT_TRUE(compiled.ok()) << c.what << compiled.status();
     EXPECT_EQ(Count(compiled->text, "cinn_cublaslt_matmul"), c.calls) << c.what << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "// ") - c.calls, c.kernels) << c.what << Print(g) << compiled->text;
+    if (!IsTried(tried++)) continue;
     for (int64_t n : {1, 3}) {
       if (strstr(c.what, "attention") != nullptr && n > 1) continue;  // it takes the interpreter long
       if (strstr(c.what, "f16") != nullptr) continue;                 // scores rounded to f16
@@ -559,6 +563,7 @@ TEST(CudaLowering, OwnProducts) {
     const StatusOr<Compiled> compiled = Lower(g, true, target);
     ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     EXPECT_EQ(Count(compiled->text, " by matmul_gpu"), 1) << Print(g) << compiled->text;
+    if (!IsTried(cases)) continue;
     for (int64_t n : {1, 37, 130}) {
       ExpectRuns(g, n, rng, false, target);
       if (HasFatalFailure() || text.find("where n") == text.npos) break;
