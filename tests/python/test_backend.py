@@ -384,7 +384,7 @@ def test_fork_while_another_thread_compiles(real_library):
 def test_an_interrupt_during_a_compile_leaves_all_usable(real_library):
     """Ctrl-C while the compiler runs: it takes effect when the compiler returns, and nothing stays locked."""
     cinn_like.set_flag("cinn_disable_cache", True)
-    layers = [torch.nn.Linear(16 + k, 17 + k) for k in range(12)]
+    layers = [torch.nn.Linear(16 + k, 17 + k) for k in range(60)]
     layers = torch.nn.Sequential(*[m for layer in layers for m in (layer, torch.nn.Softmax(1))]).requires_grad_(False)
     x = torch.randn(40, 16)
     started, finished = threading.Event(), threading.Event()
@@ -399,7 +399,7 @@ def test_an_interrupt_during_a_compile_leaves_all_usable(real_library):
 
     def interrupt():
         started.wait()
-        time.sleep(0.05)
+        time.sleep(0.01)
         assert not finished.is_set()
         os.kill(os.getpid(), signal.SIGINT)
 

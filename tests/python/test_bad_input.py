@@ -52,7 +52,7 @@ def test_malformed_text(right, wrong, message):
     ("x86_64 -mcpu=abacus", "unknown CPU 'abacus'; known: native, "),
     ("x86_64 -speed=9", "speed"),
     ("cuda -arch=sm_12", "unknown arch 'sm_12'; known: native, sm_75"),
-    ("cuda", "target 'cuda -arch=native' names no arch to compile kernels for"),
+    ("cuda", "target 'cuda -arch=native' names no arch: no CUDA driver: "),
     ("cuda -arch=sm_90a -libs=magma", "unknown library 'magma'; known: cublas, cudnn"),
 ])  # fmt: skip
 def test_wrong_targets(target, message):
