@@ -34,15 +34,21 @@ Artifact ToArtifact(const CompiledProgram& program) {
   std::string tactics;
   for (const std::string& t : program.tactics) tactics += t + "\n";
   r.sections["tactics"] = std::move(tactics);
+  std::string lost;
+  for (const hlir::LostOp& l : program.lost) lost += Cat(l.op, " ", l.own_seconds, " ", l.framework_seconds, "\n");
+  r.sections["lost"] = std::move(lost);
   program.code.AddTo(r);
   return r;
 }
 
 StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   CompiledProgram r;
-  std::string counts, tactics;
-  for (auto [section, text] :
-       {std::pair{"main", &r.main}, {"prepare", &r.prepare}, {"counts", &counts}, {"tactics", &tactics}}) {
+  std::string counts, tactics, lost;
+  for (auto [section, text] : {std::pair{"main", &r.main},
+                               {"prepare", &r.prepare},
+                               {"counts", &counts},
+                               {"tactics", &tactics},
+                               {"lost", &lost}}) {
     const std::string* found = artifact.Find(section);
     if (found == nullptr) return absl::DataLossError(Cat("artifact: no section '", section, "'"));
     *text = *found;
@@ -52,6 +58,8 @@ StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   }
   std::istringstream lines(tactics);
   for (std::string line; std::getline(lines, line);) r.tactics.push_back(line);
+  std::istringstream numbers(lost);
+  for (hlir::LostOp l; numbers >> l.op >> l.own_seconds >> l.framework_seconds;) r.lost.push_back(l);
   ASSIGN_OR_RETURN(r.code, CompiledCode::From(artifact));
   return r;
 }

@@ -10,6 +10,7 @@
 
 #include "backends/cache.h"
 #include "backends/compiled_code.h"
+#include "hlir/bids.h"
 #include "hlir/graph.h"
 
 namespace cinn_like {
@@ -21,6 +22,7 @@ struct CompiledProgram {
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
   std::vector<std::string> tactics;
+  std::vector<hlir::LostOp> lost;  // where there are any, there is no code
 };
 
 // The cache as one compilation sees it. It holds nothing if options turn it off, if they ask for dumps, which need

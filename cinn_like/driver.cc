@@ -14,6 +14,7 @@
 #include "backends/parallel_tasks.h"
 #include "cinn_like/compilation_cache.h"
 #include "glog/logging.h"
+#include "hlir/bids.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -34,10 +35,13 @@ struct LoweredProgram {
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
   std::vector<std::string> tactics;
+  std::vector<hlir::LostOp> lost;  // where there are any, nothing is lowered
 };
 
-// The graph's kernels and entry, lowered, into `program`.
-Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassContext& context) {
+// The graph's kernels and entry, lowered, into `program`; or `program.lost`, if `source`, the graph before all passes,
+// is given and the target's framework would win some of its ops.
+Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir::Graph& graph,
+                 const PassContext& context) {
   hlir::LoweredGraph lowered;
   {
     const ScopedStage timer(context.times, "fuse");
@@ -47,29 +51,38 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
   std::vector<ir::Module> modules(lowered.kernels.size());
   std::vector<Status> statuses(lowered.kernels.size());
   std::vector<hlir::Proposal> proposals(lowered.kernels.size());
-  std::vector<std::function<void()>> tasks;
-  for (size_t i = 0; i < lowered.kernels.size(); ++i) {
-    tasks.push_back([&, i] {
-      statuses[i] = [&]() -> Status {
-        ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
-        if (context.options.dump_ir) {
-          Dump(context.options, lowered.kernels[i].name, "schedule",
-               proposals[i].tactic + "\n" + proposals[i].schedule);
-        }
-        ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
-        return absl::OkStatus();
-      }();
-    });
+  const auto for_each_kernel = [&](const std::function<Status(size_t)>& run) -> Status {
+    std::vector<std::function<void()>> tasks;
+    for (size_t i = 0; i < lowered.kernels.size(); ++i) tasks.push_back([&, i] { statuses[i] = run(i); });
+    RunTasks(tasks, context.options.compile_threads);
+    for (size_t i = 0; i < statuses.size(); ++i)
+      RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
+    ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
+    return absl::OkStatus();
+  }));
+  if (source != nullptr && context.options.leave_to_framework) {
+    std::vector<double> seconds;
+    for (const hlir::Proposal& p : proposals) seconds.push_back(p.seconds);
+    program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
+    if (!program.lost.empty()) return absl::OkStatus();
   }
-  RunTasks(tasks, context.options.compile_threads);
-  for (size_t i = 0; i < statuses.size(); ++i) {
-    RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
+  RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
+    if (context.options.dump_ir) {
+      Dump(context.options, lowered.kernels[i].name, "schedule", proposals[i].tactic + "\n" + proposals[i].schedule);
+    }
+    ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
+    return absl::OkStatus();
+  }));
+  for (size_t i = 0; i < lowered.kernels.size(); ++i) {
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
     program.tactics.push_back(Cat(kernel.name, ": ", proposals[i].tactic));
-    program.schedules += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times\n",
-                             proposals[i].schedule);
+    program.schedules += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times, ",
+                             proposals[i].seconds, " s predicted\n", proposals[i].schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
@@ -88,12 +101,13 @@ StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContex
   LoweredProgram r;
   r.graph_text = hlir::Print(split.main);
   r.main = split.main.name();
-  RETURN_IF_ERROR(LowerInto(r, split.main, context));
+  RETURN_IF_ERROR(LowerInto(r, &graph, split.main, context));
+  if (!r.lost.empty()) return r;
   if (split.prepare) {
     r.graph_text += "\n" + hlir::Print(*split.prepare);
     r.prepare = split.prepare->name();
     r.slots = static_cast<int>(split.prepare->results().size());
-    RETURN_IF_ERROR(LowerInto(r, *split.prepare, context));
+    RETURN_IF_ERROR(LowerInto(r, nullptr, *split.prepare, context));
   }
   return r;
 }
@@ -215,8 +229,10 @@ class Compilation : public CompiledGraph {
 
   Status Compile(const CompilationCache& cache) {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
-    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics};
-    {
+    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics, p->lost};
+    if (!program.lost.empty()) {
+      RETURN_IF_ERROR(Load(program));
+    } else {
       const ScopedStage timer(&times_, "codegen");
       ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, context_.options, cache.objects()));
       ASSIGN_OR_RETURN(program.code,
@@ -229,6 +245,8 @@ class Compilation : public CompiledGraph {
   }
 
   Status Load(const CompiledProgram& program) {
+    report_.lost = program.lost;
+    if (!program.lost.empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(code_,
                      LoadedCode::Load(program.main, program.code, RuntimeSymbols(), context_.options.jit_listener));
     entry_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.main));

@@ -12,6 +12,7 @@
 
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
+#include "hlir/bids.h"
 #include "hlir/graph.h"
 #include "runtime/call.h"
 
@@ -28,12 +29,15 @@ struct CompileReport {
   int64_t peak_rss_bytes = 0;        // memory of the process at its most, so far
   int64_t added_rss_bytes = 0;       // by compiling: at its most if that raised the peak, else what it left behind
   std::vector<std::string> tactics;  // "k0: rows_cpu", one a kernel
+  // What the target's framework (-framework=...) computes faster. Where there is anything, nothing was compiled: the
+  // caller leaves these ops to the framework and compiles the rest.
+  std::vector<hlir::LostOp> lost;
 };
 
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
-  virtual CinnFunctionPtr entry() const = 0;
+  virtual CinnFunctionPtr entry() const = 0;  // null where the report has lost ops
   virtual void* self() const = 0;
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given

@@ -428,6 +428,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<
       t.outputs.push_back(q);
     }
     t.name = t.outputs[0]->name;
+    t.origin = s.origin;
     for (Expr e : s.inits) t.inits.push_back(expr(e));
     for (Expr e : s.values) t.values.push_back(expr(e));
     for (Expr e : s.at) t.at.push_back(expr(e));

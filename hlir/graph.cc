@@ -126,7 +126,7 @@ StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vecto
   }
   StatusOr<std::vector<TensorType>> inferred = def->infer({types, *complete, symbols_});
   RETURN_IF_ERROR(Annotate(inferred.status(), where));
-  Op op{def, std::move(operands), *std::move(complete), {}};
+  Op op{def, std::move(operands), *std::move(complete), {}, origin_ >= 0 ? origin_ : static_cast<int>(ops_.size())};
   for (TensorType& t : *inferred) {
     RETURN_IF_ERROR(Annotate(CheckType(t, symbols_), Cat(where, ": result")));
     op.results.push_back(AddValue(std::move(t), static_cast<int>(ops_.size())));

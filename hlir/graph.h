@@ -25,6 +25,8 @@ struct Op {
   std::vector<ValueId> operands;
   Attrs attrs;  // complete
   std::vector<ValueId> results;
+  // The op that it comes from, as its index in the graph that the caller gave: passes hand it on (hlir/rebuild.h).
+  int origin = 0;
 };
 
 // Text: nothing, `static`, `prepared` after the type.
@@ -74,6 +76,8 @@ class Graph {
   // Appends `op_name(operands) {attrs}`; the error names op, attribute, expected and got.
   StatusOr<std::vector<ValueId>> AddOp(std::string_view op_name, std::vector<ValueId> operands, const Attrs& attrs);
   Status SetResults(std::vector<ValueId> results);
+  // Of the ops that are added from here on; -1: each is its own.
+  void SetOrigin(int origin) { origin_ = origin; }
 
   // Same structure: names of op results do not exist and do not count.
   friend bool operator==(const Graph& a, const Graph& b);
@@ -94,6 +98,7 @@ class Graph {
   std::vector<Op> ops_;
   std::vector<Value> values_;
   std::vector<ValueId> results_;
+  int origin_ = -1;
 };
 
 // The text form (docs/graph_text.md). Parse(Print(g)) == g, and printing is a fixed point.

@@ -21,14 +21,17 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
   for (const std::vector<int>& group : plan.groups) {
     ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(plan, group));
     ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
+    std::vector<int> origins;
+    for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);
     auto [it, fresh] = kernel_of.emplace(ir::Print(loops), r.kernels.size());
     if (fresh) {
       const std::string name = Cat(p.name, "_k", r.kernels.size());
       g.program.name = name;
-      r.kernels.push_back({name, std::move(g.program), 0});
+      r.kernels.push_back({name, std::move(g.program), 0, {}, group.size() > 1});
     }
     LoweredGraph::Kernel& kernel = r.kernels[it->second];
     ++kernel.calls;
+    kernel.origins.push_back(std::move(origins));
     ir::Call call;
     call.callee = kernel.name;
     for (ir::Buffer b : g.args) {

@@ -15,6 +15,8 @@ struct LoweredGraph {
     std::string name;
     ir::TeProgram group;  // not scheduled yet; in a context of its own
     int calls = 0;
+    std::vector<std::vector<int>> origins;  // of each call: ir::Stage::origin of the group's stages
+    bool is_fused = false;                  // more than one stage of the graph's meaning is in it
   };
   std::vector<Kernel> kernels;
 };

@@ -49,7 +49,9 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     }
     for (ValueId v : op.results) result_types.push_back(graph.TypeOf(v));
     TeCall call{te, c, op.def->name, operands, operand_types, result_types, op.attrs, graph.symbols(), symbol};
+    const size_t before = te.stages().size();
     const std::vector<ir::Buffer> results = op.def->lower(call);
+    for (size_t i = before; i < te.stages().size(); ++i) te.stages()[i].origin = op.origin;
     RET_CHECK(results.size() == op.results.size(), op.def->name);
     for (size_t i = 0; i < results.size(); ++i) {
       RET_CHECK(results[i]->dtype == result_types[i].dtype, op.def->name);

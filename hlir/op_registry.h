@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cinn_like/base/speeds.h"
 #include "hlir/attributes.h"
 #include "hlir/tensor_type.h"
 #include "ir/expr.h"
@@ -45,6 +46,8 @@ struct OpDef {
   bool is_view = false;
   // Each element of the results depends on the same element of the (broadcast) operands alone.
   bool is_pointwise = false;
+  // What a framework would run it as, if it has a tuned kernel.
+  FrameworkKernel framework_kernel = FrameworkKernel::kNone;
 
   // Uses for tests: "(f32[3,n], f32[n]) {axis=1}". Symbols are taken in 1..64.
   std::vector<std::string> samples;

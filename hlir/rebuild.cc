@@ -21,6 +21,7 @@ StatusOr<Graph> Rebuild(const Graph& graph, const Emit& emit) {
   ASSIGN_OR_RETURN(Graph result, CopyInterface(graph, &values));
   OpBuilder b(&result);
   for (const Op& op : graph.ops()) {
+    result.SetOrigin(op.origin);
     std::vector<ValueRef> operands;
     for (ValueId v : op.operands) operands.push_back(values[v]);
     std::optional<std::vector<ValueRef>> results = emit(&b, op, operands);
@@ -35,6 +36,7 @@ StatusOr<Graph> Rebuild(const Graph& graph, const Emit& emit) {
       values[op.results[i]] = v;
     }
   }
+  result.SetOrigin(-1);
   std::vector<ValueId> results;
   for (ValueId v : graph.results()) results.push_back(values[v].id);
   RETURN_IF_ERROR(result.SetResults(std::move(results)));

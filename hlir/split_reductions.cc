@@ -155,6 +155,7 @@ class Splitter {
       elements.push_back(rest ? Within(c_.Lt(r, extent), e, first.inits[k]) : e);
     }
     first.name = first.outputs[0]->name;
+    first.origin = s.origin;
     first.values = join.Joined(c_, RunningOf(c_, first), elements);
     for (Expr& v : first.values) v = Substitute(c_, v, to);
     second.values = join.Joined(c_, RunningOf(c_, s), found);

@@ -34,6 +34,7 @@ struct Stage {
   std::vector<Expr> inits;   // empty unless there are reduce_iters
   std::vector<Expr> values;  // one per output
   std::vector<Expr> at;      // empty: at iters
+  int origin = -1;           // the caller's number of what it means; -1: none
   bool IsReduction() const { return !reduce_iters.empty(); }
 };
 

@@ -9,6 +9,8 @@
 #include <span>
 #include <variant>
 
+#include "cinn_like/base/speeds.h"
+
 namespace cinn_like {
 namespace {
 
@@ -107,6 +109,7 @@ const Option kOptions[] = {
     {"features", kX86, &Target::features, 0},
     {"libs", kCudaBit, &Target::libs, 0},
     {"allow-tf32", kCudaBit, &Target::allow_tf32, 0},
+    {"framework", kX86 | kCudaBit, &Target::framework, 0},
     {"num-threads", kHost, &Target::num_threads, 0},
     {"cores", kHost, &Target::cores, 1},
     {"sm-count", kGpu, &Target::cores, 1},
@@ -234,6 +237,15 @@ Status SetOption(const Option& option, std::string_view value, Target* target) {
       }
     }
     target->*(*list) = std::move(items);
+  }
+  if (option.name == "framework") {
+    const bool is_cpu = target->kind == TargetKind::kX86_64;
+    target->framework = value != "auto" ? value
+                        : is_cpu        ? SpeedClassOfCpu(target->mcpu)
+                                        : SpeedClassOfArch(target->arch);
+    if (FindSpeedRow(target->framework) == nullptr) {
+      return InvalidArgument("target: option -framework: unknown row '", value, "'; known: auto, ", SpeedRowNames());
+    }
   }
   return absl::OkStatus();  // mcpu and arch: Defaults has checked and set them
 }

@@ -25,6 +25,9 @@ struct Target {
   std::vector<std::string> libs;      // library calls that tactics may propose: "cublas", "cudnn"
   int64_t num_threads = 0;            // 0: as many as the process may use
   int64_t allow_tf32 = 0;             // 1: products of f32 may round their operands to TF32; CUDA only
+  // Who computes what we leave, by a row of base/speeds.h; "auto" in the text means the row of this CPU or arch.
+  // Empty: nobody, and everything is compiled.
+  std::string framework;
 
   // For cost models.
   int64_t cores = 0;         // CPU cores, or SMs

@@ -105,6 +105,7 @@ std::vector<ir::Buffer> LowerWeightGrad(TeCall& call) {
 OpDef Conv2d() {
   OpDef def;
   def.name = "conv2d";
+  def.framework_kernel = FrameworkKernel::kConvolution;
   def.doc = "cross-correlation of x (NCHW) with w (OIHW); 16-bit floats accumulate in f32";
   def.operands = {"x", "w"};
   def.attrs = ConvAttrs();
@@ -123,6 +124,7 @@ OpDef Conv2d() {
 OpDef Gradient(std::string name, std::string doc, std::string other, std::string shape_attr) {
   OpDef def;
   def.name = std::move(name);
+  def.framework_kernel = FrameworkKernel::kConvolution;
   def.doc = std::move(doc);
   def.operands = {"dy", other};
   def.attrs = ConvAttrs();

@@ -30,6 +30,7 @@ std::vector<ir::Buffer> Lower(TeCall& call) {
 std::vector<OpDef> MatmulOps() {
   OpDef def;
   def.name = "matmul";
+  def.framework_kernel = FrameworkKernel::kProduct;
   def.doc = "matrix product over the last two axes; leading axes broadcast; 16-bit floats accumulate in f32";
   def.operands = {"a", "b"};
   def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {

@@ -103,6 +103,7 @@ class Splitter {
     OpBuilder b(&prepare);
     for (const Op& op : graph_.ops()) {
       if (!facts_[op.results[0]].is_static) continue;
+      prepare.SetOrigin(op.origin);
       std::vector<ValueRef> operands;
       for (ValueId v : op.operands) operands.push_back(values[v]);
       const std::vector<ValueRef> results = b.Call(op.def->name, operands, op.attrs, op.results.size());
@@ -131,6 +132,7 @@ class Splitter {
       values[v] = {*added};
     }
     for (const Op& op : graph_.ops()) {
+      main.SetOrigin(op.origin);
       std::vector<ValueRef> operands;
       for (ValueId v : op.operands) operands.push_back(values[v]);
       const std::vector<ValueRef> results = b.Call(op.def->name, operands, op.attrs, op.results.size());

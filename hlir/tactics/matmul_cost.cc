@@ -63,7 +63,18 @@ MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
 double PeakFlops(const Target& target) { return static_cast<double>(std::max<int64_t>(target.cores, 1)) * kFlopsPerSm; }
 
 double BytesPerSecond(const Target& target) {
-  return static_cast<double>(std::max<int64_t>(target.bandwidth, 100)) * 1e9;
+  return static_cast<double>(target.bandwidth > 0 ? target.bandwidth : 100) * 1e9;
+}
+
+double Cores(const Target& target) {
+  const int64_t cores = !target.IsGpu() && target.num_threads > 0 ? target.num_threads : target.cores;
+  return static_cast<double>(std::max<int64_t>(cores, 1));
+}
+
+const SpeedRow& SpeedsOf(const Target& target) {
+  const SpeedRow* row = FindSpeedRow(target.framework);
+  if (row == nullptr) row = FindSpeedRow(target.IsGpu() ? SpeedClassOfArch(target.arch) : SpeedClassOfCpu(target.mcpu));
+  return *row;  // every class has one
 }
 
 double SecondsWithoutReuse(double flops, const Target& target) {

@@ -1,5 +1,6 @@
-// What the tactics for matrix products on a GPU predict times from.
+// What tactics predict times from.
 #pragma once
+#include "cinn_like/base/speeds.h"
 #include "cinn_like/base/target.h"
 #include "ir/te.h"
 
@@ -17,6 +18,10 @@ constexpr double kKernelSeconds = 2e-6;  // of one that does nothing
 // f32 operations a second of the whole device.
 double PeakFlops(const Target& target);
 double BytesPerSecond(const Target& target);
+// Cores or SMs that work on one function.
+double Cores(const Target& target);
+// The row of base/speeds.h for the machine, whoever the framework is.
+const SpeedRow& SpeedsOf(const Target& target);
 // Of products whose every operand comes from a cache, for each one again.
 double SecondsWithoutReuse(double flops, const Target& target);
 

@@ -7,6 +7,7 @@
 
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
@@ -89,7 +90,14 @@ std::optional<Flat> Flatten(const TeProgram& original) {
   flat.name = "acc";
   flat.outputs = {tile};
   flat.iters = {{f.vb, f.b}, {f.vi, f.i}, {f.vj, f.j}};
-  flat.reduce_iters = acc.reduce_iters;
+  // A convolution of size 1 has loops of one step, which say nothing of how operands lie.
+  for (const StageIter& i : acc.reduce_iters) {
+    if (IsInt(i.extent, 1)) {
+      map[i.var] = c.Int(0);
+    } else {
+      flat.reduce_iters.push_back(i);
+    }
+  }
   flat.inits = acc.inits;
   const Expr running = c.Load(tile, {f.vb, f.vi, f.vj});
   Analyzer a(c);
@@ -161,6 +169,37 @@ Expr Step(Analyzer& a, Expr load, Expr var) {
   return IsInt(step) ? step : nullptr;
 }
 
+// What the tiles of one product look like to the cost model.
+struct Tiling {
+  int64_t rows, width, vectors;
+  bool packed, contiguous, near;
+};
+
+double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target& target) {
+  constexpr double kLoopSeconds = 1.5e-6;                               // of starting and ending a parallel loop
+  constexpr double kPackSeconds = 0.25e-9, kTransposeSeconds = 0.8e-9;  // of an element, by one core
+  constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
+  constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+  const double cores = Cores(target), b = size(f.b);
+  const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
+  const double panels = std::ceil(size(f.j) / static_cast<double>(t.width));
+  constexpr double kResultSeconds = 0.4e-9;  // of a result, from the registers to memory, by one core
+  const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows * t.width) * depth;
+  const double tasks = b * panels * (t.packed ? 1 : row_tiles);
+  const double balance = std::ceil(tasks / cores) * cores / tasks;
+  const auto chains = static_cast<double>(t.rows * t.vectors);
+  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.vectors)});
+  const bool wide = BytesOf(f.group.stages[0].outputs[0]->dtype) > 4;
+  double compute = flops * balance * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * cores * busy);
+  if (!t.packed) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  const double packing = !t.packed ? 0
+                                   : b * panels * static_cast<double>(t.width) * depth * balance / cores *
+                                         (t.contiguous ? kPackSeconds : kTransposeSeconds);
+  compute += b * size(f.i) * size(f.j) * kResultSeconds * balance / cores;
+  return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+}
+
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
@@ -193,6 +232,11 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
   const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
   const bool pack = fits && (!contiguous || (!near && row_tiles >= 4));
+
+  double steps = 1;  // of the reduction
+  for (const StageIter& i : reduced) steps *= TypicalSize(i.extent, group.symbols);
+  const double seconds =
+      PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
 
   if (pack) {
     // panel[b, k..., j] = rhs, read by the contraction in its place.
@@ -309,7 +353,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   }
   s.Run("scope acc local").Run("scope tile local");
   RETURN_IF_ERROR(s.status());
-  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), 1e-6}};
+  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), seconds}};
 }
 
 }  // namespace cinn_like::hlir

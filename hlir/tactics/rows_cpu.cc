@@ -4,8 +4,10 @@
 // goes through all stages together, with an accumulator for each, so that memory is read in long runs.
 #include <algorithm>
 
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
+#include "ir/analyzer.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -52,6 +54,57 @@ int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others, const Targ
   return (all + chunks - 1) / chunks;
 }
 
+// What all threads together need for the values of a group: vector operations, fewer elements at a time where a load is
+// masked or its lanes lie apart, and the bytes that come from memory.
+double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
+  constexpr double kLoopSeconds = 1.5e-6;
+  constexpr double kMasked = 0.4, kApart = 0.12;  // of the speed
+  const ir::TeProgram& group = r.group;
+  ir::Context& c = *group.context;
+  ir::Analyzer a(c);
+  for (const ir::SymbolFact& s : group.symbols) a.BindSymbol(s);
+  double work = 0, bytes = CostOfMatmuls(group).bytes;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const ir::Stage& s = group.stages[k];
+    double elements = 1, repeated = 1;
+    ir::Expr lane = nullptr;
+    size_t at = 0;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list) {
+        const double size = TypicalSize(i.extent, group.symbols);
+        const int dim = r.space.dim_of[k][at++];
+        elements *= size;
+        if (dim == vector) {
+          lane = i.var;
+          elements *= std::ceil(size / static_cast<double>(lanes)) * static_cast<double>(lanes) / size;
+        }
+      }
+    }
+    double speed = lane == nullptr ? 1.0 / static_cast<double>(lanes) : 1, cost = 0;
+    for (ir::Expr value : s.values) {
+      cost += CostOf(value);
+      ir::Visit(value, [&](ir::Expr e) {
+        if (e->op != ir::ExprOp::kLoad || lane == nullptr || !ir::Uses(e, lane)) return true;
+        const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
+        const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
+        if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0)) speed = std::min(speed, kApart);
+        if (e->has_mask) speed = std::min(speed, kMasked);
+        return true;
+      });
+    }
+    work += elements * std::max(cost, 1.0) / speed;
+    // A product reads the larger operand again for each row of the other, from memory if no cache holds it.
+    if (const auto con = FindContraction(s)) {
+      for (const ir::StageIter& i : con->m) repeated *= TypicalSize(i.extent, group.symbols);
+      double rhs = BytesOf(con->rhs->buffer->dtype);
+      for (ir::Expr e : con->rhs->buffer->shape) rhs *= TypicalSize(e, group.symbols);
+      if (rhs > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
+    }
+  }
+  return kLoopSeconds +
+         std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+}
+
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target) {
@@ -87,6 +140,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   r.ReorderAll(vector_is_reduced ? std::vector<std::vector<int>>{outer, inner_reduced, along}
                                  : std::vector<std::vector<int>>{outer, along, inner_reduced});
   const int64_t lanes = LanesFor(r, target, vector);
+  const double seconds = PredictSeconds(r, vector, lanes, target);
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
@@ -152,8 +206,6 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
   }
   RETURN_IF_ERROR(s.status());
-  const double seconds =
-      1e-6 + static_cast<double>(r.Bytes()) / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }
 

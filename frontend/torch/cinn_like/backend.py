@@ -6,6 +6,7 @@ Dynamo's graph -> attention and cells rewritten -> AOTAutograd (functional ATen 
 compiled regions, stitched with the framework's own ops where graph text can't say one.
 """
 
+import functools
 import os
 import threading
 import time
@@ -52,18 +53,10 @@ def compile_graph(gm, example_inputs, inference, target=None):
         device = partition.find_device(graph)
         static = _static_inputs(graph) if inference else set()
         placement.bring_to_device(gm, device)
-        regions, reasons = partition.partition(graph, device)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
-        reporting.add_seconds("partition", time.perf_counter() - start)
-        compiled = {}
-        for region in regions:
-            try:
-                compiled[region] = _compile_region(region, static, shape_env, device, target)
-            except Exception as why:
-                reason = f"{type(why).__name__}: {why}"
-                reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
-                reasons.update(dict.fromkeys(region.nodes, reason))
+        compile_region = functools.partial(_compile_region, static=static, shape_env=shape_env, device=device)
+        regions, reasons, compiled = _share_out(graph, device, target or function.default_target(device), compile_region)
         for node, reason in reasons.items():
             if reason is not None and not partition.is_getitem(node):
                 reporting.add_fallback(emit.op_name(node), reason)
@@ -72,6 +65,53 @@ def compile_graph(gm, example_inputs, inference, target=None):
         run = stitch(graph, gm, regions, compiled)
         reporting.add_seconds("stitch", time.perf_counter() - start)
         return run
+
+
+# Rounds in which ops may go back to the framework; what is compiled after them stays.
+_ROUNDS = 3
+
+
+def _share_out(graph, device, target, compile_region):
+    """(regions, reasons, {region: what compile_region gave}). The compiler says which ops of a region the framework
+    computes faster; the graph is partitioned once more without them."""
+    lost, known = {}, {}
+    for round in range(_ROUNDS + 1):
+        start = time.perf_counter()
+        regions, reasons = partition.partition(graph, device, lost)
+        reporting.add_seconds("partition", time.perf_counter() - start)
+        bidding = target if round < _ROUNDS and "-framework=" in target else _without_framework(target)
+        compiled, newly_lost, failures = {}, {}, []
+        for region in regions:
+            key = (bidding, tuple(region.nodes), tuple(region.inputs), tuple(region.outputs))
+            try:
+                if key not in known:
+                    known[key] = compile_region(region, target=bidding)
+                compiled[region] = known[key]
+            except LeftToFramework as why:
+                newly_lost.update(why.ops)
+            except Exception as why:
+                failures.append((region, f"{type(why).__name__}: {why}"))
+        if not newly_lost:
+            break
+        lost.update(newly_lost)
+    for region, reason in failures:
+        reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
+        reasons.update(dict.fromkeys(region.nodes, reason))
+    for _, subgraph in compiled.values():
+        reporting.add_subgraph(subgraph)
+    return regions, reasons, {region: call for region, (call, _) in compiled.items()}
+
+
+def _without_framework(target):
+    return " ".join(word for word in target.split() if not word.startswith("-framework="))
+
+
+class LeftToFramework(Exception):
+    """`ops`: {node: why} of a region, which the framework computes faster."""
+
+    def __init__(self, ops):
+        super().__init__(f"{len(ops)} ops are left to the framework")
+        self.ops = ops
 
 
 def _static_inputs(graph):
@@ -104,30 +144,32 @@ def _compile_region(region, static, shape_env, device, target):
     lost = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
     if lost:
         raise emit.Unsupported(f"the number {lost[0]} is no input of the graph")
-    target = target or function.default_target(device)
-    compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+    try:
+        compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+    except function.LostOps as why:
+        reason = "the framework's kernel is faster: {:.2g} s predicted, ours {:.2g} s".format
+        sources = emitter.writer.sources
+        raise LeftToFramework({sources[op]: reason(theirs, ours) for op, ours, theirs in why.ops}) from None
     call = compiled.call
     if verify.enabled():
         call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
     info = compiled.info
     stages = {"emit": emit_seconds, **info.get("seconds", {})}
     total = stages.pop("total", 0.0)
-    reporting.add_subgraph(
-        reporting.Subgraph(
-            name=name,
-            ops=[emit.op_name(n) for n in region.nodes if not partition.is_getitem(n)],
-            target=target,
-            kernels=info.get("kernels", 0),
-            unique_kernels=info.get("unique_kernels", 0),
-            cache_hit=bool(info.get("cache_hit")),
-            seconds=stages,
-            total_seconds=emit_seconds + total,
-            peak_rss_bytes=info.get("peak_rss_bytes", 0),
-            added_rss_bytes=info.get("added_rss_bytes", 0),
-            text=text,
-        )
+    subgraph = reporting.Subgraph(
+        name=name,
+        ops=[emit.op_name(n) for n in region.nodes if not partition.is_getitem(n)],
+        target=target,
+        kernels=info.get("kernels", 0),
+        unique_kernels=info.get("unique_kernels", 0),
+        cache_hit=bool(info.get("cache_hit")),
+        seconds=stages,
+        total_seconds=emit_seconds + total,
+        peak_rss_bytes=info.get("peak_rss_bytes", 0),
+        added_rss_bytes=info.get("added_rss_bytes", 0),
+        text=text,
     )
-    return call, emitter.writer.extra_symbols(), permutations
+    return (call, emitter.writer.extra_symbols(), permutations), subgraph
 
 
 def _after_fork():

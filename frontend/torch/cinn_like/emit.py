@@ -61,6 +61,7 @@ class Emitter:
         if node.target is not operator.getitem:
             check_device(node)
         args, kwargs = self._map(node.args), self._map(node.kwargs)
+        self.writer.source = node
         result = rule(self.writer, out, *args, **kwargs)
         check_result(result, out)
         for user in node.users if isinstance(result, tuple) else ():
@@ -109,6 +110,7 @@ class Emitter:
         values = []
         for node, perm in results:
             value = self.values[node]
+            self.writer.source = node
             values.append(self.writer.transpose(value, perm) if perm else value)
         return self.writer.text(values, shape_env)
 

@@ -31,14 +31,22 @@ def default_target(device):
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
-        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs}"
-    return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs} -framework=auto"
+    return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()} -framework=auto"
 
 
 def device_id(device):
     if device.type == "cpu":
         return 0
     return torch.cuda.current_device() if device.index is None else device.index
+
+
+class LostOps(Exception):
+    """`ops`: [index in the text, our predicted seconds, the framework's] of what the framework computes faster."""
+
+    def __init__(self, ops):
+        super().__init__(f"the framework computes {len(ops)} ops faster")
+        self.ops = ops
 
 
 class CompiledFunction:
@@ -49,6 +57,9 @@ class CompiledFunction:
         self.text, self.target, self.signature, self._library = text, target, signature, lib
         self._handle = lib.compile(text, target)
         self.info = lib.info(self._handle)
+        if self.info.get("lost"):
+            lib.release(self._handle)
+            raise LostOps(self.info["lost"])
         statics = tuple(i for i, static in enumerate(signature.static) if static)
         self._bound = _binder()(
             lib.entry(self._handle),

@@ -41,8 +41,9 @@ def find_device(graph):
     return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
 
 
-def classify(graph, device):
-    """{node: None if it can be compiled, else the reason} for every call of an op on tensors."""
+def classify(graph, device, lost=()):
+    """{node: None if it can be compiled, else the reason} for every call of an op on tensors. `lost`: reasons known before,
+    by node."""
     emitter, reasons = emit.Emitter(), {}
     for node in graph.nodes:
         if emit.is_sym(node):
@@ -50,6 +51,8 @@ def classify(graph, device):
         if node.op == "call_function":
             if is_getitem(node) and reasons.get(node.args[0]) is not None:
                 reasons[node] = reasons[node.args[0]]
+            elif node in lost:
+                reasons[node] = lost[node]
             else:
                 try:
                     emitter.add(node)
@@ -78,9 +81,13 @@ def check_placement(node, device):
         raise Unsupported(f"a result whose elements share memory (strides {list(fake.stride())})")
 
 
-def partition(graph, device, min_ops=1):
-    """(regions, reasons): see above. Adds copies of view ops to the graph where a view crosses a border."""
-    reasons = classify(graph, device)
+def partition(graph, device, lost=(), min_ops=1):
+    """(regions, reasons): see above. Adds copies of view ops to the graph where a view crosses a border. `lost`: {node:
+    reason} of ops that could be compiled but are left to the framework."""
+    for node in reversed(list(graph.nodes)):  # copies of an earlier partition
+        if node.target in VIEWS and not node.users:
+            graph.erase_node(node)
+    reasons = classify(graph, device, lost)
     group = {}
     for node in graph.nodes:  # topological
         if node.op != "call_function" or emit.is_sym(node) or node not in reasons:

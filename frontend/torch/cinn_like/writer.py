@@ -55,6 +55,8 @@ class GraphWriter:
         self._count = 0
         self._negated = {}  # see magnitude()
         self._reshaped = {}  # result of a reshape -> what was reshaped
+        self.source = None  # whoever the ops are written for
+        self.sources = []  # of each op of the last text
         self._seen = {}  # (op, operands, attributes, type) -> value: equal constants and views are written once
 
     # ---- parameters -------------------------------------------------------------------------------------------
@@ -111,7 +113,7 @@ class GraphWriter:
         else:
             values = [Value(f"%{self._count + i}", dtype, shape) for i, (dtype, shape, _) in enumerate(types)]
             self._count += len(values)
-            self._ops.append((values, operands, f"  {', '.join(v.name for v in values)} = {text}"))
+            self._ops.append((values, operands, f"  {', '.join(v.name for v in values)} = {text}", self.source))
             self._seen[text] = values
         return values[0] if single else list(values)
 
@@ -236,13 +238,13 @@ class GraphWriter:
         return self._dim(value)
 
     def _live(self, results):
-        """The lines that the results need."""
-        needed, lines = {v.name for v in results}, []
-        for values, operands, line in reversed(self._ops):
+        """(line, source) of the ops that the results need."""
+        needed, live = {v.name for v in results}, []
+        for values, operands, line, source in reversed(self._ops):
             if any(v.name in needed for v in values):
                 needed.update(o.name for o in operands)
-                lines.append(line)
-        return lines[::-1]
+                live.append((line, source))
+        return live[::-1]
 
     def text(self, results, shape_env=None):
         params = []
@@ -258,4 +260,7 @@ class GraphWriter:
             low, high, divisor = dims.NEGATED_FACTS if negated else dims.symbol_facts(symbol, shape_env)
             where.append(f"{name} in {low}..{high}" + (f" multiple {divisor}" if divisor > 1 else ""))
         head = f"graph @{self.name}({', '.join(params)})" + (f" where {', '.join(where)}" if where else "") + " {"
-        return "\n".join([head, *self._live(results), f"  return {', '.join(v.name for v in results)}", "}", ""])
+        live = self._live(results)
+        self.sources = [source for _, source in live]  # by op of the text
+        lines = [line for line, _ in live]
+        return "\n".join([head, *lines, f"  return {', '.join(v.name for v in results)}", "}", ""])

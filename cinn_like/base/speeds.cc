@@ -1,0 +1,70 @@
+#include "cinn_like/base/speeds.h"
+
+#include <algorithm>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "cinn_like/base/status.h"
+
+namespace cinn_like {
+namespace {
+
+constexpr SpeedRow kRows[] = {
+    // name            product {f32, f16, f64}   convolution           depthwise      own: product rows  call, region
+    {"intel-amx", {120, 900, 60}, {130, 500, 60}, {40, 40, 10}, 115, 20, 4e-6, 9e-6},
+    {"intel-avx512", {110, 110, 55}, {120, 90, 60}, {40, 20, 10}, 105, 20, 4e-6, 9e-6},
+    {"amd-avx512", {92, 400, 46}, {170, 250, 80}, {45, 25, 12}, 145, 25, 4e-6, 9e-6},
+    {"avx2", {55, 40, 28}, {60, 30, 30}, {20, 10, 5}, 50, 10, 4e-6, 9e-6},
+    {"sm_80", {150, 2000, 80}, {700, 1500, 60}, {40, 40, 20}, 80, 40, 6e-6, 15e-6},
+    {"sm_90", {390, 5600, 350}, {1500, 4000, 200}, {60, 60, 40}, 200, 80, 6e-6, 15e-6},
+};
+
+std::string_view DetectCpu() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512f")) return "avx2";
+  if (__builtin_cpu_is("amd")) return "amd-avx512";
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1) != 0 && (d >> 22 & 1) != 0;
+  return amx ? "intel-amx" : "intel-avx512";
+#else
+  return "avx2";
+#endif
+}
+
+}  // namespace
+
+const SpeedRow* FindSpeedRow(std::string_view name) {
+  const auto* found = std::find_if(std::begin(kRows), std::end(kRows), [&](const auto& r) { return r.name == name; });
+  return found == std::end(kRows) ? nullptr : found;
+}
+
+std::string SpeedRowNames() {
+  std::string names;
+  for (const SpeedRow& row : kRows) names += Cat(names.empty() ? "" : ", ", row.name);
+  return names;
+}
+
+std::string_view SpeedClassOfCpu(std::string_view mcpu) {
+  if (mcpu == "native") return DetectCpu();
+  if (mcpu == "znver4" || mcpu == "znver5") return "amd-avx512";
+  for (std::string_view name : {"sapphirerapids", "emeraldrapids", "graniterapids"}) {
+    if (mcpu == name) return "intel-amx";
+  }
+  for (std::string_view name : {"x86-64-v4", "skylake-avx512", "cascadelake", "icelake-server", "rocketlake"}) {
+    if (mcpu == name) return "intel-avx512";
+  }
+  return "avx2";
+}
+
+std::string_view SpeedClassOfArch(std::string_view arch) {
+  return arch.starts_with("sm_9") || arch.starts_with("sm_1") ? "sm_90" : "sm_80";
+}
+
+double RateFor(const SpeedRow::Rates& rates, DType dtype) {
+  if (dtype == DType::kF64) return rates.f64;
+  return BytesOf(dtype) == 2 && IsFloat(dtype) ? rates.f16 : rates.f32;
+}
+
+}  // namespace cinn_like

@@ -1,0 +1,39 @@
+// How fast a class of machines computes what cost models ask about: our loops, and the framework's tuned kernels, which
+// are the other side's prices when ops are shared out between it and us. A row per class, measured with PyTorch
+// (docs/performance.md says how).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "cinn_like/base/dtype.h"
+
+namespace cinn_like {
+
+// What kind of tuned kernel a framework has for an op. An op says it of itself (hlir::OpDef::framework_kernel).
+enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution };
+
+struct SpeedRow {
+  // Of one core or SM, in 1e9 floating-point operations a second.
+  struct Rates {
+    double f32, f16, f64;  // f16: both 16-bit types
+  };
+  std::string_view name;
+  Rates product, convolution, depthwise;
+  double own_product;     // ours in f32, with operands as the register tiles want them
+  double own_rows;        // ours in f32, of vectorised loops whose operands lie next to each other
+  double call_seconds;    // of one framework op, its dispatch included
+  double region_seconds;  // of calling one compiled region
+};
+
+// The row named `name`; null if there is none.
+const SpeedRow* FindSpeedRow(std::string_view name);
+// "intel-amx, ...", for messages.
+std::string SpeedRowNames();
+// The class of a CPU by LLVM's name for it, or of this machine ("native"), or of a CUDA arch ("sm_90a").
+std::string_view SpeedClassOfCpu(std::string_view mcpu);
+std::string_view SpeedClassOfArch(std::string_view arch);
+
+double RateFor(const SpeedRow::Rates& rates, DType dtype);
+
+}  // namespace cinn_like

@@ -1,0 +1,85 @@
+#include "hlir/bids.h"
+
+#include <algorithm>
+#include <map>
+
+#include "hlir/stage_analysis.h"
+#include "hlir/tactics/matmul_cost.h"
+
+namespace cinn_like::hlir {
+
+namespace {
+
+using Symbols = std::vector<ir::SymbolFact>;
+
+double SizeOf(const std::vector<ir::StageIter>& iters, const Symbols& symbols) {
+  double size = 1;
+  for (const ir::StageIter& i : iters) size *= TypicalSize(i.extent, symbols);
+  return size;
+}
+
+double BytesOfBuffer(ir::Buffer b, const Symbols& symbols) {
+  double bytes = BytesOf(b->dtype);
+  for (ir::Expr e : b->shape) bytes *= TypicalSize(e, symbols);
+  return bytes;
+}
+
+// What one stage of a group stands for in the framework: a tuned kernel, or nothing (it is computed with its readers).
+double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& symbols, const SpeedRow& row,
+                       const Target& target) {
+  const auto con = FindContraction(s);
+  const double flops = 2 * SizeOf(s.iters, symbols) * SizeOf(s.reduce_iters, symbols);
+  double bytes = BytesOfBuffer(s.outputs[0], symbols);
+  DType dtype = s.outputs[0]->dtype;
+  for (ir::Buffer b : InputsOf(s)) {
+    bytes += BytesOfBuffer(b, symbols);
+    if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
+  }
+  const bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
+  const SpeedRow::Rates& rates = depthwise                               ? row.depthwise
+                                 : kind == FrameworkKernel::kConvolution ? row.convolution
+                                                                         : row.product;
+  return row.call_seconds +
+         std::max(flops / (RateFor(rates, dtype) * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+}
+
+}  // namespace
+
+std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGraph::Kernel>& kernels,
+                                const std::vector<double>& seconds, const Target& target) {
+  const SpeedRow* row = FindSpeedRow(target.framework);
+  if (row == nullptr) return {};
+  std::map<int, LostOp> lost;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const LoweredGraph::Kernel& kernel = kernels[k];
+    const Symbols& symbols = kernel.group.symbols;
+    // The tuned kernels that the group replaces, and what it would leave: its results through memory once more.
+    double theirs = 0;
+    std::vector<size_t> tuned;
+    for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
+      const ir::Stage& s = kernel.group.stages[i];
+      if (s.origin < 0 || !s.IsReduction()) continue;
+      const FrameworkKernel kind = source.ops()[s.origin].def->framework_kernel;
+      if (kind == FrameworkKernel::kNone) continue;
+      theirs += SecondsOfKernel(s, kind, symbols, *row, target);
+      tuned.push_back(i);
+    }
+    if (tuned.empty()) continue;
+    if (kernel.is_fused) {
+      double bytes = 0;
+      for (const ir::Param& p : kernel.group.params) {
+        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += 2 * BytesOfBuffer(p.buffer, symbols);
+      }
+      theirs += row->region_seconds + bytes / BytesPerSecond(target);
+    }
+    if (theirs >= seconds[k]) continue;
+    for (const std::vector<int>& call : kernel.origins) {
+      for (size_t i : tuned) lost.insert({call[i], {call[i], seconds[k], theirs}});
+    }
+  }
+  std::vector<LostOp> r;
+  for (const auto& [op, l] : lost) r.push_back(l);
+  return r;
+}
+
+}  // namespace cinn_like::hlir

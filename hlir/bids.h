@@ -1,0 +1,21 @@
+// Who computes what: our kernels' predicted times against those of the framework that handed the graph over
+// (cinn_like/base/speeds.h). What we would lose, borders included, goes back to it.
+#pragma once
+#include <vector>
+
+#include "hlir/lower_graph.h"
+
+namespace cinn_like::hlir {
+
+// An op of the graph that the framework computes faster: its index there, and both predictions.
+struct LostOp {
+  int op = 0;
+  double own_seconds = 0, framework_seconds = 0;
+};
+
+// `kernels` are of `graph` after passes, `source` is the graph before them, to whose ops stages refer; `seconds`
+// predicts one call of each kernel. Nothing is lost where the target names no framework.
+std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGraph::Kernel>& kernels,
+                                const std::vector<double>& seconds, const Target& target);
+
+}  // namespace cinn_like::hlir
