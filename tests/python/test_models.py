@@ -21,7 +21,7 @@ def load_minilm():
 def test_minilm_is_one_subgraph_and_the_batch_is_dynamic(engine, mode):
     tokenizer, model = load_minilm()
     with mode():
-        compiled = torch.compile(model, backend=backend, fullgraph=True)
+        compiled = torch.compile(model, backend=backend, fullgraph=True, options={"dynamic_batch": True})
         for count in (2, 5, 3):
             sentences = ["a cat sits on the mat", "two words"] * 3
             inputs = tokenizer(sentences[:count], padding="max_length", max_length=10, return_tensors="pt")

@@ -21,12 +21,12 @@ _lock = threading.RLock()
 
 
 def cinn_like(gm, example_inputs, options=None):
-    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": False}."""
+    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True}; see docs/torch.md."""
     options = options or {}
     unknown = set(options) - {"target", "dynamic_batch"}
     if unknown:
         raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'target'")
-    if options.get("dynamic_batch", True):
+    if options.get("dynamic_batch", False):
         dynamic.request_dynamic_batch(gm)
 
     def compiler(inference):
