@@ -219,6 +219,44 @@ def test_attention_has_the_layout_of_eager(engine, shape):
         assert got.stride() == want.stride()
 
 
+def test_the_weights_of_now(engine):
+    """However they were changed, also where no version tells."""
+    linear = torch.nn.Linear(8, 8).requires_grad_(False)
+    f = compiled(lambda x: linear(x).relu())
+    x, delta = torch.randn(3, 8), torch.randn(8, 8)
+
+    def check():
+        with torch.inference_mode():
+            torch.testing.assert_close(f(x), linear(x).relu(), rtol=1e-4, atol=1e-5)
+
+    check()
+    linear.weight.data += delta  # as merging LoRA does
+    check()
+    linear.weight.data[3, 5] += 10
+    check()
+    with torch.inference_mode():
+        linear.weight.mul_(0.5)
+        check()
+        linear.bias.data.add_(1)
+    check()
+    linear.weight.data = torch.randn(8, 8)
+    check()
+    assert all(" static" not in f.text for f in engine)
+
+
+def test_frozen_weights_are_computed_ahead(real_library):
+    """options={"freeze": True}: again when a pointer or version changes; writes through .data are not seen."""
+    linear = torch.nn.Linear(8, 8).requires_grad_(False)
+    f = compiled(lambda x: x @ linear.weight.t().exp(), options={"freeze": True})
+    x = torch.randn(3, 8)
+    for change in (lambda: None, lambda: linear.weight.mul_(0.5), lambda: linear.load_state_dict(torch.nn.Linear(8, 8).state_dict())):
+        change()
+        torch.testing.assert_close(f(x), x @ linear.weight.t().exp(), rtol=1e-4, atol=1e-4)
+    linear.weight.data = torch.randn(8, 8)
+    torch.testing.assert_close(f(x), x @ linear.weight.t().exp(), rtol=1e-4, atol=1e-4)
+    assert " static" in real_library[0].text
+
+
 def test_inputs_are_mutated_in_place(engine):
     def fn(x, y):
         x.add_(1).mul_(y)
@@ -375,19 +413,19 @@ def test_fork_after_use(engine):
 def test_fork_while_another_thread_compiles(real_library):
     x, stop, errors = torch.randn(64, 64), threading.Event(), []
     gm = make_fx(lambda x: (x.tanh().softmax(1) + 1,))(x)
-    run, (expected,) = fx.compile_graph(gm, [x], True), gm(x)
+    run, (expected,) = fx.compile_graph(gm, [x]), gm(x)
     cinn_like.set_flag("cinn_disable_cache", True)
 
     def compile_on():
         try:
             while not stop.is_set():
-                torch.testing.assert_close(fx.compile_graph(gm, [x], True)([x])[0], expected)
+                torch.testing.assert_close(fx.compile_graph(gm, [x])([x])[0], expected)
         except BaseException as why:
             errors.append(why)
 
     def child():
         torch.testing.assert_close(run([x])[0], expected)
-        torch.testing.assert_close(fx.compile_graph(gm, [x], True)([x])[0], expected)
+        torch.testing.assert_close(fx.compile_graph(gm, [x])([x])[0], expected)
 
     thread = threading.Thread(target=compile_on)
     thread.start()

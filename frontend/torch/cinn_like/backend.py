@@ -21,16 +21,17 @@ _lock = threading.RLock()
 
 
 def cinn_like(gm, example_inputs, options=None):
-    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True}; see docs/torch.md."""
+    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True}; see docs/torch.md."""
     options = options or {}
-    unknown = set(options) - {"target", "dynamic_batch"}
+    unknown = set(options) - {"target", "dynamic_batch", "freeze"}
     if unknown:
-        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'target'")
+        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'freeze', 'target'")
     if options.get("dynamic_batch", False):
         dynamic.request_dynamic_batch(gm)
 
     def compiler(inference):
-        return lambda graph, inputs: compile_graph(graph, inputs, inference, options.get("target"))
+        freeze = inference and options.get("freeze", False)
+        return lambda graph, inputs: compile_graph(graph, inputs, freeze, options.get("target"))
 
     from functorch.compile import min_cut_rematerialization_partition
 
@@ -44,13 +45,13 @@ def cinn_like(gm, example_inputs, options=None):
     return compile_fn(decompositions.rewrite(gm), example_inputs)
 
 
-def compile_graph(gm, example_inputs, inference, target=None):
-    """An AOTAutograd graph as a function of one list of arguments. In inference, parameters and buffers are static."""
+def compile_graph(gm, example_inputs, freeze=False, target=None):
+    """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static."""
     with _lock:
         start = time.perf_counter()
         graph = gm.graph
         device = partition.find_device(graph)
-        static = _static_inputs(graph) if inference else set()
+        static = _static_inputs(graph) if freeze else set()
         placement.bring_to_device(gm, device)
         regions, reasons = partition.partition(graph, device)
         fake_mode = detect_fake_mode(example_inputs)
