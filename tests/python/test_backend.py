@@ -1,7 +1,10 @@
 """The backend around the ops: fallbacks, dynamic batches, aliasing, mutation, threads, forks, the report."""
 
 import os
+import pathlib
 import signal
+import subprocess
+import sys
 import threading
 import time
 import traceback
@@ -154,6 +157,14 @@ def test_the_batch_is_dynamic_in_training(engine):
 def test_an_unknown_option_is_named(reference):
     with pytest.raises(Exception, match="unknown options"):
         compiled(lambda x: x - 5, options={"batch": 1})(torch.randn(4))
+
+
+@pytest.mark.parametrize("mode", ["reduce-overhead", "max-autotune"])
+def test_a_mode_is_refused_by_name(reference, mode):
+    x = torch.randn(4)
+    assert torch.equal(compiled(lambda x: x - 5, mode="default")(x), x - 5)
+    with pytest.raises(Exception, match=f"mode='{mode}' means nothing to backend='cinn_like' .*: leave it out"):
+        compiled(lambda x: x - 6, mode=mode)(x)
 
 
 def test_sizes_as_numbers_and_as_results(engine):
@@ -355,6 +366,44 @@ def test_several_threads_compile_and_run(engine):
     for t in threads:
         t.join()
     assert not errors, errors
+
+
+THREADS = """
+import pathlib, re, sys, threading
+from importlib.metadata import EntryPoint
+import torch
+from torch._dynamo.backends import registry
+
+text = pathlib.Path(sys.argv[1]).read_text()
+value = re.search(r'cinn_like = "(cinn_like[.]backend:[^"]*)"', text).group(1)
+registry._lazy_import()
+registry._BACKENDS["cinn_like"] = EntryPoint("cinn_like", value, "torch_dynamo_backends")
+torch._dynamo.config.error_on_nested_fx_trace = False
+x, wrong, barrier = torch.randn(8, 16), [], threading.Barrier(64)
+
+def work(k):
+    try:
+        barrier.wait()
+        f = torch.compile(lambda x: (x + k).tanh() * k, backend="cinn_like")
+        for _ in range(3):
+            torch.testing.assert_close(f(x), (x + k).tanh() * k)
+    except BaseException as why:
+        wrong.append(why)
+
+threads = [threading.Thread(target=work, args=(k,)) for k in range(64)]
+for t in threads: t.start()
+for t in threads: t.join()
+print(len(wrong), "threads failed:", wrong[:3])
+"""
+
+
+def test_64_threads_that_compile_first(real_library):
+    """By the backend's name, in a process that has not loaded it."""
+    root = pathlib.Path(__file__).parents[2]
+    package = str(pathlib.Path(cinn_like.__file__).parents[1])
+    run = subprocess.run([sys.executable, "-c", THREADS, str(root / "pyproject.toml")], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONPATH": package})  # fmt: skip
+    assert run.stdout.strip() == "0 threads failed: []", run.stdout + run.stderr
 
 
 def run_in_child(work):

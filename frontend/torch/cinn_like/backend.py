@@ -16,12 +16,23 @@ from torch._guards import TracingContext, detect_fake_mode
 from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
 from .stitch import stitch
 
+# What torch.compile's modes ask for, and what there is in their place.
+_MODES = {
+    "reduce-overhead": "CUDA graphs are not captured",
+    "max-autotune": "nothing is tuned by running",
+    "max-autotune-no-cudagraphs": "nothing is tuned by running",
+}
+
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
 _lock = threading.RLock()
 
 
-def cinn_like(gm, example_inputs, options=None):
+def cinn_like(gm, example_inputs, options=None, mode=None):
     """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True}; see docs/torch.md."""
+    if mode not in (None, "default"):
+        why = _MODES.get(mode, "it is unknown")
+        raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; what can be chosen "
+                         "are the options 'dynamic_batch', 'freeze', 'target'")  # fmt: skip
     options = options or {}
     unknown = set(options) - {"target", "dynamic_batch", "freeze"}
     if unknown:
@@ -43,6 +54,19 @@ def cinn_like(gm, example_inputs, options=None):
         partition_fn=min_cut_rematerialization_partition,
     )
     return compile_fn(decompositions.rewrite(gm), example_inputs)
+
+
+def __getattr__(name):
+    """`dynamo_entry_point` is what the package's entry point names. Dynamo loads it without a lock and then registers
+    what it got, which fails for all threads but one of those that compile first; so the backend registers itself, once,
+    and Dynamo gets None, with which registering does nothing."""
+    if name != "dynamo_entry_point":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from torch._dynamo.backends import registry
+
+    with _lock:
+        if "cinn_like" not in registry._COMPILER_FNS:
+            registry.register_backend(cinn_like, "cinn_like")
 
 
 def compile_graph(gm, example_inputs, freeze=False, target=None):
