@@ -34,8 +34,13 @@ def check(fn, *inputs, grad=False, fallback=()):
                 compare(i.grad, c.grad)
     report = cinn_like.report()
     assert not report.failures, report.failures
-    assert set(report.fallback_ops) == set(fallback), report.fallback_ops
+    assert set(fallbacks(report)) == set(fallback), report.fallback_ops
     return report
+
+
+def fallbacks(report):
+    """What fell back but for attention, which stays whole where the framework has a kernel for it."""
+    return {op: why for op, why in report.fallback_ops.items() if "_scaled_dot_product_" not in op}
 
 
 def compare(expected, got):

@@ -199,16 +199,53 @@ def test_batch_norm(engine, train):
     check(fn, rand(4, 3, 5, 5), rand(3), rand(3), torch.zeros(3), torch.ones(3))
 
 
-@pytest.mark.parametrize("mask", ["bool", "float", "dead_row"])
-def test_attention_mask(engine, mask):
+def masks(kind):
     m = torch.rand(2, 1, 5, 6) > 0.3
     m[..., 0] = True
-    if mask == "dead_row":
+    if kind == "dead_row":
         m[1, :, 2] = False
-    if mask == "float":
-        m = torch.zeros(m.shape).masked_fill(~m, -math.inf)
+    return torch.zeros(m.shape).masked_fill(~m, -math.inf) if kind == "float" else m
+
+
+@pytest.mark.parametrize("mask", ["bool", "float", "dead_row"])
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "written_out"])
+def test_attention_mask(engine, mask, whole):
+    """Whole, or for values of another size than the keys, for which the framework has no kernel on the CPU."""
     check(lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
-          rand(2, 3, 5, 4), rand(2, 3, 6, 4), rand(2, 3, 6, 4), m)  # fmt: skip
+          rand(2, 3, 5, 4), rand(2, 3, 6, 4), rand(2, 3, 6, 4 if whole else 3), masks(mask), grad=[0, 1, 2])  # fmt: skip
+
+
+ATTENTION = {
+    "plain": {}, "causal": {"is_causal": True}, "scaled": {"scale": 0.3}, "gqa": {"enable_gqa": True},
+    "causal_gqa": {"is_causal": True, "enable_gqa": True},
+}  # fmt: skip
+
+
+@pytest.mark.skipif(torch.get_default_device().type != "cpu", reason="names the kernels of the CPU")
+@pytest.mark.parametrize("case", ATTENTION)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_attention_stays_whole(reference, case, dtype):
+    """One op of the framework forward, one backward, exactly eager's results, and no scores in the graph."""
+    heads = 2 if "gqa" in case else 4
+    inputs = [rand(2, n, 40, 8, dtype=dtype) for n in (4, heads, heads)]
+    report = check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, **ATTENTION[case]), *inputs, grad=True)
+    kernel = "aten._scaled_dot_product_flash_attention_for_cpu"
+    assert set(report.fallback_ops) == {f"{kernel}.default", f"{kernel}_backward.default"}
+    assert not any("40,40]" in f.text for f in reference)
+
+
+@pytest.mark.parametrize("case", ["mask_needs_a_gradient", "values_of_another_size", "three_axes"])
+def test_attention_without_a_kernel_is_compiled(reference, case):
+    fn = lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m)  # noqa: E731
+    q, m = rand(2, 3, 5, 4), None
+    k, v = rand(2, 3, 6, 4), rand(2, 3, 6, 4)
+    if case == "mask_needs_a_gradient":
+        m = rand(5, 6)
+    elif case == "values_of_another_size":
+        v = rand(2, 3, 6, 7)
+    else:
+        q, k, v = q[0], k[0], v[0]
+    assert not check(fn, q, k, v, m, grad=True).fallback_ops and "softmax" in reference[0].text
 
 
 def test_conv_transpose(engine):

@@ -17,21 +17,33 @@ from torch._guards import TracingContext, detect_fake_mode
 from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
 from .stitch import stitch
 
+# What torch.compile's modes ask for, and what there is in their place.
+_MODES = {
+    "reduce-overhead": "CUDA graphs are not captured",
+    "max-autotune": "nothing is tuned by running",
+    "max-autotune-no-cudagraphs": "nothing is tuned by running",
+}
+
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
 _lock = threading.RLock()
 
 
-def cinn_like(gm, example_inputs, options=None):
-    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": False}."""
+def cinn_like(gm, example_inputs, options=None, mode=None):
+    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True}; see docs/torch.md."""
+    if mode not in (None, "default"):
+        why = _MODES.get(mode, "it is unknown")
+        raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; what can be chosen "
+                         "are the options 'dynamic_batch', 'freeze', 'target'")  # fmt: skip
     options = options or {}
-    unknown = set(options) - {"target", "dynamic_batch"}
+    unknown = set(options) - {"target", "dynamic_batch", "freeze"}
     if unknown:
-        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'target'")
-    if options.get("dynamic_batch", True):
+        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'freeze', 'target'")
+    if options.get("dynamic_batch", False):
         dynamic.request_dynamic_batch(gm)
 
     def compiler(inference):
-        return lambda graph, inputs: compile_graph(graph, inputs, inference, options.get("target"))
+        freeze = inference and options.get("freeze", False)
+        return lambda graph, inputs: compile_graph(graph, inputs, freeze, options.get("target"))
 
     from functorch.compile import min_cut_rematerialization_partition
 
@@ -45,13 +57,26 @@ def cinn_like(gm, example_inputs, options=None):
     return compile_fn(decompositions.rewrite(gm), example_inputs)
 
 
-def compile_graph(gm, example_inputs, inference, target=None):
-    """An AOTAutograd graph as a function of one list of arguments. In inference, parameters and buffers are static."""
+def __getattr__(name):
+    """`dynamo_entry_point` is what the package's entry point names. Dynamo loads it without a lock and then registers
+    what it got, which fails for all threads but one of those that compile first; so the backend registers itself, once,
+    and Dynamo gets None, with which registering does nothing."""
+    if name != "dynamo_entry_point":
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    from torch._dynamo.backends import registry
+
+    with _lock:
+        if "cinn_like" not in registry._COMPILER_FNS:
+            registry.register_backend(cinn_like, "cinn_like")
+
+
+def compile_graph(gm, example_inputs, freeze=False, target=None):
+    """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static."""
     with _lock:
         start = time.perf_counter()
         graph = gm.graph
         device = partition.find_device(graph)
-        static = _static_inputs(graph) if inference else set()
+        static = _static_inputs(graph) if freeze else set()
         placement.bring_to_device(gm, device)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None

@@ -1,16 +1,18 @@
 """How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, attention, and the
 cells of recurrent networks.
 
-Attention and cells are rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that their
-gradients follow from the rewritten form and no kernel of the framework's choice gets in between.
+Cells are rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that their gradients follow
+from the rewritten form. Attention stays whole, forward and backward, where the framework has a kernel for it that never
+writes the scores to memory; where it has none, attention is rewritten like the cells.
 """
 
 import functools
 import math
-import types
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch.fx.node import map_arg
+from torch.utils._python_dispatch import TorchDispatchMode
 
 aten = torch.ops.aten
 
@@ -28,7 +30,8 @@ def table():
         softplus softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
-    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor):
+    whole = aten._scaled_dot_product_flash_attention_for_cpu.default
+    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor, whole):
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
@@ -113,13 +116,16 @@ def native_attention(query, key, value, embed_dim, num_head, qkv_weight, qkv_bia
         parts = zip((query, key, value), qkv_weight.chunk(3), qkv_bias.chunk(3))
         q, k, v = (linear(*part) for part in parts)
     q, k, v = (x.unflatten(-1, (num_head, embed_dim // num_head)).transpose(1, 2) for x in (q, k, v))
-    scores = torch.matmul(q / math.sqrt(q.size(-1)), k.transpose(-2, -1))
     if mask is not None:
         if mask_type == 1:  # [batch, key]; else [query, key] or [batch, head, query, key]
             mask = mask[:, None, None, :]
-        scores = torch.where(mask, -math.inf, scores) if mask.dtype == torch.bool else scores + mask
-    weights = torch.softmax(scores, -1)
-    result = linear(torch.matmul(weights, v).transpose(1, 2).flatten(2), proj_weight, proj_bias)
+        if mask.dtype == torch.bool:
+            mask = ~mask
+    if need_weights:
+        result, weights = aten._scaled_dot_product_attention_math.default(q, k, v, mask)
+    else:
+        result = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+    result = linear(result.transpose(1, 2).flatten(2), proj_weight, proj_bias)
     if not need_weights:
         return result, query.new_empty(0)
     return result, weights.mean(1) if average_attn_weights else weights
@@ -152,17 +158,6 @@ def encoder_layer(src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, 
     return norm2(src + feed(src))
 
 
-# The framework's function, in which the names of its attention and of itself stand for ours.
-_multi_head = torch.nn.functional.multi_head_attention_forward
-multi_head_attention = types.FunctionType(
-    _multi_head.__code__,
-    {**_multi_head.__globals__, "__name__": __name__, "scaled_dot_product_attention": attention},
-    "multi_head_attention",
-    _multi_head.__defaults__,
-)
-multi_head_attention.__globals__["multi_head_attention_forward"] = multi_head_attention
-
-
 def lstm_cell(x, state, w_x, w_h, b_x=None, b_h=None):
     linear, (h, c) = torch.nn.functional.linear, state
     keep, forget, new, out = (linear(x, w_x, b_x) + linear(h, w_h, b_h)).chunk(4, 1)
@@ -179,21 +174,42 @@ def gru_cell(x, h, w_x, w_h, b_x=None, b_h=None):
     return new + update * (h - new)
 
 
+class _Ops(TorchDispatchMode):
+    """The names of the ops that run under it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.names.append(func.overloadpacket.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def keeps_attention(node):
+    """Whether a call of scaled_dot_product_attention in Dynamo's graph stays whole: the framework, asked with the
+    call's own arguments, takes a kernel and not the form of products and softmax (dropout on the CPU, masks that need a
+    gradient, ...). Its rules are its own, per device, dtype and the user's sdpa_kernel settings."""
+    args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["example_value"])
+    with node.meta["example_value"].fake_mode, _Ops() as ops:
+        torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+    return any(name.startswith("_scaled_dot_product_") and "math" not in name for name in ops.names)
+
+
 def rewrite(gm):
-    ours = {
-        torch.lstm_cell: lstm_cell,
-        torch.gru_cell: gru_cell,
-        torch._C._nn.scaled_dot_product_attention: attention,
-        torch.nn.functional.scaled_dot_product_attention: attention,
-        _multi_head: multi_head_attention,
-    }
+    ours = {torch.lstm_cell: lstm_cell, torch.gru_cell: gru_cell}
     for node in gm.graph.nodes:
-        if node.op == "call_function":
-            node.target = ours.get(node.target, node.target)
-        result = node.meta.get("example_value")
-        if node.target is attention and isinstance(result, torch.Tensor):
-            # The framework's kernels lay the result out as the query, some always as [batch, length, heads, size].
+        if node.op != "call_function":
+            continue
+        node.target = ours.get(node.target, node.target)
+        if node.target in _ATTENTION and not keeps_attention(node):
+            node.target = attention
+            # The result is laid out as the framework's.
+            result = node.meta["example_value"]
             strides = [s.node.hint if isinstance(s, torch.SymInt) else s for s in result.stride()]
             node.update_kwarg("order", sorted(range(result.dim()), key=lambda i: -strides[i]))
     gm.recompile()
     return gm
+
+
+_ATTENTION = (torch._C._nn.scaled_dot_product_attention, torch.nn.functional.scaled_dot_product_attention)

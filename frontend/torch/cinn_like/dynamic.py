@@ -1,9 +1,10 @@
-"""Batch sizes that don't recompile: asks Dynamo to trace a frame's inputs with a symbolic first dimension.
+"""options={"dynamic_batch": True}: asks Dynamo to trace a frame's inputs with a symbolic first dimension at once.
 
 Dynamo specialises every size on the first call and makes a size symbolic only when it sees a second one, which costs a
-recompile. On the first trace of a frame the backend therefore records the first dimension of every user's tensor as
-dynamic in Dynamo's own profile of the frame and has the frame traced again. A size of 1 stays a case of its own, as
-everywhere in PyTorch. Where this PyTorch has no such profile, the second batch size recompiles once.
+recompile; so does this backend unless asked. Who knows that batch sizes will change asks: on the first trace of a
+frame the backend then records the first dimension of every user's tensor as dynamic in Dynamo's own profile of the
+frame and has the frame traced again, which costs that second trace at the first call. A size of 1 stays a case of its
+own, as everywhere in PyTorch. Where this PyTorch has no such profile, the second batch size recompiles once.
 """
 
 import torch
