@@ -20,7 +20,7 @@ struct CompiledProgram {
   std::string main, prepare;  // names of the entries; `prepare` may be empty
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
-  std::vector<std::string> tactics;
+  std::vector<std::string> tactics, refused;
 };
 
 // The cache as one compilation sees it. It holds nothing if options turn it off, if they ask for dumps, which need

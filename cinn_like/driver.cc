@@ -33,8 +33,14 @@ struct LoweredProgram {
   std::string main, prepare;  // names of the entries; `prepare` may be empty
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
-  std::vector<std::string> tactics;
+  std::vector<std::string> tactics, refused;
 };
+
+// What a line of a list can hold: errors may show IR.
+std::string OneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
 
 // The graph's kernels and entry, lowered, into `program`.
 Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassContext& context) {
@@ -46,17 +52,18 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
   const ScopedStage timer(context.times, "lower");
   std::vector<ir::Module> modules(lowered.kernels.size());
   std::vector<Status> statuses(lowered.kernels.size());
-  std::vector<hlir::Proposal> proposals(lowered.kernels.size());
+  std::vector<hlir::Choice> choices(lowered.kernels.size());
   std::vector<std::function<void()>> tasks;
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
     tasks.push_back([&, i] {
       statuses[i] = [&]() -> Status {
-        ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
-        if (context.options.dump_ir) {
-          Dump(context.options, lowered.kernels[i].name, "schedule",
-               proposals[i].tactic + "\n" + proposals[i].schedule);
-        }
-        ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
+        const auto lower = [&](const hlir::Proposal& p) -> Status {
+          if (context.options.dump_ir)
+            Dump(context.options, lowered.kernels[i].name, "schedule", p.tactic + "\n" + p.schedule);
+          ASSIGN_OR_RETURN(modules[i], ir::LowerModule({p.func.context, {p.func}}, context));
+          return absl::OkStatus();
+        };
+        ASSIGN_OR_RETURN(choices[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target, lower));
         return absl::OkStatus();
       }();
     });
@@ -67,9 +74,14 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
-    program.tactics.push_back(Cat(kernel.name, ": ", proposals[i].tactic));
-    program.schedules += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times\n",
-                             proposals[i].schedule);
+    const hlir::Proposal& proposal = choices[i].proposal;
+    program.tactics.push_back(Cat(kernel.name, ": ", proposal.tactic));
+    for (const std::string& why : choices[i].refused) {
+      program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
+      program.schedules += Cat("// refused: ", program.refused.back(), "\n");
+    }
+    program.schedules +=
+        Cat("// @", kernel.name, " by ", proposal.tactic, ", called ", kernel.calls, " times\n", proposal.schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
@@ -215,7 +227,7 @@ class Compilation : public CompiledGraph {
 
   Status Compile(const CompilationCache& cache) {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
-    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics};
+    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics, p->refused};
     {
       const ScopedStage timer(&times_, "codegen");
       ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, context_.options, cache.objects()));
@@ -241,6 +253,7 @@ class Compilation : public CompiledGraph {
     report_.kernels = program.kernels;
     report_.unique_kernels = program.unique_kernels;
     report_.tactics = program.tactics;
+    report_.refused = program.refused;
     return absl::OkStatus();
   }
 
