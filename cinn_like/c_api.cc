@@ -29,7 +29,7 @@ std::string TypeJson(const cinn_like::hlir::TensorType& type) {
 std::string InfoJson(const cinn_like::CompiledGraph& f) {
   const cinn_like::hlir::Graph& g = f.graph();
   const CompileReport& r = f.report();
-  std::string params, results, symbols, seconds, tactics, lost;
+  std::string params, results, symbols, seconds, tactics, refused, lost;
   auto add = [](std::string& to, const std::string& item) { to += (to.empty() ? "" : ",") + item; };
   for (const auto& p : g.params()) {
     if (p.is_symbol()) {
@@ -44,13 +44,14 @@ std::string InfoJson(const cinn_like::CompiledGraph& f) {
   for (const auto& [stage, t] : r.seconds) add(seconds, Cat(JsonString(stage), ":", t));
   add(seconds, Cat("\"total\":", r.total_seconds));
   for (const std::string& t : r.tactics) add(tactics, JsonString(t));
+  for (const std::string& t : r.refused) add(refused, JsonString(t));
   for (const cinn_like::hlir::LostOp& l : r.lost)
     add(lost, Cat("[", l.op, ",", l.own_seconds, ",", l.framework_seconds, "]"));
   return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
              symbols, "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
              ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds,
              "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"added_rss_bytes\":", r.added_rss_bytes, ",\"tactics\":[",
-             tactics, "],\"lost\":[", lost, "]}");
+             tactics, "],\"refused\":[", refused, "],\"lost\":[", lost, "]}");
 }
 
 std::string OpsJson() {

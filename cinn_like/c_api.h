@@ -43,7 +43,7 @@ CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, in
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,
 //  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n (of the process), "added_rss_bytes": n (by compiling),
-//  "tactics": [...]}
+//  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...]}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is none; the
 // text lives until this thread's next call.

@@ -31,24 +31,19 @@ Artifact ToArtifact(const CompiledProgram& program) {
   r.sections["main"] = program.main;
   r.sections["prepare"] = program.prepare;
   r.sections["counts"] = Cat(program.slots, " ", program.kernels, " ", program.unique_kernels);
-  std::string tactics;
-  for (const std::string& t : program.tactics) tactics += t + "\n";
-  r.sections["tactics"] = std::move(tactics);
-  std::string lost;
+  for (auto [section, lines] : {std::pair{"tactics", &program.tactics}, {"refused", &program.refused}}) {
+    for (const std::string& line : *lines) r.sections[section] += line + "\n";
+  }
+  std::string& lost = r.sections["lost"];
   for (const hlir::LostOp& l : program.lost) lost += Cat(l.op, " ", l.own_seconds, " ", l.framework_seconds, "\n");
-  r.sections["lost"] = std::move(lost);
   program.code.AddTo(r);
   return r;
 }
 
 StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   CompiledProgram r;
-  std::string counts, tactics, lost;
-  for (auto [section, text] : {std::pair{"main", &r.main},
-                               {"prepare", &r.prepare},
-                               {"counts", &counts},
-                               {"tactics", &tactics},
-                               {"lost", &lost}}) {
+  std::string counts;
+  for (auto [section, text] : {std::pair{"main", &r.main}, {"prepare", &r.prepare}, {"counts", &counts}}) {
     const std::string* found = artifact.Find(section);
     if (found == nullptr) return absl::DataLossError(Cat("artifact: no section '", section, "'"));
     *text = *found;
@@ -56,9 +51,13 @@ StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   if (!(std::istringstream(counts) >> r.slots >> r.kernels >> r.unique_kernels)) {
     return absl::DataLossError(Cat("artifact: bad section 'counts': ", counts));
   }
-  std::istringstream lines(tactics);
-  for (std::string line; std::getline(lines, line);) r.tactics.push_back(line);
-  std::istringstream numbers(lost);
+  for (auto [section, lines] : {std::pair{"tactics", &r.tactics}, {"refused", &r.refused}}) {
+    const std::string* found = artifact.Find(section);
+    std::istringstream text(found == nullptr ? "" : *found);
+    for (std::string line; std::getline(text, line);) lines->push_back(line);
+  }
+  const std::string* lost = artifact.Find("lost");
+  std::istringstream numbers(lost == nullptr ? "" : *lost);
   for (hlir::LostOp l; numbers >> l.op >> l.own_seconds >> l.framework_seconds;) r.lost.push_back(l);
   ASSIGN_OR_RETURN(r.code, CompiledCode::From(artifact));
   return r;

@@ -21,7 +21,7 @@ struct CompiledProgram {
   std::string main, prepare;  // names of the entries; `prepare` may be empty
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
-  std::vector<std::string> tactics;
+  std::vector<std::string> tactics, refused;
   std::vector<hlir::LostOp> lost;  // where there are any, there is no code
 };
 

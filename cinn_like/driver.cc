@@ -34,9 +34,15 @@ struct LoweredProgram {
   std::string main, prepare;  // names of the entries; `prepare` may be empty
   int slots = 0;              // that `prepare` fills
   int kernels = 0, unique_kernels = 0;
-  std::vector<std::string> tactics;
+  std::vector<std::string> tactics, refused;
   std::vector<hlir::LostOp> lost;  // where there are any, nothing is lowered
 };
+
+// What a line of a list can hold: errors may show IR.
+std::string OneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
 
 // The graph's kernels and entry, lowered, into `program`; or `program.lost`, if `source`, the graph before all passes,
 // is given and the target's framework would win some of its ops.
@@ -50,7 +56,6 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
   const ScopedStage timer(context.times, "lower");
   std::vector<ir::Module> modules(lowered.kernels.size());
   std::vector<Status> statuses(lowered.kernels.size());
-  std::vector<hlir::Proposal> proposals(lowered.kernels.size());
   const auto for_each_kernel = [&](const std::function<Status(size_t)>& run) -> Status {
     std::vector<std::function<void()>> tasks;
     for (size_t i = 0; i < lowered.kernels.size(); ++i) tasks.push_back([&, i] { statuses[i] = run(i); });
@@ -59,30 +64,40 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
       RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
     return absl::OkStatus();
   };
+  std::vector<hlir::Bids> bids(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
-    ASSIGN_OR_RETURN(proposals[i], hlir::ChooseSchedule(lowered.kernels[i].group, context.target));
+    ASSIGN_OR_RETURN(bids[i], hlir::CollectBids(lowered.kernels[i].group, context.target));
     return absl::OkStatus();
   }));
   if (source != nullptr && context.options.leave_to_framework) {
     std::vector<double> seconds;
-    for (const hlir::Proposal& p : proposals) seconds.push_back(p.seconds);
+    for (const hlir::Bids& b : bids) seconds.push_back(b.proposals[0].seconds);
     program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
     if (!program.lost.empty()) return absl::OkStatus();
   }
+  std::vector<hlir::Choice> choices(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
-    if (context.options.dump_ir) {
-      Dump(context.options, lowered.kernels[i].name, "schedule", proposals[i].tactic + "\n" + proposals[i].schedule);
-    }
-    ASSIGN_OR_RETURN(modules[i], ir::LowerModule({proposals[i].func.context, {proposals[i].func}}, context));
+    const auto lower = [&](const hlir::Proposal& p) -> Status {
+      if (context.options.dump_ir)
+        Dump(context.options, lowered.kernels[i].name, "schedule", p.tactic + "\n" + p.schedule);
+      ASSIGN_OR_RETURN(modules[i], ir::LowerModule({p.func.context, {p.func}}, context));
+      return absl::OkStatus();
+    };
+    ASSIGN_OR_RETURN(choices[i],
+                     hlir::AcceptCheapest(std::move(bids[i]), lowered.kernels[i].group, context.target, lower));
     return absl::OkStatus();
   }));
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
-    program.tactics.push_back(Cat(kernel.name, ": ", proposals[i].tactic));
-    program.schedules += Cat("// @", kernel.name, " by ", proposals[i].tactic, ", called ", kernel.calls, " times, ",
-                             proposals[i].seconds, " s predicted\n", proposals[i].schedule);
+    program.tactics.push_back(Cat(kernel.name, ": ", choices[i].proposal.tactic));
+    for (const std::string& why : choices[i].refused) {
+      program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
+      program.schedules += Cat("// refused: ", program.refused.back(), "\n");
+    }
+    program.schedules += Cat("// @", kernel.name, " by ", choices[i].proposal.tactic, ", called ", kernel.calls,
+                             " times, ", choices[i].proposal.seconds, " s predicted\n", choices[i].proposal.schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
@@ -229,7 +244,8 @@ class Compilation : public CompiledGraph {
 
   Status Compile(const CompilationCache& cache) {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
-    CompiledProgram program{{}, p->main, p->prepare, p->slots, p->kernels, p->unique_kernels, p->tactics, p->lost};
+    CompiledProgram program{{},           p->main,           p->prepare, p->slots,   p->kernels,
+                            p->unique_kernels, p->tactics, p->refused, p->lost};
     if (!program.lost.empty()) {
       RETURN_IF_ERROR(Load(program));
     } else {
@@ -259,6 +275,7 @@ class Compilation : public CompiledGraph {
     report_.kernels = program.kernels;
     report_.unique_kernels = program.unique_kernels;
     report_.tactics = program.tactics;
+    report_.refused = program.refused;
     return absl::OkStatus();
   }
 

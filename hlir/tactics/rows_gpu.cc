@@ -190,12 +190,12 @@ class RowsGpu {
     int64_t v_in = VectorFor(in), v_out = VectorFor(out), bytes = 0;
     for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
+    struct Side {
+      std::string block, thread, element;
+    };
     std::vector<std::string> blocks, threads_in, threads_out;
-    for (size_t i = 0; i < r_.nests.size(); ++i) {
-      RowNest& nest = r_.nests[i];
-      struct Side {
-        std::string block, thread, element;
-      };
+    std::vector<std::pair<Side, Side>> sides;
+    for (RowNest& nest : r_.nests) {
       auto cut = [&](const std::vector<int>& dims, int64_t threads, int64_t v) {
         const Side s{s_.Fresh("b"), s_.Fresh("t"), s_.Fresh("x")};
         const std::string line = r_.FuseDims(nest, dims, "v");
@@ -206,19 +206,22 @@ class RowsGpu {
         return s;
       };
       const Side x = cut(in, kTransposeIn, v_in), y = cut(out, kTransposeOut, v_out);
-      const bool reads = i < copies;
-      const std::string& last = reads ? x.element : y.element;
-      s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", reads ? y.element : x.element, " ",
-              last);
-      s_.Step("unroll ", reads ? y.element : x.element);
-      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
+      s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", x.element, " ", y.element);
       const std::string row = r_.FuseDims(nest, outer, "p");
       blocks.push_back(s_.Fresh("e"));
       s_.Step("fuse ", row, row.empty() ? "" : " ", x.block, " ", y.block, " -> ", blocks.back());
       threads_in.push_back(x.thread);
       threads_out.push_back(y.thread);
+      sides.emplace_back(x, y);
     }
-    Merge(blocks);
+    Merge(blocks);  // while all nests have one order
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const auto& [x, y] = sides[i];
+      const bool reads = i < copies;
+      const std::string &first = reads ? y.element : x.element, &last = reads ? x.element : y.element;
+      s_.Step("reorder ", first, " ", last).Step("unroll ", first);
+      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
+    }
     s_.Step("bind ", blocks[0], " blockIdx.x");
     for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
     for (const std::string& l : threads_out) s_.Step("bind ", l, " threadIdx.y");

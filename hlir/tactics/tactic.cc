@@ -14,51 +14,72 @@ const std::vector<Tactic>& BuiltInTactics() {
       {"matmul_gpu", ProposeMatmulGpu},
       {"rows_cpu", ProposeRowsCpu},
       {"rows_gpu", ProposeRowsGpu},
-      {"naive", ProposeNaive},
   };
   return *tactics;
 }
 
-StatusOr<Proposal> ChooseSchedule(const ir::TeProgram& group, const Target& target,
-                                  const std::vector<Tactic>& tactics) {
-  std::optional<Proposal> best;
+StatusOr<Bids> CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+  Bids r;
   for (const Tactic& t : tactics) {
-    StatusOr<std::vector<Proposal>> proposals = t.propose(group, target);
-    if (!proposals.ok()) return Annotate(proposals.status(), Cat("tactic ", t.name));
-    for (Proposal& p : *proposals) {
-      if (!best || p.seconds < best->seconds) best = std::move(p);
+    StatusOr<std::vector<Proposal>> proposed = t.propose(group, target);
+    if (!proposed.ok()) {
+      r.refused.push_back(Cat("tactic ", t.name, ": ", proposed.status().message()));
+      continue;
     }
+    for (Proposal& p : *proposed) r.proposals.push_back(std::move(p));
   }
-  RET_CHECK(best.has_value(), group.name);
-  return *std::move(best);
+  std::stable_sort(r.proposals.begin(), r.proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.seconds < b.seconds; });
+  if (r.proposals.empty()) {
+    ASSIGN_OR_RETURN(r.proposals.emplace_back(), ProposeNaive(group, target));
+  }
+  return r;
 }
 
-StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const Target& target) {
+StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept) {
+  Choice r{{}, std::move(bids.refused)};
+  for (Proposal& p : bids.proposals) {
+    const Status status = accept == nullptr ? absl::OkStatus() : accept(p);
+    if (status.ok()) {
+      r.proposal = std::move(p);
+      return r;
+    }
+    r.refused.push_back(Cat("tactic ", p.tactic, ": ", status.message()));
+  }
+  ASSIGN_OR_RETURN(r.proposal, ProposeNaive(group, target));
+  if (accept != nullptr) RETURN_IF_ERROR(Annotate(accept(r.proposal), "tactic naive"));
+  return r;
+}
+
+StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept,
+                                const std::vector<Tactic>& tactics) {
+  ASSIGN_OR_RETURN(Bids bids, CollectBids(group, target, tactics));
+  return AcceptCheapest(std::move(bids), group, target, accept);
+}
+
+StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
   ir::Schedule s(std::move(loops));
   if (target.IsGpu()) {
-    // One thread an element of the last stage, which also computes what it reads of the others.
+    // A kernel a stage, one thread an element; what one writes for another stays in memory.
     for (const ir::Stage& stage : group.stages) {
-      for (ir::Buffer b : stage.outputs) {
-        const bool is_result =
-            std::any_of(group.params.begin(), group.params.end(), [&](const ir::Param& p) { return p.buffer == b; });
-        if (is_result && &stage != &group.stages.back()) return std::vector<Proposal>();
-        if (!is_result) s.Step("scope ", b->name, " local");
-      }
+      std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
+      size_t data = 0;
+      for (const ir::StageIter& i : stage.iters) data += !ir::IsInt(i.extent, 1);
+      RET_CHECK(data <= loops.size(), group.name, ": ", stage.name);
+      if (data == 0) continue;  // a kernel of one thread: guard_stores
+      loops.resize(data);
+      const std::string all = s.Fresh("e"), block = s.Fresh("eb"), thread = s.Fresh("et");
+      std::string fuse = "fuse";
+      for (const std::string& l : loops) fuse += " " + l;
+      s.Step(fuse, " -> ", all).Step("split ", all, " 128 -> ", block, " ", thread);
+      s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " threadIdx.x");
     }
-    const ir::Stage& last = group.stages.back();
-    const std::vector<std::string> names = s.LoopsAround("b_" + last.name);
-    std::string fuse = "fuse";
-    size_t data = 0;
-    for (const ir::StageIter& i : last.iters) data += !ir::IsInt(i.extent, 1);
-    for (size_t i = 0; i < data; ++i) fuse += " " + names[i];
-    if (data > 0) {
-      s.Step(fuse, " -> e").Run("split e 128 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
-      for (size_t k = group.stages.size() - 1; k-- > 0;) s.Step("compute_at b_", group.stages[k].name, " et");
-    }
-    if (!s.status().ok()) return std::vector<Proposal>();
+    RETURN_IF_ERROR(s.status());
   }
-  return std::vector<Proposal>{{"naive", s.func(), s.text(), 1e3}};
+  return Proposal{"naive", s.func(), s.text(), 1e3};
 }
 
 }  // namespace cinn_like::hlir

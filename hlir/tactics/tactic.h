@@ -1,6 +1,7 @@
 // A tactic proposes, for a group of stages and a target, schedules with a predicted time. Tactics are the untuned
 // compiler: analytic, no measuring. They read loops and access maps; none asks which ops a group came from.
 #pragma once
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,15 +20,40 @@ struct Proposal {
 
 struct Tactic {
   std::string_view name;
-  // No proposal (an empty list) where the tactic does not apply; an error is a bug of the tactic.
+  // No proposal (an empty list) where the tactic does not apply; an error is a bug of the tactic, which others make up
+  // for.
   StatusOr<std::vector<Proposal>> (*propose)(const ir::TeProgram& group, const Target& target);
 };
 
 // The built-in tactics, most special first.
 const std::vector<Tactic>& BuiltInTactics();
 
-// The cheapest proposal of all tactics. Every group has one: loops as they stand, if nothing else.
-StatusOr<Proposal> ChooseSchedule(const ir::TeProgram& group, const Target& target,
-                                  const std::vector<Tactic>& tactics = BuiltInTactics());
+// Loops as they stand: every group on every target has this proposal, whatever becomes of the others.
+StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target);
+
+struct Choice {
+  Proposal proposal;
+  // "tactic rows_gpu: step 'merge e e_1': ...": what bid with an error, or was cheaper and not accepted.
+  std::vector<std::string> refused;
+};
+
+// What tactics propose, cheapest first; at least one.
+struct Bids {
+  std::vector<Proposal> proposals;
+  std::vector<std::string> refused;
+};
+StatusOr<Bids> CollectBids(const ir::TeProgram& group, const Target& target,
+                           const std::vector<Tactic>& tactics = BuiltInTactics());
+
+// The cheapest proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose proposal is
+// not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An error is one of
+// `naive`.
+StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept = nullptr);
+
+// Both.
+StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept = nullptr,
+                                const std::vector<Tactic>& tactics = BuiltInTactics());
 
 }  // namespace cinn_like::hlir

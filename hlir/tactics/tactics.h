@@ -15,6 +15,5 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group,
                                                const Target& target);  // rows over threads and lanes
 StatusOr<std::vector<Proposal>> ProposeRowsGpu(const ir::TeProgram& group,
                                                const Target& target);  // rows over blocks and threads
-StatusOr<std::vector<Proposal>> ProposeNaive(const ir::TeProgram& group, const Target& target);  // loops as they stand
 
 }  // namespace cinn_like::hlir

@@ -3,6 +3,9 @@
 //
 //   for b in 0..n @blockIdx.x { for t in 0..256 @threadIdx.x {...}  y[b] = s[0] }
 //     =>   ...  for one in 0..1 @threadIdx.x { y[b] = s[0] }
+//
+// What no loop over blockIdx is around gets one of a single block: all of a function whose temporaries are private,
+// else each statement, as a kernel of its own.
 #pragma once
 #include "ir/stmt.h"
 

@@ -78,23 +78,18 @@ class Placer {
       for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical_)));
     }
     StatusOr<Placement> placement = Shrink(*b, old, b->shape, analyzer);
-    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset. Where an index
-    // may run over an inner dimension (padding), offsets would run into each other.
-    bool in_bounds = b->shape.size() > 1;
-    for (const std::vector<Expr>& index : old) {
-      for (size_t d = 1; d < index.size() && in_bounds; ++d)
-        in_bounds = analyzer.CanProve(c_.Lt(index[d], b->shape[d]));
-    }
-    if (in_bounds) {
-      Expr size = c_.Int(1);
-      for (Expr e : b->shape) size = c_.Mul(size, e);
-      for (std::vector<Expr>& index : old) {
-        Expr offset = c_.Int(0);
-        for (size_t d = 0; d < index.size(); ++d) offset = c_.Add(c_.Mul(offset, b->shape[d]), index[d]);
-        index = {analyzer.Simplify(offset)};
+    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset: over all
+    // dimensions, or, where no dimension stands for itself, over some. Where an index may run over an inner dimension
+    // (padding), offsets would run into each other.
+    const size_t rank = b->shape.size();
+    const bool apart = placement.ok();
+    for (size_t begin = 0; begin + 1 < rank; ++begin) {
+      for (size_t end = rank; end > begin + 1; --end) {
+        if (apart && end - begin < rank) continue;
+        StatusOr<Placement> joined = ShrinkJoined(*b, old, begin, end, analyzer);
+        if (joined.ok() && (!placement.ok() || joined->Elements() < placement->Elements()))
+          placement = std::move(joined);
       }
-      StatusOr<Placement> flat = Shrink(*b, old, {size}, analyzer);
-      if (flat.ok() && (!placement.ok() || flat->Elements() < placement->Elements())) placement = std::move(flat);
     }
     RETURN_IF_ERROR(placement.status());
     const auto& [indices, shape] = *placement;
@@ -167,6 +162,31 @@ class Placer {
       }
     }
     return r;
+  }
+
+  // The same with dimensions [begin, end) as one.
+  StatusOr<Placement> ShrinkJoined(const BufferNode& b, const std::vector<std::vector<Expr>>& old, size_t begin,
+                                   size_t end, Analyzer& analyzer) {
+    std::vector<Expr> shape;
+    std::vector<std::vector<Expr>> indices(old.size());
+    for (size_t d = 0; d < b.shape.size(); ++d) {
+      const bool joins = d > begin && d < end;
+      if (joins)
+        shape.back() = c_.Mul(shape.back(), b.shape[d]);
+      else
+        shape.push_back(b.shape[d]);
+      for (size_t k = 0; k < old.size(); ++k) {
+        if (!joins) {
+          indices[k].push_back(old[k][d]);
+          continue;
+        }
+        if (!StaysBelow(accesses_[k].path, old[k][d], b.shape[d], analyzer))
+          return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(old[k][d]), " may run over");
+        indices[k].back() = c_.Add(c_.Mul(indices[k].back(), b.shape[d]), old[k][d]);
+      }
+    }
+    for (std::vector<Expr>& index : indices) index[begin] = analyzer.Simplify(index[begin]);
+    return Shrink(b, indices, shape, analyzer);
   }
 
   // Whether index < size, as the conditions around the access say.

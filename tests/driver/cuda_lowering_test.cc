@@ -87,13 +87,19 @@ struct Compiled {
 // Tactics that are taken even where they don't pay.
 constexpr std::string_view kPreferred[] = {"matmul_library", "matmul_gpu"};
 
+// Set by a test: loops as they stand, whatever tactics there are.
+bool naive_only = false;
+
 StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
+  if (naive_only) return ProposeNaive(group, target);
   for (const Tactic& t : BuiltInTactics()) {
     if (std::count(std::begin(kPreferred), std::end(kPreferred), t.name) == 0) continue;
     ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target));
     if (!proposals.empty()) return std::move(proposals[0]);
   }
-  return ChooseSchedule(group, target);
+  ASSIGN_OR_RETURN(Choice choice, ChooseSchedule(group, target));
+  if (!choice.refused.empty()) return Internal(choice.refused[0]);
+  return std::move(choice.proposal);
 }
 
 // `split` false: kernels stay in their functions, so that the interpreter can run them.
@@ -570,6 +576,84 @@ TEST(CudaLowering, OwnProducts) {
     }
     Emit(g, target);
     if (HasFatalFailure()) break;
+  }
+}
+
+// Where another tactic fails, loops as they stand serve every group: several results, scalars beside tensors,
+// reductions of reductions, products.
+TEST(CudaLowering, NaiveServesEveryGroup) {
+  std::mt19937 rng(9);
+  naive_only = true;
+  std::vector<std::string> graphs = {
+      SoftmaxGraph("3,20", 1),
+      SoftmaxGraph("n,5,4", 1, "f32 where n in 1..9"),
+      RmsNormGraph("3", "40"),
+      GeluGraph("3", "24", "tanh"),
+      "graph @scalars(%x: f32[], %y: f32[]) {\n  %0 = exp(%x) : f32[]\n  %1 = mul(%0, %y) : f32[]\n  return %1, "
+      "%0\n}\n",
+      "graph @best(%x: f32[7,9]) {\n  %0 = argmax(%x) {axis=1} : i64[7]\n  return %0\n}\n",
+      R"(graph @whole(%x: f32[n,13], %y: f32[n,13]) where n in 1..40 {
+  %0 = mul(%x, %y) : f32[n,13]
+  %1 = reduce_sum(%0) {axes=[0,1]} : f32[]
+  %2 = sqrt(%1) : f32[]
+  %3 = div(%0, %2) : f32[n,13]
+  return %2, %3
+}
+)",
+      R"(graph @product(%x: f32[19,70], %w: f32[70,33], %b: f32[33]) {
+  %0 = matmul(%x, %w) : f32[19,33]
+  %1 = add(%0, %b) : f32[19,33]
+  %2 = relu(%1) : f32[19,33]
+  %3 = transpose(%2) {perm=[1,0]} : f32[33,19]
+  return %3, %2
+}
+)"};
+  graphs[1] = absl::StrReplaceAll(graphs[1], {{" where n in 1..9[", "["}, {"]) {\n", "]) where n in 1..9 {\n"}});
+  for (const std::string& text : graphs) {
+    const Graph g = ParseGraph(text);
+    ExpectRuns(g, 3, rng);
+    Emit(g);
+    if (HasFatalFailure()) break;
+  }
+  naive_only = false;
+}
+
+// relu(conv2d(x, w) * s + b) of channels-last images through the library: its epilogue transposes, with fewer channels
+// than a block of threads covers.
+TEST(CudaLowering, ChannelsLastConvolution) {
+  std::mt19937 rng(10);
+  for (const auto& [side, strides, dtype] :
+       {std::tuple("56", " strides [200704,1,3584,64]", "bf16"), {"8", "", "f32"}}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(
+        R"(graph @g(%x: D[1,64,N,N]S, %w: D[64,64,1,1], %s: D[1,64,1,1], %b: D[1,64,1,1]) {
+  %0 = conv2d(%x, %w) {stride=[1,1], padding=[0,0]} : D[1,64,N,N]
+  %1 = mul(%0, %s) : D[1,64,N,N]
+  %2 = add(%1, %b) : D[1,64,N,N]
+  %3 = relu(%2) : D[1,64,N,N]
+  %4 = transpose(%3) {perm=[0,2,3,1]} : D[1,N,N,64]
+  return %4
+}
+)",
+        {{"D", dtype}, {"N", side}, {"]S", Cat("]", strides)}}));
+    if (dtype[0] == 'f') ExpectRuns(g, 1, rng, false, WithLibrary());
+    Emit(g, WithLibrary());
+  }
+}
+
+// A transposition whose digits come together in the offset alone, with guarded threads.
+TEST(CudaLowering, ChannelsLastEpilogue) {
+  std::mt19937 rng(11);
+  for (const char* dtype : {"f32", "bf16"}) {
+    const Graph g = ParseGraph(absl::StrReplaceAll(
+        R"(graph @g(%x: D[1,64,8,56], %s: D[1,64,1,1]) {
+  %0 = mul(%x, %s) : D[1,64,8,56]
+  %1 = transpose(%0) {perm=[0,2,3,1]} : D[1,8,56,64]
+  return %1
+}
+)",
+        {{"D", dtype}}));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
   }
 }
 

@@ -1,0 +1,88 @@
+// The bidding: who fails is out and named, another runs.
+#include <gtest/gtest.h>
+
+#include "hlir/lower_graph.h"
+#include "hlir/pipeline.h"
+#include "hlir/tactics/tactic.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+using Names = std::vector<std::string>;
+
+StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
+  ASSIGN_OR_RETURN(const Graph graph, Parse(body));
+  const PassContext context{.options = {}, .target = target, .name = "test"};
+  ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
+  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true, target));
+  return std::move(lowered.kernels.at(0).group);
+}
+
+StatusOr<std::vector<Proposal>> Bid(const ir::TeProgram& group, const Target& target, const char* name, double price) {
+  ASSIGN_OR_RETURN(Proposal p, ProposeNaive(group, target));
+  p.tactic = name;
+  p.seconds = price;
+  return std::vector<Proposal>{std::move(p)};
+}
+
+const std::vector<Tactic>& Bidders() {
+  static const auto* bidders = new std::vector<Tactic>{
+      {"broken", [](const ir::TeProgram&, const Target&) -> StatusOr<std::vector<Proposal>> {
+         return Internal("step 'merge e f': no");
+       }},
+      {"dear", [](const ir::TeProgram& g, const Target& t) { return Bid(g, t, "dear", 3); }},
+      {"cheap", [](const ir::TeProgram& g, const Target& t) { return Bid(g, t, "cheap", 1); }},
+  };
+  return *bidders;
+}
+
+class Bidding : public testing::TestWithParam<const char*> {
+ protected:
+  const Target target_ = *Target::Parse(GetParam());
+  const ir::TeProgram group_ =
+      *GroupOf("graph @g(%x: f32[4,8]) {\n  %0 = exp(%x) : f32[4,8]\n  return %0\n}\n", target_);
+};
+
+TEST_P(Bidding, TheCheapestRunsAndTheBrokenIsNamed) {
+  const StatusOr<Choice> choice = ChooseSchedule(group_, target_, nullptr, Bidders());
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->proposal.tactic, "cheap");
+  EXPECT_EQ(choice->refused, Names{"tactic broken: step 'merge e f': no"});
+}
+
+TEST_P(Bidding, WhatDoesNotLowerIsFollowedByTheNext) {
+  Names tried;
+  const auto accept = [&](const Proposal& p) -> Status {
+    tried.push_back(p.tactic);
+    return p.tactic == "cheap" ? Internal("pass 'place_buffers': no") : absl::OkStatus();
+  };
+  const StatusOr<Choice> choice = ChooseSchedule(group_, target_, accept, Bidders());
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->proposal.tactic, "dear");
+  EXPECT_EQ(tried, (Names{"cheap", "dear"}));
+  EXPECT_EQ(choice->refused,
+            (Names{"tactic broken: step 'merge e f': no", "tactic cheap: pass 'place_buffers': no"}));
+}
+
+TEST_P(Bidding, NaiveIsLeft) {
+  const auto accept = [](const Proposal& p) -> Status {
+    return p.tactic == "naive" ? absl::OkStatus() : Internal("no");
+  };
+  const StatusOr<Choice> choice = ChooseSchedule(group_, target_, accept, Bidders());
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->proposal.tactic, "naive");
+  EXPECT_EQ(choice->refused.size(), 3u);
+}
+
+TEST_P(Bidding, NothingIsRefusedOfTheBuiltIns) {
+  const StatusOr<Choice> choice = ChooseSchedule(group_, target_);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_NE(choice->proposal.tactic, "naive");
+  EXPECT_TRUE(choice->refused.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
+                         [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
+
+}  // namespace
+}  // namespace cinn_like::hlir
