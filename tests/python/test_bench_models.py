@@ -30,7 +30,8 @@ def compiled(key, backend):
 
 def test_a_run_ends_with_rows_and_a_later_one_is_compared(tmp_path):
     file = tmp_path / "first.json"
-    options = ("--set", "tiny", "--only", "tiny_f32,tiny_crash", "--contenders", "cinn_like", "--no-first-calls")
+    options = ("--set", "tiny", "--only", "tiny_f32,tiny_crash", "--contenders", "cinn_like", "--no-first-calls",
+               "--threads", 1)  # fmt: skip
     done = bench(*options, "--round-seconds", 0.1, "--json", file)
     assert done.returncode == 1, done.stderr  # one row died
     result = json.loads(file.read_text())
@@ -83,9 +84,16 @@ def test_errors():
 
 
 def test_figures_are_medians_of_paired_ratios():
-    row = {"row": "x", "rounds": [{"eager": 1.0, "cinn_like": 2.0}, {"eager": 2.0, "cinn_like": 2.0}, {"eager": 9.0, "cinn_like": 27.0}]}
+    row = {"row": "x", "rounds": [{"eager": e, "cinn_like": c} for e, c in ((1.0, 2.0), (2.0, 2.0), (9.0, 27.0))]}
     results.figures(row)
     assert row["ratio"] == {"eager": [1.5, 2.0, 2.5]} and row["ms"] == {"eager": 2000.0, "cinn_like": 2000.0}
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    for load, package in ((models.torchvision, "torchvision"), (models.transformers, "transformers")):
+        with pytest.raises(models.Missing, match=f"{package} is not installed"):
+            load()
 
 
 def test_every_row_names_a_model():

@@ -6,13 +6,15 @@ import statistics
 CONTENDERS = ("aot_eager", "cinn_like", "inductor")
 
 
+def short(value):
+    return float(f"{value:.4g}")
+
+
 def middle(values):
-    """[lower quartile, median, upper quartile], rounded to three places."""
-    values = sorted(values)
+    """[lower quartile, median, upper quartile]."""
     if len(values) < 2:
-        return [round(v, 3) for v in values * 3]
-    quartiles = statistics.quantiles(values, n=4, method="inclusive")
-    return [round(q, 3) for q in quartiles]
+        return [short(v) for v in values * 3]
+    return [short(q) for q in statistics.quantiles(values, n=4, method="inclusive")]
 
 
 def figures(row):
@@ -21,12 +23,12 @@ def figures(row):
     rounds = row.get("rounds", [])
     if not rounds:
         return
-    row["ms"] = {name: round(statistics.median(r[name] for r in rounds) * 1e3, 4) for name in rounds[0]}
+    row["ms"] = {name: short(statistics.median(r[name] for r in rounds) * 1e3) for name in rounds[0]}
     if "cinn_like" in rounds[0]:
         row["ratio"] = {name: middle([r["cinn_like"] / r[name] for r in rounds])
                         for name in rounds[0] if name != "cinn_like"}  # fmt: skip
         least = {name: min(r[name] for r in rounds) for name in rounds[0]}
-        row["ratio_of_fastest"] = {n: round(least["cinn_like"] / t, 3) for n, t in least.items() if n != "cinn_like"}
+        row["ratio_of_fastest"] = {n: short(least["cinn_like"] / t) for n, t in least.items() if n != "cinn_like"}
 
 
 def ratio(row, name):
