@@ -1,0 +1,105 @@
+"""tools/bench_models.py on tiny models: rows, JSON, comparison, and what it says of results that are wrong."""
+
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tools"))
+
+from bench import child, models, results  # noqa: E402
+
+
+def bench(*args):
+    return subprocess.run([sys.executable, ROOT / "tools" / "bench_models.py", *map(str, args)], capture_output=True,
+                          text=True, timeout=300)  # fmt: skip
+
+
+def compiled(key, backend):
+    """(row, module, contenders, inputs) with the backend in our place."""
+    row, device = models.row(key), torch.get_default_device()
+    module = models.build(row, device)
+    args = models.inputs(row, module, row.model.batch, device)
+    return row, module, {"eager": module, "cinn_like": torch.compile(module, backend=backend)}, args
+
+
+def test_a_run_ends_with_rows_and_a_later_one_is_compared(tmp_path):
+    file = tmp_path / "first.json"
+    options = ("--set", "tiny", "--only", "tiny_f32,tiny_crash", "--contenders", "cinn_like", "--no-first-calls",
+               "--threads", 1)  # fmt: skip
+    done = bench(*options, "--round-seconds", 0.1, "--json", file)
+    assert done.returncode == 1, done.stderr  # one row died
+    result = json.loads(file.read_text())
+    assert result["machine"]["threads"] >= 1 and result["machine"]["torch"] == torch.__version__
+    stands, dies = sorted(result["rows"], key=lambda row: row["row"], reverse=True)
+    assert stands["row"] == "tiny_f32" and not results.problem(stands), stands
+    assert stands["report"]["ops"] if "report" in stands else stands["cached_report"]["ops"]
+    assert len(stands["rounds"]) >= 3 and set(stands["ratio"]) == {"eager"}
+    assert stands["check"]["cinn_like"]["error"] < 1e-5 and stands["check"]["eager"]["error"] < 1e-5
+    assert "died of SIGABRT" in results.problem(dies)
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("tiny")] == ["tiny_crash_f32", "tiny_f32"]
+
+    for row in result["rows"]:
+        if "ratio" in row:
+            row["ratio"]["eager"] = [2 * r for r in row["ratio"]["eager"]]
+    later = tmp_path / "later.json"
+    later.write_text(json.dumps(result))
+    shown = bench("--show", later, "--compare", file)
+    assert "geomean of the changes: 2.000" in shown.stdout, shown.stdout + shown.stderr
+
+
+def test_a_wrong_result_is_reported():
+    row, module, runs, args = compiled("tiny_wrong_f32", "eager")
+    found = {"row": row.key, "check": child.check(row, module, runs, args, torch.get_default_device())}
+    assert not found["check"]["eager"]["wrong"] and found["check"]["cinn_like"]["error"] == pytest.approx(0.01, rel=0.01)
+    assert results.problem(found).startswith("WRONG")
+
+
+@pytest.mark.parametrize("key", ["tiny_train_f32", "tiny_train_bf16"])
+def test_gradients_are_checked(key):
+    row, module, runs, args = compiled(key, "aot_eager")
+    device = torch.get_default_device()
+    entry = child.check(row, module, runs, args, device)["cinn_like"]
+    assert not entry["wrong"] and entry["error"] < (1e-5 if row.dtype == "f32" else 5e-2)
+    weight = module[1].weight
+    weight.register_hook(lambda gradient: gradient * 1.2)  # of the module that runs, not of the copy in float64
+    wrong = child.check(row, module, {"eager": torch.compile(module, backend="eager")}, args, device)["eager"]
+    assert wrong["where"] == "gradient of 1.weight" and wrong["error"] == pytest.approx(0.2, rel=0.2)
+
+
+def test_errors():
+    one = {"a": torch.ones(3, dtype=torch.float64), "n": torch.arange(3)}
+    assert child.error(one, one) == (0.0, "")
+    worst, where = child.error({**one, "a": torch.tensor([1, 1, 1.5])}, one)
+    assert worst == pytest.approx(0.5, rel=0.01) and where == "a"
+    for other in ({"a": one["a"]}, {**one, "a": torch.ones(1, 3)}, {**one, "a": torch.full((3,), math.nan)},
+                  {**one, "n": torch.arange(1, 4)}):  # fmt: skip
+        assert child.error(other, one)[0] == math.inf
+
+
+def test_figures_are_medians_of_paired_ratios():
+    row = {"row": "x", "rounds": [{"eager": e, "cinn_like": c} for e, c in ((1.0, 2.0), (2.0, 2.0), (9.0, 27.0))]}
+    results.figures(row)
+    assert row["ratio"] == {"eager": [1.5, 2.0, 2.5]} and row["ms"] == {"eager": 2000.0, "cinn_like": 2000.0}
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setattr(models.importlib.util, "find_spec", lambda name: None)
+    for load, package in ((models.torchvision, "torchvision"), (models.transformers, "transformers")):
+        with pytest.raises(models.Missing, match=f"{package} is not installed"):
+            load()
+
+
+def test_every_row_names_a_model():
+    for which in ("quick", "full", "gpu", "tiny"):
+        keys = [row.key for row in models.rows(which)]
+        assert len(set(keys)) == len(keys)
+        assert all(row.name in models.MODELS and row.dtype in ("f32", "bf16") for row in models.rows(which))
+    assert len(models.rows("quick")) == 8 and len(models.rows("gpu")) == 6
+    assert len({row.model.family.split(",")[0] for row in models.rows("full")}) >= 18
