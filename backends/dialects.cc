@@ -145,7 +145,8 @@ constexpr Helper kCHelpers[] = {
     {"cinn_u64_$t", kFloats,
      "$F unsigned long long cinn_u64_$t($T a) {\n"
      "  const $T half = 9223372036854775808.0;\n"
-     "  return a >= half ? (unsigned long long)cinn_i64_$t(a - half) ^ 1ULL << 63 : (unsigned long long)cinn_i64_$t(a);\n"
+     "  return a >= half ? (unsigned long long)cinn_i64_$t(a - half) ^ 1ULL << 63 : (unsigned long "
+     "long)cinn_i64_$t(a);\n"
      "}\n"},
     {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
@@ -184,8 +185,8 @@ constexpr Helper kCHelpers[] = {
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
 };
 
-// What does not fit becomes what the device's conversions make of it, as in eager PyTorch: they saturate; NaN is 0 in 32
-// bits and the lowest integer in 64.
+// What does not fit becomes what the device's conversions make of it, as in eager PyTorch: they saturate; NaN is 0 in
+// 32 bits and the lowest integer in 64.
 constexpr Helper kCudaHelpers[] = {
     {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return (int)a; }\n"},
     {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return (long long)a; }\n"},

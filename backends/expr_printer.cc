@@ -211,9 +211,7 @@ ExprPrinter::Piece ExprPrinter::Cast(DType to, DType from, const Piece& v) const
   if (to == DType::kBool) return {Cat(Paren(v.text, v.precedence, kSum), " != 0"), kEquality};
   if (IsFloat(from) && IsInt(to)) {
     // As eager PyTorch: a narrow integer is the low bits of a wider one.
-    const DType wide = to == DType::kU8                           ? DType::kI64
-                       : to == DType::kI8 || to == DType::kI16 ? DType::kI32
-                                                               : to;
+    const DType wide = to == DType::kU8 ? DType::kI64 : to == DType::kI8 || to == DType::kI16 ? DType::kI32 : to;
     return Cast(to, wide, {Cat("cinn_", Name(wide), "_", Name(from), "(", v.text, ")")});
   }
   return {Cat("(", ValueType(to), ")", Paren(v.text, v.precedence, kUnary)), kUnary};
