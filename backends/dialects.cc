@@ -134,21 +134,19 @@ constexpr Helper kCommonHelpers[] = {
 // second rounding is the only one.
 constexpr Helper kCHelpers[] = {
     {"cinn_i32_$t", kFloats,
-     "$F int cinn_i32_$t($T a) {\n"
-     "  if (a >= 2147483648.0) return 2147483647;\n"
-     "  return a <= -2147483648.0 ? -2147483647 - 1 : a == a ? (int)a : 0;\n"
-     "}\n"},
+     "$F int cinn_i32_$t($T a) { return a >= -2147483648.0 && a < 2147483648.0 ? (int)a : -2147483647 - 1; }\n"},
     {"cinn_i64_$t", kFloats,
      "$F long long cinn_i64_$t($T a) {\n"
-     "  if (a >= 9223372036854775808.0) return 9223372036854775807LL;\n"
-     "  return a <= -9223372036854775808.0 ? -9223372036854775807LL - 1 : a == a ? (long long)a : 0;\n"
+     "  const $T end = 9223372036854775808.0;\n"
+     "  return a >= -end && a < end ? (long long)a : -9223372036854775807LL - 1;\n"
      "}\n"},
-    {"cinn_u32_$t", kFloats,
-     "$F unsigned int cinn_u32_$t($T a) { return a >= 4294967296.0 ? 4294967295u : a > -1.0 ? (unsigned int)a : 0; "
-     "}\n"},
+    {"cinn_u16_$t", kFloats, "$F unsigned short cinn_u16_$t($T a) { return (unsigned short)cinn_i32_$t(a); }\n"},
+    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return (unsigned int)cinn_i64_$t(a); }\n"},
     {"cinn_u64_$t", kFloats,
      "$F unsigned long long cinn_u64_$t($T a) {\n"
-     "  return a >= 18446744073709551616.0 ? 18446744073709551615ULL : a > -1.0 ? (unsigned long long)a : 0;\n"
+     "  const $T half = 9223372036854775808.0;\n"
+     "  return a >= half ? (unsigned long long)cinn_i64_$t(a - half) ^ 1ULL << 63 : (unsigned long "
+     "long)cinn_i64_$t(a);\n"
      "}\n"},
     {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
     {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
@@ -187,13 +185,14 @@ constexpr Helper kCHelpers[] = {
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
 };
 
-// The conversions of the device saturate; NaN they map to what its type and width make of it.
+// What does not fit becomes what the device's conversions make of it, as in eager PyTorch: they saturate; NaN is 0 in
+// 32 bits and the lowest integer in 64.
 constexpr Helper kCudaHelpers[] = {
-    {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return a == a ? (int)a : 0; }\n"},
-    {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return a == a ? (long long)a : 0; }\n"},
-    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return a == a ? (unsigned int)a : 0; }\n"},
-    {"cinn_u64_$t", kFloats,
-     "$F unsigned long long cinn_u64_$t($T a) { return a == a ? (unsigned long long)a : 0; }\n"},
+    {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return (int)a; }\n"},
+    {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return (long long)a; }\n"},
+    {"cinn_u16_$t", kFloats, "$F unsigned short cinn_u16_$t($T a) { return (unsigned short)a; }\n"},
+    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return (unsigned int)a; }\n"},
+    {"cinn_u64_$t", kFloats, "$F unsigned long long cinn_u64_$t($T a) { return (unsigned long long)a; }\n"},
     {"cinn_min_f32", 0,
      "$F float cinn_min_f32(float a, float b) {\n"
      "#if __CUDA_ARCH__ >= 800\n"

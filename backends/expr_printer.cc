@@ -210,8 +210,8 @@ ExprPrinter::Piece ExprPrinter::Cast(DType to, DType from, const Piece& v) const
   }
   if (to == DType::kBool) return {Cat(Paren(v.text, v.precedence, kSum), " != 0"), kEquality};
   if (IsFloat(from) && IsInt(to)) {
-    // Saturated at 32 or 64 bits; narrower integers are the low bits of an i32.
-    const DType wide = InfoOf(to).bits < 32 ? DType::kI32 : to;
+    // As eager PyTorch: a narrow integer is the low bits of a wider one.
+    const DType wide = to == DType::kU8 ? DType::kI64 : to == DType::kI8 || to == DType::kI16 ? DType::kI32 : to;
     return Cast(to, wide, {Cat("cinn_", Name(wide), "_", Name(from), "(", v.text, ")")});
   }
   return {Cat("(", ValueType(to), ")", Paren(v.text, v.precedence, kUnary)), kUnary};

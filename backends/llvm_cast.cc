@@ -2,6 +2,8 @@
 
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/Module.h"
+#include "llvm/TargetParser/Triple.h"
 
 namespace cinn_like {
 namespace {
@@ -15,6 +17,9 @@ llvm::Type* ScalarType(llvm::LLVMContext& c, DType t) {
 llvm::Type* WithLanes(llvm::Type* scalar, int lanes) {
   return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, lanes);
 }
+
+// The width of the signed integer that a float passes through on its way to `to`, as in eager PyTorch.
+int WideOf(DType to) { return InfoOf(to).bits == 64 || to == DType::kU32 || to == DType::kU8 ? 64 : 32; }
 
 class Caster {
  public:
@@ -55,11 +60,28 @@ class Caster {
 
   llvm::Value* FloatToInt(DType to, llvm::Value* v) {
     const int bits = InfoOf(to).bits;
-    const bool via_i32 = bits < 32;
-    llvm::Type* type = Like(b_.getIntNTy(via_i32 ? 32 : bits));
-    const auto op = via_i32 || IsSigned(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
-    llvm::Value* r = b_.CreateIntrinsic(op, {type, v->getType()}, {v});
-    return via_i32 ? b_.CreateTrunc(r, Like(b_.getIntNTy(bits))) : r;
+    if (to == DType::kU64) {
+      llvm::Value* half = llvm::ConstantFP::get(v->getType(), 0x1p63);
+      llvm::Value* low = FloatToSigned(64, v);
+      llvm::Value* high = b_.CreateXor(FloatToSigned(64, b_.CreateFSub(v, half)), Const(low->getType(), 1ULL << 63));
+      return b_.CreateSelect(b_.CreateFCmpOGE(v, half), high, low);
+    }
+    const int wide = WideOf(to);
+    llvm::Value* r = FloatToSigned(wide, v);
+    return wide == bits ? r : b_.CreateTrunc(r, Like(b_.getIntNTy(bits)));
+  }
+
+  // What x86's conversions give, and so eager PyTorch there: the lowest integer where the value does not fit. Other
+  // machines' conversions saturate.
+  llvm::Value* FloatToSigned(int bits, llvm::Value* v) {
+    llvm::Type* type = Like(b_.getIntNTy(bits));
+    if (!llvm::Triple(b_.GetInsertBlock()->getModule()->getTargetTriple()).isX86()) {
+      return b_.CreateIntrinsic(llvm::Intrinsic::fptosi_sat, {type, v->getType()}, {v});
+    }
+    const double end = bits == 32 ? 0x1p31 : 0x1p63;
+    llvm::Value* fits = b_.CreateAnd(b_.CreateFCmpOGE(v, llvm::ConstantFP::get(v->getType(), -end)),
+                                     b_.CreateFCmpOLT(v, llvm::ConstantFP::get(v->getType(), end)));
+    return b_.CreateSelect(fits, b_.CreateFPToSI(v, type), Const(type, bits == 32 ? 1ULL << 31 : 1ULL << 63));
   }
 
   llvm::Value* IntToFloat(DType from, llvm::Type* scalar, llvm::Value* v) {

@@ -1,8 +1,8 @@
 // Conversions between element types, scalar or vector. 16-bit floats are held as i16: they are only moved and
 // converted, and so no target has to know them as a type.
 //
-// Float to float rounds to nearest even (once, from f64 too); float to integer truncates and saturates at 32 and 64
-// bits (NaN: 0), narrower integers take the low bits of the i32; to bool is x != 0.
+// Float to float rounds to nearest even (once, from f64 too); float to integer truncates, and what does not fit becomes
+// what eager PyTorch gives on the machine (docs/numerics.md); to bool is x != 0.
 #pragma once
 #include "cinn_like/base/dtype.h"
 #include "ir/expr.h"

@@ -2,6 +2,7 @@
 
 #include "cinn_like/base/json.h"
 #include "cinn_like/driver.h"
+#include "hlir/graph.h"
 #include "hlir/op_registry.h"
 #include "runtime/last_error.h"
 
@@ -99,6 +100,12 @@ const char* CinnGetFlag(const char* name) {
 const char* CinnListOps(void) {
   static const std::string* json = new std::string(OpsJson());
   return json->c_str();
+}
+
+int32_t CinnCheck(const char* graph_text) {
+  if (graph_text == nullptr) return SetLastError(cinn_like::InvalidArgument("CinnCheck: graph_text must not be null"));
+  const auto graph = cinn_like::hlir::Parse(graph_text);
+  return SetLastError(graph.ok() ? cinn_like::hlir::Verify(*graph) : graph.status());
 }
 
 int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out) {

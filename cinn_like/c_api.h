@@ -25,6 +25,10 @@ CINN_API const char* CinnGetFlag(const char* name);  // null: no such flag
 // JSON: [{"name": "add", "operands": ["a", "b"], "attributes": ["axis"], "doc": ...}, ...]
 CINN_API const char* CinnListOps(void);
 
+// Whether `graph_text` can be compiled as far as its text says: syntax, ops, attributes and types. Costs microseconds
+// per op.
+CINN_API int32_t CinnCheck(const char* graph_text);
+
 // Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda",
 // "cuda -arch=sm_90a -libs=cublas") and gives a function that CinnReleaseFunction frees, code included.
 CINN_API int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out);

@@ -50,6 +50,8 @@ void StoreFloat(DType t, uint8_t* p, double v) {
   }
 }
 
+int64_t TruncateTo64(double v) { return v >= -0x1p63 && v < 0x1p63 ? static_cast<int64_t>(v) : INT64_MIN; }
+
 }  // namespace
 
 Lane LoadLane(DType t, const uint8_t* p) { return IsFloat(t) ? Lane{0, LoadFloat(t, p)} : Lane{LoadInt(t, p), 0}; }
@@ -65,13 +67,10 @@ Lane Convert(DType from, DType to, Lane v) {
   }
   if (!IsFloat(from)) return {to == DType::kBool ? v.i != 0 : WrapTo(to, v.i), 0};
   if (to == DType::kBool) return {v.f != 0, 0};
-  if (std::isnan(v.f)) return {0, 0};
-  // Saturates in 64 bits, then wraps.
-  if (to == DType::kU64 && v.f >= 9.2e18) {
-    return {static_cast<int64_t>(v.f >= 1.8446744073709552e19 ? ~uint64_t{0} : static_cast<uint64_t>(v.f)), 0};
-  }
-  const double limit = 9223372036854774784.0;
-  return {WrapTo(to, static_cast<int64_t>(std::clamp(v.f, -limit, limit))), 0};
+  if (to == DType::kU64 && v.f >= 0x1p63) return {TruncateTo64(v.f - 0x1p63) ^ INT64_MIN, 0};
+  const bool via_i64 = InfoOf(to).bits == 64 || to == DType::kU32 || to == DType::kU8;
+  if (!via_i64 && !(v.f >= -0x1p31 && v.f < 0x1p31)) return {WrapTo(to, INT32_MIN), 0};
+  return {WrapTo(to, TruncateTo64(v.f)), 0};
 }
 
 std::optional<double> FoldFloat(ExprOp op, DType t, double x, double y, double z) {

@@ -15,7 +15,7 @@ struct Lane {
 
 Lane LoadLane(DType t, const uint8_t* p);
 void StoreLane(DType t, uint8_t* p, Lane v);
-// Truncates to integers, saturating at 64 bits; NaN becomes 0.
+// Truncates to integers; what does not fit becomes what x86 makes of it (docs/numerics.md).
 Lane Convert(DType from, DType to, Lane v);
 // Nullopt for an operator without a float result.
 std::optional<double> FoldFloat(ExprOp op, DType t, double x, double y, double z);

@@ -315,17 +315,12 @@ Value EvaluateCast(DType from, DType to, Value v) {
   }
   if (!IsFloat(from)) return {ir::WrapTo(to, v.i), 0};
   if (to == DType::kBool) return {v.f != 0, 0};
-  if (std::isnan(v.f)) return {0, 0};
-  auto saturate = [&](double lo, double hi, int64_t at_lo, int64_t at_hi) {
-    return v.f <= lo ? at_lo : v.f >= hi ? at_hi : static_cast<int64_t>(v.f);
-  };
-  if (to == DType::kI64) return {saturate(-0x1p63, 0x1p63, INT64_MIN, INT64_MAX), 0};
-  if (to == DType::kU64) {
-    if (v.f >= 0x1p64) return {-1, 0};
-    return {v.f <= 0 ? 0 : static_cast<int64_t>(static_cast<uint64_t>(v.f)), 0};
-  }
-  if (to == DType::kU32) return {ir::WrapTo(to, saturate(0, 0x1p32, 0, 0xffffffff)), 0};
-  return {ir::WrapTo(to, saturate(-0x1p31, 0x1p31 - 1, INT32_MIN, INT32_MAX)), 0};
+  const auto i32 = [](double f) { return f >= -0x1p31 && f < 0x1p31 ? static_cast<int64_t>(f) : INT32_MIN; };
+  const auto i64 = [](double f) { return f >= -0x1p63 && f < 0x1p63 ? static_cast<int64_t>(f) : INT64_MIN; };
+  if (to == DType::kI64) return {i64(v.f), 0};
+  if (to == DType::kU64) return {v.f < 0x1p63 || std::isnan(v.f) ? i64(v.f) : i64(v.f - 0x1p63) ^ INT64_MIN, 0};
+  if (to == DType::kU32 || to == DType::kU8) return {ir::WrapTo(to, i64(v.f)), 0};
+  return {ir::WrapTo(to, i32(v.f)), 0};
 }
 
 TEST_P(HostOps, EveryCast) {

@@ -43,6 +43,7 @@ class Emitter:
 
     def add_param(self, node, static=False):
         fake = node.meta["val"]
+        check_layout(fake)
         strides = None
         shape, stride = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
         if not dims.is_contiguous(shape, stride):
@@ -103,7 +104,8 @@ class Emitter:
         for p in params:
             expected = p.strides if p.strides is not None else dims.contiguous_strides(p.value.shape)
             strides.append(tuple(expected) if all(isinstance(s, int) for s in expected) else None)
-        return Signature(tuple(p.static for p in params), tuple(strides), len(self.writer.extra_symbols()), num_results)
+        static, dtypes = tuple(p.static for p in params), tuple(p.value.dtype for p in params)
+        return Signature(static, tuple(strides), len(self.writer.extra_symbols()), num_results, dtypes)
 
     def text(self, results, shape_env):
         """`results`: (node, perm or None) in order; a permuted-dense result is written in its memory order."""
@@ -123,6 +125,7 @@ class Signature:
     strides: tuple  # the expected strides per tensor parameter, None where they are symbolic
     num_symbols: int  # sizes passed after the tensors
     num_results: int
+    dtypes: tuple = ()  # the expected dtype per tensor parameter; none: whatever the text says, or an error
 
 
 def check_layout(out):
@@ -131,8 +134,12 @@ def check_layout(out):
             if t.layout != torch.strided or t.is_quantized:
                 raise Unsupported(f"the layout {t.layout}")
             for size in t.shape:
-                if isinstance(size, torch.SymInt) and not size.node.has_hint():
+                if not isinstance(size, torch.SymInt):
+                    continue
+                if not size.node.has_hint():
                     raise Unsupported("a size that depends on data")
+                if any(size.node.shape_env.bound_sympy(s).upper < 0 for s in dims.free_symbols(size)):
+                    raise Unsupported("a size made of a negative number")
 
 
 def check_device(node):

@@ -77,7 +77,7 @@ class CompiledFunction:
             statics,
         )  # fmt: skip
 
-        # The framework's own ops may give strides other than its trace foretold; only then is a copy made.
+        # The framework's own ops may give strides or a dtype other than its trace foretold; only then is a copy made.
         def call(*args):
             try:
                 return self._bound(*args)
@@ -90,10 +90,13 @@ class CompiledFunction:
         self.call = call
 
     def _as_traced(self, args):
-        """The arguments with the strides of the trace, or None if they have them already."""
+        """The arguments with the strides and dtypes of the trace, or None if they have them already."""
         fixed, changed = list(args), False
         for i, strides in enumerate(self.signature.strides):
             x = args[i]
+            if self.signature.dtypes and x.dtype != self.signature.dtypes[i]:
+                x = fixed[i] = x.to(self.signature.dtypes[i])
+                changed = True
             if strides is None:
                 continue
             if any(a != b for a, b, size in zip(x.stride(), strides, x.shape) if size > 1):

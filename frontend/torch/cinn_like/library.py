@@ -26,6 +26,7 @@ class Library:
             ("CinnSetFlag", ctypes.c_int32, [text, text]),
             ("CinnGetFlag", text, [text]),
             ("CinnListOps", text, []),
+            ("CinnCheck", ctypes.c_int32, [text]),
             ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
             ("CinnReleaseFunction", None, [pointer]),
             ("CinnFunctionEntry", pointer, [pointer]),
@@ -59,6 +60,10 @@ class Library:
 
     def list_ops(self):
         return json.loads(self._lib.CinnListOps())
+
+    def check(self, text):
+        """What is wrong with a graph text, or None: it is read and its types are inferred, nothing more."""
+        return self.last_error() if self._lib.CinnCheck(text.encode()) < 0 else None
 
     def compile(self, text, target):
         handle = ctypes.c_void_p()

@@ -163,6 +163,11 @@ def select_scatter(w, out, x, source, axis, index):
     return slice_scatter(w, out, x, source, axis, index)
 
 
+def _with_axis(w, x):
+    """A 0-d tensor as one of a single element."""
+    return x if x.rank else w.reshape(x, (1,))
+
+
 def gather(w, x, index, axis):
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     return w.op("gather", [x, index], (x.dtype, shape), axis=axis)
@@ -175,12 +180,13 @@ def embedding(w, out, weight, index, *args, **kwargs):
 
 @row(aten.index_select.default)
 def index_select(w, out, x, axis, index):
-    return w.reshape(gather(w, x, index, axis % max(x.rank, 1)), out.shape)
+    return w.reshape(gather(w, _with_axis(w, x), index, axis % max(x.rank, 1)), out.shape)
 
 
 @row(aten.gather.default)
 def take_along(w, out, x, axis, index, sparse_grad=False):
-    return w.op("take_along", [x, index], (x.dtype, index.shape), axis=axis % max(x.rank, 1))
+    x, index = _with_axis(w, x), _with_axis(w, index)
+    return w.reshape(w.op("take_along", [x, index], (x.dtype, index.shape), axis=axis % x.rank), out.shape)
 
 
 @row(aten.index.Tensor, aten._unsafe_index.Tensor)

@@ -1,6 +1,7 @@
 """Splits an FX graph into regions that graph text can say and single ops that the framework runs.
 
-Every op is written once on trial; what the table refuses is left to the framework with the reason. Then each op gets a
+Every op is written once on trial; what the table refuses is left to the framework with the reason, and so is what the
+compiler refuses of that text (it reads the whole trial at once; only where something is wrong with it, op by op). Then each op gets a
 level that grows where an edge crosses between the two kinds, and the compilable ops of one level are one region: edges
 never lead from a level to a lower one, so the regions can't form a cycle.
 """
@@ -10,7 +11,7 @@ import operator
 
 import torch
 
-from . import emit
+from . import emit, library
 from .errors import Unsupported
 
 aten = torch.ops.aten
@@ -44,7 +45,16 @@ def find_device(graph):
 def classify(graph, device, lost=()):
     """{node: None if it can be compiled, else the reason} for every call of an op on tensors. `lost`: reasons known before,
     by node."""
+    reasons, whole = _try(graph, device, lost, each=False)
+    if whole is not None and library.available() and library.get().check(whole) is not None:
+        reasons, _ = _try(graph, device, lost, each=True)
+    return reasons
+
+
+def _try(graph, device, lost, each):
+    """(reasons, the trial's text). `each`: the compiler reads the text of every op."""
     emitter, reasons = emit.Emitter(), {}
+    shape_env = _shape_env(graph)
     for node in graph.nodes:
         if emit.is_sym(node):
             continue
@@ -54,21 +64,37 @@ def classify(graph, device, lost=()):
             elif node in lost:
                 reasons[node] = lost[node]
             else:
+                mark = emitter.writer.mark()
                 try:
                     emitter.add(node)
                     check_placement(node, device)
+                    if each:
+                        _check(emitter.writer.fragment(mark, shape_env))
                     reasons[node] = None
                     continue
                 except Unsupported as why:
                     reasons[node] = str(why)
                 except (TypeError, ValueError, KeyError, IndexError, AssertionError) as why:
                     reasons[node] = f"unexpected arguments ({type(why).__name__}: {why})"
+                emitter.writer.rollback(mark)
         if node.op != "output" and isinstance(node.meta.get("val"), torch.Tensor):
             try:
                 emitter.add_param(node)
             except Unsupported as why:
                 emitter.refused[node] = str(why)
-    return reasons
+    return reasons, emitter.writer.fragment((0, 0), shape_env)
+
+
+def _check(text):
+    error = library.get().check(text) if text is not None else None
+    if error is not None:
+        raise Unsupported(error)
+
+
+def _shape_env(graph):
+    sizes = (s for n in graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor) for s in v.shape)
+    numbers = (v for n in graph.nodes if isinstance(v := n.meta.get("val"), torch.SymInt))
+    return next((s.node.shape_env for s in (*sizes, *numbers) if isinstance(s, torch.SymInt)), None)
 
 
 def check_placement(node, device):
@@ -103,8 +129,9 @@ def partition(graph, device, lost=(), min_ops=1):
     regions = []
     for key in sorted({g for g in group.values() if g[0]}, key=lambda g: g[1]):
         nodes = [n for n in graph.nodes if group.get(n) == key]
-        if sum(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes) >= min_ops:
-            regions.append(_region(nodes))
+        region = _region(nodes)
+        if region.outputs and sum(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes) >= min_ops:
+            regions.append(region)
     return regions, reasons
 
 

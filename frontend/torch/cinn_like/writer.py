@@ -67,8 +67,7 @@ class GraphWriter:
         value = Value(f"%p{len(self.params)}", dtype, shape)
         dtype_text(dtype)
         for size in (*shape, *(strides or ())):
-            for symbol in sorted(dims.free_symbols(size), key=str):
-                self._symbol(symbol)
+            self._dim(size)
         self.params.append(_Param(value, tuple(strides) if strides is not None else None, static))
         return value
 
@@ -87,13 +86,13 @@ class GraphWriter:
         return any(s in self._negated for s in e.free_symbols)
 
     # Symbols that no parameter has as a plain dimension; they are parameters after the tensors, in this order.
-    def _extra(self):
-        plain = {s for p in self.params for s in p.value.shape if isinstance(s, sympy.Symbol)}
+    def _extra(self, params):
+        plain = {s for p in params for s in p.value.shape if isinstance(s, sympy.Symbol)}
         return [s for s in self._names if s not in plain]
 
     def extra_symbols(self):
         """What to pass for them: a symbol of the framework, or its negation."""
-        return [self._negated.get(s, s) for s in self._extra()]
+        return [self._negated.get(s, s) for s in self._extra(self.params)]
 
     # ---- ops --------------------------------------------------------------------------------------------------
 
@@ -216,6 +215,16 @@ class GraphWriter:
             result.append(y if x == 1 else x)
         return tuple(result)
 
+    def mark(self):
+        """What has been written so far, for `fragment` and `rollback`."""
+        return len(self._ops), len(self._seen)
+
+    def rollback(self, mark):
+        """Forgets the ops written since `mark`."""
+        del self._ops[mark[0] :]
+        for text in list(self._seen)[mark[1] :]:
+            del self._seen[text]
+
     # ---- text -------------------------------------------------------------------------------------------------
 
     def _dim(self, size):
@@ -246,21 +255,32 @@ class GraphWriter:
                 live.append((line, source))
         return live[::-1]
 
+    def fragment(self, mark, shape_env=None):
+        """The text of the ops written since `mark`, whose operands from before are parameters; None without ops."""
+        ops = self._ops[mark[0] :]
+        inside = {v for values, *_ in ops for v in values}
+        outside = dict.fromkeys(o for _, operands, *_ in ops for o in operands if o not in inside)
+        if not ops:
+            return None
+        return self._program([_Param(v, None, False) for v in outside], [o[2] for o in ops], ops[-1][0], shape_env)
+
     def text(self, results, shape_env=None):
+        live = self._live(results)
+        self.sources = [source for _, source in live]  # by op of the text
+        return self._program(self.params, [line for line, _ in live], results, shape_env)
+
+    def _program(self, parameters, lines, results, shape_env):
         params = []
-        for p in self.params:
+        for p in parameters:
             line = f"{p.value.name}: {dtype_text(p.value.dtype)}[{','.join(map(self._dim, p.value.shape))}]"
             if p.strides is not None:
                 line += f" strides [{','.join(map(self._dim, p.strides))}]"
             params.append(line + (" static" if p.static else ""))
-        params += [f"{self._names[s]}: i64" for s in self._extra()]
+        params += [f"{self._names[s]}: i64" for s in self._extra(parameters)]
         where = []
         for symbol, name in self._names.items():
             negated = symbol in self._negated
             low, high, divisor = dims.NEGATED_FACTS if negated else dims.symbol_facts(symbol, shape_env)
             where.append(f"{name} in {low}..{high}" + (f" multiple {divisor}" if divisor > 1 else ""))
         head = f"graph @{self.name}({', '.join(params)})" + (f" where {', '.join(where)}" if where else "") + " {"
-        live = self._live(results)
-        self.sources = [source for _, source in live]  # by op of the text
-        lines = [line for line, _ in live]
         return "\n".join([head, *lines, f"  return {', '.join(v.name for v in results)}", "}", ""])
