@@ -19,6 +19,51 @@ constexpr size_t kMaxBuffers = 24;  // that one kernel reads and writes
 
 bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
 
+// Which groups read what others compute, directly or through others: a row of bits per group. Asked for every pair that
+// might join, so it is kept up to date instead of searched.
+class Reachability {
+ public:
+  // One group per stage, in topological order.
+  explicit Reachability(const std::vector<std::vector<int>>& consumers)
+      : words_((consumers.size() + 63) / 64), rows_(consumers.size() * words_) {
+    for (size_t i = consumers.size(); i-- > 0;) {
+      for (int c : consumers[i]) {
+        Set(static_cast<int>(i), c);
+        Add(static_cast<int>(i), c);
+      }
+    }
+  }
+
+  // A path of one step or more.
+  bool Has(int from, int to) const { return Row(from)[to / 64] >> (to % 64) & 1; }
+
+  // Group `b` is now a part of `a`. `producers(g)` are the groups that g reads, of the joined one as of the others.
+  void Join(int a, int b, const std::function<std::vector<int>(int)>& producers) {
+    Add(a, b);
+    std::vector<int> work = producers(a);
+    while (!work.empty()) {
+      const int x = work.back();
+      work.pop_back();
+      if (x == a || (Has(x, a) && Has(x, b))) continue;  // and so have those before it
+      Add(x, a);
+      Set(x, a);
+      Set(x, b);
+      for (int q : producers(x)) work.push_back(q);
+    }
+  }
+
+ private:
+  const uint64_t* Row(int g) const { return &rows_[static_cast<size_t>(g) * words_]; }
+  void Set(int from, int to) { rows_[static_cast<size_t>(from) * words_ + to / 64] |= uint64_t{1} << (to % 64); }
+  void Add(int from, int other) {
+    uint64_t* row = &rows_[static_cast<size_t>(from) * words_];
+    for (size_t w = 0; w < words_; ++w) row[w] |= Row(other)[w];
+  }
+
+  size_t words_;
+  std::vector<uint64_t> rows_;
+};
+
 class Planner {
  public:
   Planner(TeProgram program, const Target& target)
@@ -33,26 +78,36 @@ class Planner {
     const int n = static_cast<int>(p_.stages.size());
     group_of_.resize(n);
     members_.resize(n);
+    producers_.resize(n);
+    consumers_.resize(n);
+    absl::flat_hash_map<Buffer, int> writer;
     for (int i = 0; i < n; ++i) {
       group_of_[i] = i;
       members_[i] = {i};
-      for (Buffer b : p_.stages[i].outputs) writer_[b] = i;
+      for (Buffer b : p_.stages[i].outputs) writer[b] = i;
+      inputs_.push_back(InputsOf(p_.stages[i]));
+      is_contraction_.push_back(FindContraction(p_.stages[i]).has_value());
     }
-    producers_.resize(n);
-    consumers_.resize(n);
+    has_contraction_ = is_contraction_;
     for (int i = 0; i < n; ++i) {
-      for (Buffer b : InputsOf(p_.stages[i])) {
-        auto it = writer_.find(b);
-        if (it == writer_.end()) continue;
+      for (Buffer b : inputs_[i]) {
+        auto it = writer.find(b);
+        if (it == writer.end()) continue;
         producers_[i].push_back(it->second);
         consumers_[it->second].push_back(i);
       }
     }
     if (fuse) {
+      reach_.emplace(consumers_);
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
     }
-    return {std::move(p_), Order()};
+    std::vector<FusionPlan::Group> groups;
+    for (std::vector<int>& stages : Order()) {
+      std::vector<Buffer> outputs = OutputsOf(stages);
+      groups.push_back({std::move(stages), std::move(outputs)});
+    }
+    return {std::move(p_), std::move(groups)};
   }
 
  private:
@@ -66,16 +121,33 @@ class Planner {
       for (Buffer b : s.outputs) names.Reserve(b->name);
     }
     for (size_t i = 0; i < p_.stages.size(); ++i) {
+      for (Buffer b : InputsOf(p_.stages[i])) readers_[b].insert(i);
+    }
+    absl::flat_hash_map<Buffer, size_t> writer;  // among those kept
+    absl::flat_hash_set<Buffer> read;            // by those kept
+    auto keep = [&](Stage s) {
+      for (Buffer b : InputsOf(s)) read.insert(b);
+      for (Buffer b : s.outputs) writer.emplace(b, kept.size());
+      kept.push_back(std::move(s));
+    };
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
       const Stage s = p_.stages[i];
-      if (!IsView(s) || IsLayoutOfProduct(i, kept) || IsRounding(i)) {
+      const std::vector<Buffer> inputs = InputsOf(s);
+      // What alone reads the only input, if that comes from a stage before.
+      const auto from = inputs.size() == 1 && !read.contains(inputs[0]) ? writer.find(inputs[0]) : writer.end();
+      const Stage* const source = from == writer.end() ? nullptr : &kept[from->second];
+      if (!IsView(s) || (source != nullptr && IsLayoutOfProduct(i, *source)) || IsRounding(i)) {
         std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}}, target_, names);
         if (packed.empty()) packed.push_back(s);
-        kept.insert(kept.end(), packed.begin(), packed.end());
+        for (Stage& x : packed) keep(std::move(x));
         continue;
       }
       const std::vector<Expr> vars = VarsOf(s.iters);
-      for (size_t j = i + 1; j < p_.stages.size(); ++j) Inline(s, vars, p_.stages[j]);
-      if (Contains(results_, s.outputs[0])) kept.push_back(s);
+      for (size_t j : ReadersOf(s.outputs[0], i + 1)) {
+        Inline(s, vars, p_.stages[j]);
+        for (Buffer b : InputsOf(p_.stages[j])) readers_[b].insert(j);
+      }
+      if (Contains(results_, s.outputs[0])) keep(s);
     }
     p_.stages = std::move(kept);
     if (target_.IsGpu()) p_.stages = SplitReductions(p_, target_, names);
@@ -85,23 +157,20 @@ class Planner {
     for (Expr& v : reader.values) v = InlineLoads(c_, v, view.outputs[0], vars, view.values[0]);
   }
 
-  // View `i` alone reads a contraction among `before`, which can write as it says; and nobody can say more, a view
-  // that alone reads this one.
-  bool IsLayoutOfProduct(size_t i, const std::vector<Stage>& before) {
+  // View `i` alone reads `product`, a contraction, which can write as it says; and nobody can say more, a view that
+  // alone reads this one. `product`: the one of the stages kept that computes what the view reads, and no other kept
+  // one does.
+  bool IsLayoutOfProduct(size_t i, const Stage& product) {
     const Stage& s = p_.stages[i];
-    const std::vector<Buffer> inputs = InputsOf(s);
-    if (inputs.size() != 1 || Contains(results_, inputs[0])) return false;
-    const auto product = std::find_if(before.begin(), before.end(), [&](const Stage& x) {
-      return Contains(x.outputs, inputs[0]) && FindContraction(x).has_value();
-    });
-    const bool alone = ReadersOf(p_.stages, inputs[0], i).size() == 1 && ReadersOf(before, inputs[0], 0).empty();
-    if (product == before.end() || !alone || !CanWrite(*product, s)) return false;
-    const std::vector<size_t> readers = ReadersOf(p_.stages, s.outputs[0], i + 1);
+    const Buffer input = InputsOf(s)[0];
+    if (Contains(results_, input) || !FindContraction(product) || ReadersOf(input, i).size() != 1) return false;
+    if (!CanWrite(product, s)) return false;
+    const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
     if (readers.size() != 1 || Contains(results_, s.outputs[0])) return true;
     Stage next = p_.stages[readers[0]];
     if (!IsView(next)) return true;
     Inline(s, VarsOf(s.iters), next);
-    return !CanWrite(*product, next);
+    return !CanWrite(product, next);
   }
 
   // View `i` makes narrow floats of wide ones: it is a step of what computes them rather than of its readers, who read
@@ -111,16 +180,15 @@ class Planner {
     const std::vector<Buffer> inputs = InputsOf(s);
     const DType to = s.outputs[0]->dtype;
     if (inputs.size() != 1 || !IsFloat(to) || BytesOf(to) >= BytesOf(inputs[0]->dtype)) return false;
-    const std::vector<size_t> readers = ReadersOf(p_.stages, s.outputs[0], i + 1);
+    const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
     return readers.size() != 1 || !IsView(p_.stages[readers[0]]);
   }
 
-  static std::vector<size_t> ReadersOf(const std::vector<Stage>& stages, Buffer b, size_t from) {
-    std::vector<size_t> r;
-    for (size_t j = from; j < stages.size(); ++j) {
-      if (Contains(InputsOf(stages[j]), b)) r.push_back(j);
-    }
-    return r;
+  // The stages from `from` on that read `b`, while stages are rewritten.
+  std::vector<size_t> ReadersOf(Buffer b, size_t from) const {
+    auto it = readers_.find(b);
+    if (it == readers_.end()) return {};
+    return {it->second.lower_bound(from), it->second.end()};
   }
 
   bool CanWrite(const Stage& product, const Stage& epilogue) {
@@ -134,7 +202,7 @@ class Planner {
   // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
   // of what it joined: what two stages read can only join once both have.
   void Grow(int i) {
-    if (FindContraction(p_.stages[i])) return;
+    if (is_contraction_[i]) return;
     std::set<int> refused;
     for (bool joined = true; joined;) {
       joined = false;
@@ -146,11 +214,6 @@ class Planner {
       }
       if (joined) refused.clear();
     }
-  }
-
-  bool IsContractionGroup(int g) const {
-    return std::any_of(members_[g].begin(), members_[g].end(),
-                       [&](int i) { return FindContraction(p_.stages[i]).has_value(); });
   }
 
   static bool IsSingle(const std::vector<Expr>& extents) {
@@ -171,19 +234,30 @@ class Planner {
     std::vector<Buffer> order;
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       const std::vector<Expr> extents = ExtentsOf(p_.stages[i]);
-      for (Buffer b : InputsOf(p_.stages[i])) {
+      for (Buffer b : inputs_[i]) {
         if (IsSingle(b->shape) && !IsSingle(extents)) continue;  // such readers may have nothing in common
         std::vector<int>& stages = readers[b];
         if (stages.empty()) order.push_back(b);
         stages.push_back(static_cast<int>(i));
       }
     }
+    int joins = 0;
     for (Buffer b : order) {
       const std::vector<int>& stages = readers[b];
+      // What was refused is refused again until something has joined: groups with many readers are asked once.
+      absl::flat_hash_map<int, int> asked;  // group -> joins when it was asked with all the others
       for (size_t i = 0; i < stages.size(); ++i) {
+        if (has_contraction_[group_of_[stages[i]]]) continue;
+        const auto [at, fresh] = asked.emplace(group_of_[stages[i]], joins);
+        if (!fresh && at->second == joins) continue;
+        at->second = joins;
+        absl::flat_hash_set<int> refused;
         for (size_t j = i + 1; j < stages.size(); ++j) {
           const int g = group_of_[stages[i]], h = group_of_[stages[j]];
-          if (g != h && !IsContractionGroup(g) && !IsContractionGroup(h)) Join(g, h);
+          if (g == h || has_contraction_[h] || !refused.insert(h).second) continue;
+          if (!Join(g, h)) continue;
+          ++joins;
+          refused.clear();
         }
       }
     }
@@ -194,7 +268,7 @@ class Planner {
   std::vector<int> ProducersOf(const std::vector<int>& group) const {
     std::vector<int> r;
     for (int m : group) {
-      if (FindContraction(p_.stages[m])) continue;
+      if (is_contraction_[m]) continue;
       for (int q : producers_[m]) {
         if (group_of_[q] != group_of_[m] && std::find(r.begin(), r.end(), q) == r.end()) r.push_back(q);
       }
@@ -204,38 +278,37 @@ class Planner {
   }
 
   bool Join(int producer, int reader) {
+    if (members_[producer].size() + members_[reader].size() > kMaxStages) return false;
+    if (HasPathAround(producer, reader) || HasPathAround(reader, producer)) return false;
     std::vector<int> merged = members_[producer];
     merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
-    if (merged.size() > kMaxStages || MakesCycle(merged) || !CanShareKernel(merged)) return false;
+    if (!CanShareKernel(merged)) return false;
     for (int m : merged) group_of_[m] = producer;
     members_[producer] = std::move(merged);
     members_[reader].clear();
+    has_contraction_[producer] = has_contraction_[producer] || has_contraction_[reader];
+    reach_->Join(producer, reader, [&](int g) {
+      std::vector<int> r;
+      for (int m : members_[g]) {
+        for (int q : producers_[m]) {
+          if (group_of_[q] != g) r.push_back(group_of_[q]);
+        }
+      }
+      return r;
+    });
     return true;
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }
 
-  // Some stage outside reads a member and is read, perhaps through others, by a member.
-  bool MakesCycle(const std::vector<int>& merged) const {
-    const std::set<int> inside(merged.begin(), merged.end());
-    std::set<int> inside_groups;
-    for (int m : merged) inside_groups.insert(group_of_[m]);
-    std::set<int> seen;
-    std::vector<int> work;
-    for (int m : merged) {
+  // Some third group reads group `from` and is read, perhaps through others, by group `to`.
+  bool HasPathAround(int from, int to) const {
+    if (!reach_->Has(from, to)) return false;
+    for (int m : members_[from]) {
       for (int c : consumers_[m]) {
-        if (!inside.contains(c) && seen.insert(group_of_[c]).second) work.push_back(group_of_[c]);
-      }
-    }
-    while (!work.empty()) {
-      const int g = work.back();
-      work.pop_back();
-      for (int m : members_[g]) {
-        for (int c : consumers_[m]) {
-          if (inside.contains(c)) return true;
-          if (seen.insert(group_of_[c]).second) work.push_back(group_of_[c]);
-        }
+        const int g = group_of_[c];
+        if (g != from && g != to && reach_->Has(g, to)) return true;
       }
     }
     return false;
@@ -247,7 +320,7 @@ class Planner {
     for (int i : group) {
       for (Buffer b : p_.stages[i].outputs) {
         bool leaves = Contains(results_, b);
-        for (int c : consumers_[i]) leaves |= !inside.contains(c) && Contains(InputsOf(p_.stages[c]), b);
+        for (int c : consumers_[i]) leaves = leaves || (!inside.contains(c) && Contains(inputs_[c], b));
         if (leaves) r.push_back(b);
       }
     }
@@ -259,7 +332,7 @@ class Planner {
     std::set<Buffer> buffers;
     for (int i : group) {
       stages.push_back(p_.stages[i]);
-      for (Buffer b : InputsOf(p_.stages[i])) buffers.insert(b);
+      buffers.insert(inputs_[i].begin(), inputs_[i].end());
     }
     if (buffers.size() > kMaxBuffers) return false;
     const std::vector<Buffer> outputs = OutputsOf(group);
@@ -315,10 +388,16 @@ class Planner {
   const Target& target_;
   const bool has_library_;  // of matrix products
   std::vector<Buffer> results_;
-  absl::flat_hash_map<Buffer, int> writer_;
-  std::vector<std::vector<int>> producers_, consumers_;  // by stage
+  absl::flat_hash_map<Buffer, std::set<size_t>> readers_;  // of a tensor, while stages are rewritten
+  // By stage:
+  std::vector<std::vector<Buffer>> inputs_;
+  std::vector<std::vector<int>> producers_, consumers_;
+  std::vector<bool> is_contraction_;
   std::vector<int> group_of_;
-  std::vector<std::vector<int>> members_;  // by group
+  // By group:
+  std::vector<std::vector<int>> members_;
+  std::vector<bool> has_contraction_;
+  std::optional<Reachability> reach_;
 };
 
 }  // namespace
@@ -327,25 +406,13 @@ StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse, const Target& targ
   return Planner(std::move(program), target).Run(fuse);
 }
 
-StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group) {
+StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::Group& group) {
   constexpr int kTensorAlignment = 16;  // entry functions check it of the framework's tensors
   const TeProgram& p = plan.program;
-  Context& from = *p.context;
-  const std::set<int> inside(group.begin(), group.end());
-  // What leaves the group: results of the program and what other groups read.
-  std::vector<Buffer> outputs;
+  const std::vector<Buffer>& outputs = group.outputs;
   std::vector<Stage> stages;
-  for (int i : group) stages.push_back(p.stages[i]);
-  for (int i : group) {
-    for (Buffer b : p.stages[i].outputs) {
-      bool leaves = std::any_of(p.params.begin(), p.params.end(),
-                                [&](const Param& q) { return q.buffer == b && q.role == ParamRole::kResult; });
-      for (size_t j = 0; j < p.stages.size(); ++j)
-        leaves |= !inside.contains(static_cast<int>(j)) && Contains(InputsOf(p.stages[j]), b);
-      if (leaves) outputs.push_back(b);
-    }
-  }
-  auto kept = InlineGroup(from, stages, outputs);
+  for (int i : group.stages) stages.push_back(p.stages[i]);
+  auto kept = InlineGroup(*p.context, std::move(stages), outputs);
   RET_CHECK(kept.has_value());
   std::vector<Buffer> inner, inputs;
   for (const Stage& s : *kept) inner.insert(inner.end(), s.outputs.begin(), s.outputs.end());

@@ -16,8 +16,12 @@ namespace cinn_like::hlir {
 
 // Stages of the program, some substituted away, and their groups in an order in which they can run.
 struct FusionPlan {
+  struct Group {
+    std::vector<int> stages;          // indices into program.stages, ascending
+    std::vector<ir::Buffer> outputs;  // results of the program and what other groups read, in the order of the stages
+  };
   ir::TeProgram program;
-  std::vector<std::vector<int>> groups;  // indices into program.stages, ascending
+  std::vector<Group> groups;
 };
 
 // `fuse` false: one group per stage (views are still substituted).
@@ -32,6 +36,6 @@ struct ExtractedGroup {
   std::vector<ir::Buffer> args;
   std::vector<ir::Expr> symbols;
 };
-StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group);
+StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::Group& group);
 
 }  // namespace cinn_like::hlir

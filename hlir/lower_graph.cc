@@ -18,7 +18,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
   std::set<ir::Buffer> declared, read;
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
-  for (const std::vector<int>& group : plan.groups) {
+  for (const FusionPlan::Group& group : plan.groups) {
     ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(plan, group));
     ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
     std::vector<int> origins;
