@@ -298,8 +298,10 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   s.Run(fuse + " -> p").Run("parallel p");
   const std::string at = inside.empty() ? "p" : inside.back();
 
-  s.Step("stage acc ", out, " -> tile").Step("compute_at tile_copy ", at).Step("compute_at b_acc ", at);
-  if (pack) s.Run("compute_at b_panel p");
+  // A thread has a tile and a panel of its own.
+  s.Step("stage acc ", out, " -> tile").Run("scope acc local").Run("scope tile local");
+  s.Step("compute_at tile_copy ", at).Step("compute_at b_acc ", at);
+  if (pack) s.Run("scope panel local").Run("compute_at b_panel p");
   // The loops that compute_at made, inside `at`.
   auto inner = [&](const std::string& block) {
     std::vector<std::string> v = s.LoopsAround(block);
@@ -349,9 +351,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     const std::vector<std::string> v = inner("b_panel");
     std::vector<std::string> unused;
     if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
-    s.Run("pad b_panel").Run("scope panel local");
+    s.Run("pad b_panel");
   }
-  s.Run("scope acc local").Run("scope tile local");
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), seconds}};
 }

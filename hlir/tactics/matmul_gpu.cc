@@ -369,8 +369,11 @@ class MatmulGpu {
     const std::string li = names[next++], lj = names[next++];
     s.Step("split ", li, " ", tile_.M(), " -> io ii").Step("split ", lj, " ", tile_.N(), " -> jo ji");
     s.Step("reorder ", lb, lb.empty() ? "" : " ", "io jo ii ji");
-    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p");
+    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p").Run("bind p blockIdx.x");
     const bool sliced = tile_.slices > 1;
+    // A block has tiles of its own.
+    s.Run("scope acc local").Run("scope lhs shared").Run("scope rhs shared");
+    if (sliced) s.Run("scope parts shared").Run("scope total local");
     if (sliced) s.Run("compute_at b_total p").Run("compute_at b_parts p");
     s.Run("compute_at b_acc p");
     const std::vector<std::string> acc = s.LoopsAround("b_acc");  // p, slices, rows, columns, reduction
@@ -397,11 +400,9 @@ class MatmulGpu {
       BindTile(s, "t", "tq", "tp", total[2], total[3]);
       s.Step("unroll ", total[3]).Step("split_init b_total ", total[3], " -> b_start");
       BindTile(s, "o", "oq", "op", "ji", "");
-      s.Run("scope parts shared").Run("scope total local");
     } else {
       BindTile(s, "o", "", "ii", "ji", "");
     }
-    s.Run("bind p blockIdx.x").Run("scope acc local").Run("scope lhs shared").Run("scope rhs shared");
     return s.status();
   }
 

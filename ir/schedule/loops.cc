@@ -1,8 +1,9 @@
 // The primitives that reshape loops: split, fuse, reorder, merge and the loop kinds.
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
+#include "ir/schedule/dependence.h"
 #include "ir/schedule/primitives.h"
-#include "ir/schedule/region.h"
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
@@ -25,6 +26,32 @@ Stmt AddPredicate(Context& c, const Stmt& s, Expr cond) {
     b.predicate = b.predicate == nullptr ? cond : c.And(b.predicate, cond);
     return MakeStmt(std::move(b));
   });
+}
+
+// What stands in no block runs whatever the blocks' predicates say; nullptr: nothing does.
+Stmt FindOutsideBlocks(const Stmt& s) {
+  Stmt found;
+  VisitStmts(s, [&](const Stmt& x) {
+    if (As<Block>(x) != nullptr) return false;
+    const If* n = As<If>(x);
+    bool reads = false;
+    if (n != nullptr) {
+      Visit(n->cond, [&](Expr e) {
+        reads |= e->op == ExprOp::kLoad;
+        return true;
+      });
+    }
+    const bool holds_others = As<Seq>(x) != nullptr || As<For>(x) != nullptr || As<If>(x) != nullptr;
+    if (found == nullptr && (reads || (!holds_others && As<Alloc>(x) == nullptr))) found = x;
+    return found == nullptr;
+  });
+  return found;
+}
+
+bool UsesVar(const Stmt& s, Expr var) {
+  bool found = false;
+  ForEachExpr(s, [&](Expr e) { found |= Uses(e, var); });
+  return found;
 }
 
 constexpr int64_t kMaxTile = int64_t{1} << 40;
@@ -60,7 +87,13 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
   Analyzer a(c);
   BindFacts(a, f, LoopsOf(path));
   Stmt body = Substitute(c, n.body, {{n.var, value}});
-  if (!a.CanProve(c.Eq(c.Mod(n.extent, c.Int(tile)), c.Int(0)))) body = AddPredicate(c, body, c.Lt(value, n.extent));
+  if (!a.CanProve(c.Eq(c.Mod(n.extent, c.Int(tile)), c.Int(0)))) {
+    if (const Stmt bare = FindOutsideBlocks(body)) {
+      return InvalidArgument("split ", loop, ": ", tile, " is not known to divide the extent ", Print(n.extent),
+                             ", and what stands in no block would run beyond it:\n", Print(bare));
+    }
+    body = AddPredicate(c, body, c.Lt(value, n.extent));
+  }
   for (size_t i = names.size(); i-- > 0;) {
     Expr extent = i == 0 ? a.Simplify(c.CeilDiv(n.extent, c.Int(tile))) : c.Int(factors[i - 1]);
     body = MakeStmt(For{vars[i], extent, ForKind::kSerial, body});
@@ -82,6 +115,12 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
       return InvalidArgument("fuse: the body of loop ", loops[i - 1], " is not just loop ", loops[i]);
     }
     if (n->kind != ForKind::kSerial) return InvalidArgument("fuse: loop ", loops[i], " is already ", Name(n->kind));
+    for (const For* outer : chain) {
+      if (Uses(n->extent, outer->var)) {
+        return InvalidArgument("fuse: the extent ", Print(n->extent), " of loop ", loops[i], " depends on loop ",
+                               outer->var->name);
+      }
+    }
     chain.push_back(n);
     s = n->body;
   }
@@ -98,6 +137,10 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
 
 StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   if (loops.size() < 2) return f;
+  for (const std::string& name : loops) {
+    if (std::count(loops.begin(), loops.end(), name) > 1)
+      return InvalidArgument("reorder: loop ", name, " is named more than once");
+  }
   // The outermost of them, then the chain of perfectly nested loops below it that holds all.
   StmtPath path;
   for (const std::string& name : loops) {
@@ -134,8 +177,18 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
       }
     }
   }
+  if (order == chain) return f;
+  Dependences dependences(f);
+  if (const auto conflict = dependences.ChangedByOrder(path, chain, order)) {
+    return InvalidArgument("reorder: the order of ", absl::StrJoin(loops, ", "),
+                           " can't change, as the nest carries a dependence: ", Dependences::Describe(*conflict),
+                           " in different iterations of more than one loop:\n", Print(path.back()));
+  }
   for (size_t i = order.size(); i-- > 0;) s = MakeStmt(For{order[i]->var, order[i]->extent, order[i]->kind, s});
   f.body = Replace(f.body, path.back(), s);
+  // A loop that runs at once with its neighbours may now hold loops that it stood in.
+  if (std::any_of(order.begin(), order.end(), [](const For* n) { return n->kind != ForKind::kSerial; }))
+    RETURN_IF_ERROR(CheckLoopKinds(f, s));
   return f;
 }
 
@@ -146,11 +199,10 @@ StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind) {
   if ((kind == ForKind::kVectorized || kind == ForKind::kUnrolled || IsThreadAxis(kind)) && !IsInt(n.extent)) {
     return InvalidArgument(Name(kind), " ", loop, ": the extent ", Print(n.extent), " is not constant");
   }
-  if ((kind == ForKind::kParallel || IsBlockAxis(kind)) && IsReductionLoop(n)) {
-    return InvalidArgument(Name(kind), " ", loop, ": the loop carries a reduction:\n", Print(path.back()));
-  }
   n.kind = kind;
-  f.body = Replace(f.body, path.back(), MakeStmt(std::move(n)));
+  const Stmt changed = MakeStmt(std::move(n));
+  f.body = Replace(f.body, path.back(), changed);
+  RETURN_IF_ERROR(CheckLoopKinds(f, changed, /*inside=*/false));
   return f;
 }
 
@@ -170,73 +222,65 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   Analyzer a(c);
   BindFacts(a, f, LoopsOf(paths[0]));
   std::vector<Stmt> bodies;
-  // For each buffer written so far, what one iteration writes of each dimension.
-  struct Part {
-    std::optional<Span> span;
-    Expr index;  // with the inner loops numbered
-  };
-  absl::flat_hash_map<Buffer, std::vector<Part>> written;
   for (size_t i = 0; i < paths.size(); ++i) {
     const For& n = *As<For>(paths[i].back());
+    if (std::count(loops.begin(), loops.end(), loops[i]) > 1)
+      return InvalidArgument("merge: loop ", loops[i], " is named more than once");
     if (!a.CanProve(c.Eq(n.extent, first.extent))) {
       return InvalidArgument("merge: the extents of ", loops[0], " and ", loops[i], " differ: ", Print(first.extent),
                              " and ", Print(n.extent));
     }
     if (n.kind != first.kind) return InvalidArgument("merge: ", loops[0], " and ", loops[i], " are of different kinds");
-    Func body = f;
-    body.body = Substitute(c, n.body, {{n.var, first.var}});
-    for (const StmtPath& path : FindBlocks(body)) {
-      const Block& b = *As<Block>(path.back());
-      absl::flat_hash_map<Expr, Expr> inner;
-      VarMap numbered;
-      for (const For* l : LoopsOf(path)) {
-        numbered[l->var] = c.Var(Cat("#", inner.size(), " in ", Print(l->extent)));
-        inner[l->var] = l->extent;
-        a.BindRange(l->var, c.Int(0), l->extent);
-      }
-      const VarMap bindings = Bindings(b);
-      auto part_of = [&](Expr e) {
-        const Expr index = a.Simplify(Substitute(c, e, bindings));
-        return Part{SpanOf(a, index, inner), Substitute(c, index, numbered)};
-      };
-      auto moves = [&](const Part& p) { return !p.span || Uses(p.span->min, first.var); };
-      // A dimension that the merged variable moves must be read where the same iteration has written.
-      Status status;
-      auto check = [&](Expr load) {
-        auto it = written.find(load->buffer);
-        for (size_t d = 0; it != written.end() && d < it->second.size(); ++d) {
-          const Part read = part_of(load->args[d]), write = it->second[d];
-          if ((!moves(read) && !moves(write)) || read.index == write.index) continue;
-          if (read.span && write.span && read.span->min == write.span->min &&
-              a.CanProve(c.Le(read.span->extent, write.span->extent)))
-            continue;
-          status = InvalidArgument("merge: block ", b.name, " reads ", load->buffer->name, " at ", Print(load->args[d]),
-                                   " in dimension ", d, ", which is not what the same iteration of ", first.var->name,
-                                   " has written");
-        }
-      };
-      ForEachExpr(b.body, [&](Expr e) {
-        Visit(e, [&](Expr x) {
-          if (x->op == ExprOp::kLoad) check(x);
-          return true;
-        });
-      });
-      RETURN_IF_ERROR(status);
-      VisitStmts(b.body, [&](const Stmt& x) {
-        if (const Store* st = As<Store>(x)) {
-          std::vector<Part> parts;
-          for (Expr e : st->indices) parts.push_back(part_of(e));
-          written[st->buffer] = std::move(parts);
-        }
-        return true;
-      });
-    }
-    bodies.push_back(body.body);
+    bodies.push_back(Substitute(c, n.body, {{n.var, first.var}}));
   }
-  // What stands between the loops (allocations apart) must not be passed over.
+  // Later loops move up to the first: past each iteration of those before, and past what stands between.
+  Dependences dependences(f);
+  std::vector<const For*> outer = LoopsOf(paths[0]);
+  outer.pop_back();
+  std::vector<Stmt> siblings;
+  if (const Seq* seq = paths[0].size() > 1 ? As<Seq>(paths[0][paths[0].size() - 2]) : nullptr) siblings = seq->stmts;
+  std::vector<Stmt> allocs;
+  bool inside = false;
+  size_t next = 0;
+  for (const Stmt& s : siblings) {
+    if (next == paths.size()) break;
+    if (s == paths[next].back()) {
+      for (size_t i = 0; i < next; ++i) {
+        if (const auto conflict = dependences.ChangedByMerge(paths[i], paths[next])) {
+          return InvalidArgument(
+              "merge: ", loops[i], " and ", loops[next], " can't be one loop: ", Dependences::Describe(*conflict),
+              ", but not at the same iteration:\n", Print(paths[i].back()), Print(paths[next].back()));
+        }
+      }
+      ++next;
+      inside = true;
+      continue;
+    }
+    if (!inside) continue;
+    if (As<Alloc>(s) != nullptr) {
+      allocs.push_back(s);
+      continue;
+    }
+    const Let* let = As<Let>(s);
+    for (size_t i = next; i < paths.size(); ++i) {
+      const Stmt& later = paths[i].back();
+      if (As<Barrier>(s) != nullptr || (let != nullptr && UsesVar(later, let->var))) {
+        return InvalidArgument("merge: ", loops[i], " can't move past what stands before it:\n", Print(s));
+      }
+      if (const auto conflict = dependences.Between(s, later, outer)) {
+        return InvalidArgument("merge: ", loops[i], " can't move past what stands before it, as ",
+                               Dependences::Describe(*conflict), ":\n", Print(s));
+      }
+    }
+  }
+  if (next != paths.size()) return InvalidArgument("merge: name the loops in the order in which they stand");
+  // Allocations between come first.
+  for (const Stmt& s : allocs) f.body = Replace(f.body, s, MakeSeq({}));
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
-  f.body =
-      Replace(f.body, paths[0].back(), MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))}));
+  const Stmt merged = MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))});
+  allocs.push_back(merged);
+  f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
+  if (first.kind != ForKind::kSerial) RETURN_IF_ERROR(CheckLoopKinds(f, merged, /*inside=*/false));
   return SimplifyBindings(std::move(f));
 }
 

@@ -35,4 +35,33 @@ std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, 
   return Span{a.Simplify(FromLinear(c, min, DType::kI64)), a.Simplify(FromLinear(c, size, DType::kI64))};
 }
 
+std::optional<Span> DenseSpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, Expr>& inner) {
+  Context& c = a.context();
+  // Terms from the smallest step: each step is at most as long as what those before it reach.
+  std::vector<LinearTerm> terms;
+  for (const LinearTerm& t : ToLinear(c, e).terms) {
+    const std::vector<Expr> vars = VarsOf(t.atom);
+    if (std::any_of(vars.begin(), vars.end(), [&](Expr v) { return inner.contains(v); })) terms.push_back(t);
+  }
+  Expr reach = c.Int(1);
+  while (!terms.empty()) {
+    bool found = false;
+    for (size_t k = 0; k < terms.size() && !found; ++k) {
+      std::vector<Expr> rest = FactorsOf(terms[k].atom);
+      const auto var = std::find_if(rest.begin(), rest.end(), [&](Expr v) { return inner.contains(v); });
+      if (var == rest.end()) return std::nullopt;
+      const Expr extent = inner.at(*var);
+      rest.erase(var);
+      Expr step = c.Int(terms[k].coef);
+      for (Expr f : rest) step = c.Mul(step, f);
+      if (!a.CanProve(c.Le(step, reach))) continue;
+      reach = a.Simplify(c.Add(reach, c.Mul(step, c.Sub(extent, c.Int(1)))));
+      terms.erase(terms.begin() + static_cast<ptrdiff_t>(k));
+      found = true;
+    }
+    if (!found) return std::nullopt;
+  }
+  return SpanOf(a, e, inner);
+}
+
 }  // namespace cinn_like::ir

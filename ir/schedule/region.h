@@ -17,4 +17,7 @@ struct Span {
 //   io * 8 + ii with ii in 0..8  ->  io * 8 .. + 8
 std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, Expr>& inner);
 
+// The same where `e` takes every value of the span:  io * 8 + ii does with ii in 0..8, io * 8 + ii * 2 does not.
+std::optional<Span> DenseSpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, Expr>& inner);
+
 }  // namespace cinn_like::ir

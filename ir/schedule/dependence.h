@@ -1,0 +1,99 @@
+// Which statements of a Func touch the same memory, and how far apart: what every schedule step asks before it changes
+// the order in which they run.
+//
+//   for i in 0..n { for j in 0..8 { block b(u in 0..n = i, v in 0..8 = j) { t[u, v] = t[u, v - 1] + x[u] } } }
+//     i carries nothing: what two iterations touch is never one element;  j carries a dependence of distance 1
+//
+// An answer is a proof: what cannot be shown to be apart counts as touching. Indices are compared as sums whose terms
+// don't overlap (io * 8 + ii with ii < 8), and as digits of one index (e / 64 and e % 64). The accumulators of a
+// reduction are told from other memory: its steps may run in any order (te.h). The Func must outlive this.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "ir/analyzer.h"
+#include "ir/schedule/tree.h"
+#include "ir/stmt.h"
+
+namespace cinn_like::ir {
+
+// What is known of a block that declares reduce iterators.
+struct Reduction {
+  absl::flat_hash_set<Expr> loops;  // variables of the loops that its reduce iterators are bound through
+  // Its steps may run in any order: they join into accumulators that reduce iterators don't move, and loops that carry
+  // it move nothing else and start it where they are 0.
+  bool any_order = false;
+};
+
+// One place of the text that touches a buffer.
+struct Access {
+  Buffer buffer = nullptr;
+  std::vector<Expr> indices;  // of loop variables and symbols; empty: any element (calls)
+  bool writes = false;
+  bool is_whole = false;            // any element
+  std::vector<const For*> loops;    // around, outermost first
+  const Block* block = nullptr;     // null outside of blocks
+  const Reduction* sum = nullptr;   // where it reads or writes what the block reduces into
+  Expr condition = nullptr;         // of the block, in terms of the loops; null: none
+  bool is_conditional = false;      // under an if, or a masked store
+  int statement = 0;                // accesses of one block or bare statement agree in it; grows along the text
+};
+
+class Dependences {
+ public:
+  explicit Dependences(const Func& f);
+
+  using Range = std::pair<size_t, size_t>;  // of accesses()
+  const std::vector<Access>& accesses() const { return accesses_; }
+  Range RangeOf(const Stmt& s) const;
+  Analyzer& analyzer() { return a_; }
+
+  // A pair that stands against a step. `a` comes first in the text.
+  struct Conflict {
+    const Access *a, *b;
+  };
+  static std::string Describe(const Conflict& x);
+
+  // An element touched by two iterations of the loop, one of them writing. Passed over are accumulators of reductions
+  // that may run in any order if `reductions`, and with `kind` what memory of each iteration's own makes harmless.
+  std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions);
+  // A value that one iteration of the loop leaves for another in `b`, all of whose uses are in the loop.
+  std::optional<Conflict> FlowsBetweenIterations(const StmtPath& loop, Buffer b);
+  // Two touches of an element whose order would change if the nest's loops ran in another order.
+  std::optional<Conflict> ChangedByOrder(const StmtPath& outermost, const std::vector<const For*>& chain,
+                                         const std::vector<const For*>& order);
+  // Two siblings of which an earlier iteration of the second would meet a later one of the first.
+  std::optional<Conflict> ChangedByMerge(const StmtPath& first, const StmtPath& second);
+  // Two touches of one element, one writing, in statements that stand side by side within `outer`.
+  std::optional<Conflict> Between(const Stmt& s, const Stmt& t, const std::vector<const For*>& outer);
+
+ private:
+  // The second's variables (primed) in terms of the first's, where both touch one element; nullopt: never.
+  std::optional<VarMap> Meet(const Access& a, const Access& b, const VarMap& rename);
+  // Loops that both are in, other than `fixed`, run apart; `twins` are loops of `b` that stand for one of `a`.
+  VarMap Rename(const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
+  std::optional<int64_t> Distance(const VarMap& known, Expr var);
+  bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
+  bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
+  bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed);
+  bool IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const;
+  Expr Prime(Expr var);
+  void Collect(const Func& f);
+
+  Context& c_;
+  Analyzer a_;
+  std::vector<Access> accesses_;
+  std::vector<std::unique_ptr<Reduction>> reductions_;
+  absl::flat_hash_map<const StmtNode*, Range> ranges_;
+  absl::flat_hash_map<Expr, Expr> primes_;
+  std::vector<Buffer> buffers_;  // in order of first use
+  absl::flat_hash_map<Buffer, std::vector<size_t>> by_buffer_;
+};
+
+// Whether the loop that `s` is may run as its kind says; with `inside`, the loops in it too. An error names the two
+// touches that stand against it and shows the loop.
+Status CheckLoopKinds(const Func& f, const Stmt& s, bool inside = true);
+
+}  // namespace cinn_like::ir

@@ -1,0 +1,130 @@
+// Illegal steps are refused, with the reason.
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "ir/schedule/schedule.h"
+
+namespace cinn_like::ir {
+namespace {
+
+struct Illegal {
+  const char* name;
+  const char* program;  // parameters, and the body
+  const char* steps;
+  std::vector<const char*> says;
+};
+
+class IllegalSteps : public testing::TestWithParam<Illegal> {};
+
+TEST_P(IllegalSteps, AreRefused) {
+  const Illegal& c = GetParam();
+  const auto f = ParseFunc(c.program);
+  ASSERT_TRUE(f.ok()) << f.status();
+  ASSERT_TRUE(Verify(*f).ok()) << Verify(*f);
+  const auto r = ApplySchedule(*f, c.steps);
+  ASSERT_FALSE(r.ok()) << "accepted:\n" << Print(*r);
+  for (const char* part : c.says) EXPECT_TRUE(absl::StrContains(r.status().message(), part)) << r.status();
+}
+
+const Illegal kIllegal[] = {
+    {"MergeReductionWithReader",
+     R"(func @f(x: f32[8, 8], y: f32[8, 8]) {
+       alloc s: f32[8] @global
+       for k in 0..8 { for i in 0..8 { block sum(u in 0..8 = i, r reduce 0..8 = k) init { s[u] = 0.0 } {
+         s[u] = s[u] + x[u, r] } } }
+       for q in 0..8 { for p in 0..8 { block out(v in 0..8 = p, w in 0..8 = q) { y[v, w] = s[v] } } } })",
+     "merge k q",
+     {"merge: k and q can't be one loop: block sum writes s[i] and block out reads s[p], but not at the same iteration",
+      "for k in 0..8"}},
+    {"MergeOverStatement",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc a: f32[8] @global
+       alloc t: f32[8] @global
+       for i in 0..8 { block first(u in 0..8 = i) { a[u] = x[u] } }
+       for j in 0..8 { block between(v in 0..8 = j) { t[v] = a[7 - v] } }
+       for k in 0..8 { block last(w in 0..8 = k) { y[w] = t[7 - w] } } })",
+     "merge i k",
+     {"merge: k can't move past what stands before it, as block between writes t[j] and block last reads t[7 - k]",
+      "for j in 0..8"}},
+    {"MergeReadsLaterElements",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc a: f32[9] @global
+       for i in 0..9 { block first(u in 0..9 = i) { a[u] = x[u % 8] } }
+       for k in 0..9 { block last(w in 0..9 = k) if k < 8 { y[w] = a[w + 1] } } })",
+     "merge i k",
+     {"block first writes a[i] and block last reads a[k + 1], but not at the same iteration"}},
+    {"VectorizeScan",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..7 { block scan(u in 0..7 = i) { y[u + 1] = y[u] + x[u] } } })",
+     "vectorize i",
+     {"vectorized i: the loop carries a dependence: block scan reads y[i] and block scan writes y[i + 1] in different "
+      "iterations",
+      "for i in 0..7"}},
+    {"ParallelScan",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..7 { block scan(u in 0..7 = i) { y[u + 1] = y[u] + x[u] } } })",
+     "parallel i",
+     {"parallel i: the loop carries a dependence: block scan reads y[i] and block scan writes y[i + 1]"}},
+    {"ParallelTemporary",
+     R"(func @f(x: f32[8, 4], y: f32[8, 4]) {
+       alloc t: f32[4] @global
+       for i in 0..8 {
+         for j in 0..4 { block first(u in 0..8 = i, v in 0..4 = j) { t[v] = x[u, v] } }
+         for k in 0..4 { block last(w in 0..8 = i, z in 0..4 = k) { y[w, z] = t[3 - z] } } } })",
+     "parallel i",
+     {"parallel i: the loop carries a dependence: block first writes t[j] more than once in different iterations"}},
+    {"BindScan",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..7 { block scan(u in 0..7 = i) { y[u + 1] = y[u] + x[u] } } })",
+     "bind i threadIdx.x",
+     {"threadIdx.x i: the loop carries a dependence: block scan reads y[i] and block scan writes y[i + 1]"}},
+    {"ParallelReduction",
+     R"(func @f(x: f32[8], y: f32[1]) {
+       for k in 0..8 { block sum(r reduce 0..8 = k) init { y[0] = 0.0 } { y[0] = y[0] + x[r] } } })",
+     "parallel k",
+     {"parallel k: the loop carries a reduction"}},
+    {"BindReductionWithoutStart",
+     R"(func @f(x: f32[8], y: f32[1]) {
+       for k in 0..8 { block sum(r reduce 0..8 = k) init { y[0] = 0.0 } { y[0] = y[0] + x[r] } } })",
+     "split_init sum k -> start\nbind k threadIdx.x",
+     {"threadIdx.x k: the loop carries the reduction of block sum, whose start was split off"}},
+    {"ReorderWavefront",
+     R"(func @f(y: f32[9, 9]) {
+       for i in 0..8 { for j in 0..8 { block step(u in 0..8 = i, v in 0..8 = j) {
+         y[u + 1, v] = y[u, v + 1] * 0.5 } } } })",
+     "reorder j i",
+     {"reorder: the order of j, i can't change, as the nest carries a dependence: block step reads y[i, j + 1] and "
+      "block step writes y[i + 1, j]",
+      "for i in 0..8"}},
+    {"ReorderNoJoin",
+     R"(func @f(x: f32[8, 8], y: f32[1]) {
+       for i in 0..8 { for j in 0..8 { block step(u reduce 0..8 = i, v reduce 0..8 = j) init { y[0] = 1.0 } {
+         y[0] = y[0] * 0.5 + x[u, v] } } } })",
+     "reorder j i",
+     {"reorder: the order of j, i can't change"}},
+    {"ReorderSameLoopTwice",
+     R"(func @f(x: f32[8, 8], y: f32[8, 8]) {
+       for a in 0..8 { for b in 0..8 { block c(u in 0..8 = a, v in 0..8 = b) { y[u, v] = x[u, v] } } } })",
+     "reorder a a b",
+     {"reorder: loop a is named more than once"}},
+    {"ReorderParallelInwards",
+     R"(func @f(y: f32[9, 8]) {
+       for k in 0..8 { for i in 0..8 { block step(r in 0..8 = k, u in 0..8 = i) { y[r + 1, u] = y[r, 7 - u] } } } })",
+     "parallel i\nreorder i k",
+     {"reorder: the order of i, k can't change"}},
+    {"FuseTriangle",
+     R"(func @f(x: f32[8, 8], y: f32[8, 8]) {
+       for i in 0..8 { for j in 0..i { block c(u in 0..8 = i, v in 0..8 = j) { y[u, v] = x[u, v] } } } })",
+     "fuse i j -> k",
+     {"fuse: the extent i of loop j depends on loop i"}},
+    {"SplitBareStore",
+     R"(func @f(x: f32[10], y: f32[10]) {
+       for i in 0..10 { y[i] = x[i] } })",
+     "split i 4 -> o n",
+     {"split i: 4 is not known to divide the extent 10", "y[o * 4 + n] = x[o * 4 + n]"}},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, IllegalSteps, testing::ValuesIn(kIllegal),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace cinn_like::ir
