@@ -150,7 +150,23 @@ class Planner {
       if (Contains(results_, s.outputs[0])) keep(s);
     }
     p_.stages = std::move(kept);
+    DropUnread();
     if (target_.IsGpu()) p_.stages = SplitReductions(p_, target_, names);
+  }
+
+  // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed
+  // its operands has no reader. A group needs a result, so such stages go.
+  void DropUnread() {
+    absl::flat_hash_set<Buffer> read(results_.begin(), results_.end());
+    std::vector<Stage> kept;
+    for (size_t i = p_.stages.size(); i-- > 0;) {
+      Stage& s = p_.stages[i];
+      if (std::none_of(s.outputs.begin(), s.outputs.end(), [&](Buffer b) { return read.contains(b); })) continue;
+      for (Buffer b : InputsOf(s)) read.insert(b);
+      kept.push_back(std::move(s));
+    }
+    std::reverse(kept.begin(), kept.end());
+    p_.stages = std::move(kept);
   }
 
   void Inline(const Stage& view, const std::vector<Expr>& vars, Stage& reader) {

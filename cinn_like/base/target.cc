@@ -101,25 +101,27 @@ struct Option {
   std::string_view name;
   unsigned kinds;  // bit per TargetKind
   Field field;
-  int64_t min;  // of numbers
+  int64_t min = 0, max = 0;  // of numbers
+  bool is_power_of_2 = false;
 };
+constexpr int64_t kMostCores = 1 << 16, kMostBytes = int64_t{1} << 40;
 const Option kOptions[] = {
-    {"mcpu", kX86, &Target::mcpu, 0},
-    {"arch", kCudaBit, &Target::arch, 0},
-    {"features", kX86, &Target::features, 0},
-    {"libs", kCudaBit, &Target::libs, 0},
-    {"allow-tf32", kCudaBit, &Target::allow_tf32, 0},
-    {"framework", kX86 | kCudaBit, &Target::framework, 0},
-    {"num-threads", kHost, &Target::num_threads, 0},
-    {"cores", kHost, &Target::cores, 1},
-    {"sm-count", kGpu, &Target::cores, 1},
-    {"vector-bytes", kAll, &Target::vector_bytes, 1},
-    {"l1-bytes", kAll, &Target::l1_bytes, 1},
-    {"l2-bytes", kAll, &Target::l2_bytes, 1},
-    {"bandwidth", kAll, &Target::bandwidth, 1},
-    {"shared-bytes", kGpu, &Target::shared_bytes, 0},
-    {"registers", kAll, &Target::registers, 1},
-    {"warp-size", kGpu, &Target::warp_size, 1},
+    {"mcpu", kX86, &Target::mcpu},
+    {"arch", kCudaBit, &Target::arch},
+    {"features", kX86, &Target::features},
+    {"libs", kCudaBit, &Target::libs},
+    {"allow-tf32", kCudaBit, &Target::allow_tf32, 0, 1},
+    {"framework", kX86 | kCudaBit, &Target::framework},
+    {"num-threads", kHost, &Target::num_threads, 0, kMostCores},
+    {"cores", kHost, &Target::cores, 1, kMostCores},
+    {"sm-count", kGpu, &Target::cores, 1, kMostCores},
+    {"vector-bytes", kAll, &Target::vector_bytes, 16, 256, true},
+    {"l1-bytes", kAll, &Target::l1_bytes, 1, kMostBytes},
+    {"l2-bytes", kAll, &Target::l2_bytes, 1, kMostBytes},
+    {"bandwidth", kAll, &Target::bandwidth, 1, 1000000},
+    {"shared-bytes", kGpu, &Target::shared_bytes, 0, kMostBytes},
+    {"registers", kAll, &Target::registers, 1, 1 << 20},
+    {"warp-size", kGpu, &Target::warp_size, 1, 1024, true},
 };
 
 bool Takes(const Option& option, TargetKind kind) { return option.kinds >> static_cast<int>(kind) & 1; }
@@ -219,9 +221,13 @@ Status SetOption(const Option& option, std::string_view value, Target* target) {
   if (const auto* number = std::get_if<int64_t Target::*>(&option.field)) {
     int64_t parsed = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), parsed);
-    if (error != std::errc() || end != value.data() + value.size() || parsed < option.min) {
-      return InvalidArgument("target: option -", option.name, ": expected an integer of at least ", option.min,
-                             ", got '", value, "'");
+    const bool is_number = error == std::errc() && end == value.data() + value.size();
+    const bool is_bad =
+        parsed < option.min || parsed > option.max || (option.is_power_of_2 && (parsed & (parsed - 1)) != 0);
+    if (!is_number || is_bad) {
+      return InvalidArgument("target: option -", option.name, ": expected ",
+                             option.is_power_of_2 ? "a power of 2" : "an integer", " from ", option.min, " to ",
+                             option.max, ", got '", value, "'");
     }
     target->*(*number) = parsed;
     return absl::OkStatus();

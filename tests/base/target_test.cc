@@ -43,7 +43,7 @@ TEST(Target, RandomTargetsRoundTrip) {
   for (int i = 0; i < 500; ++i) {
     Target t = *Target::Parse(random() % 2 ? Cat("x86_64 -mcpu=", mcpus[random() % 4])
                                            : Cat("cuda -arch=", archs[random() % 4]));
-    if (random() % 2) t.vector_bytes = 1 + random() % 100;
+    if (random() % 2) t.vector_bytes = 16 << random() % 5;
     if (random() % 2) t.l2_bytes = 1 + random() % 100;
     if (t.kind == TargetKind::kX86_64) {
       if (random() % 2) t.num_threads = random() % 64;
@@ -71,10 +71,16 @@ TEST(Target, ErrorsListWhatIsKnown) {
   EXPECT_TRUE(Error("cpu -mcpu=m1").starts_with("target: option -mcpu: unknown CPU 'm1'; known: native, x86-64,"));
   EXPECT_EQ(Error("cuda -libs=cublas,mkl"), "target: option -libs: unknown library 'mkl'; known: cublas, cudnn");
   EXPECT_EQ(Error("cpu -features=avx2"), "target: option -features: expected +name or -name, got 'avx2'");
-  EXPECT_EQ(Error("cpu -num-threads=two"), "target: option -num-threads: expected an integer of at least 0, got 'two'");
-  EXPECT_EQ(Error("cuda -sm-count=0"), "target: option -sm-count: expected an integer of at least 1, got '0'");
+  EXPECT_EQ(Error("cpu -num-threads=two"),
+            "target: option -num-threads: expected an integer from 0 to 65536, got 'two'");
+  // What divides by a number, or makes vectors of its size, is not asked to.
+  EXPECT_EQ(Error("cpu -vector-bytes=4294967296"),
+            "target: option -vector-bytes: expected a power of 2 from 16 to 256, got '4294967296'");
+  EXPECT_EQ(Error("cpu -vector-bytes=24"),
+            "target: option -vector-bytes: expected a power of 2 from 16 to 256, got '24'");
+  EXPECT_EQ(Error("cuda -sm-count=0"), "target: option -sm-count: expected an integer from 1 to 65536, got '0'");
   EXPECT_EQ(Error("cuda -sm-count=99999999999999999999"),
-            "target: option -sm-count: expected an integer of at least 1, got '99999999999999999999'");
+            "target: option -sm-count: expected an integer from 1 to 65536, got '99999999999999999999'");
   EXPECT_EQ(Error("cuda -arch=sm_80 -arch=sm_90"), "target: option -arch is given twice");
   EXPECT_EQ(Error("cuda -arch="), "target: option -arch has no value");
 }

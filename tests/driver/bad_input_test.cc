@@ -103,6 +103,32 @@ TEST(BadInput, ZeroSizeAndZeroDimensions) {
   }
 }
 
+// What nobody reads any more once views are substituted: a product over nothing is a constant, and its operands are not
+// computed. (The gradient of cholesky_inverse of an empty matrix; F.unfold of an empty batch.)
+TEST(BadInput, ProductsAndGathersOfNothing) {
+  for (const char* text : {R"(graph @f(%a: f32[0,0], %b: f32[0,0], %c: f32[0,0]) {
+  %0 = transpose(%a) {perm=[1, 0]} : f32[0,0]
+  %1 = add(%a, %0) : f32[0,0]
+  %2 = matmul(%1, %b) : f32[0,0]
+  %3 = matmul(%2, %c) : f32[0,0]
+  %4 = neg(%3) : f32[0,0]
+  return %4
+}
+)",
+                           R"(graph @f(%x: f32[0,5], %i: i64[2]) {
+  %0 = full() {value=5, dtype=i64, shape=[]} : i64[]
+  %1 = add(%i, %0) : i64[2]
+  %2 = transpose(%x) {perm=[1, 0]} : f32[5,0]
+  %3 = gather(%2, %1) {axis=0} : f32[2,0]
+  %4 = reshape(%3) {shape=[0, 2]} : f32[0,2]
+  return %4
+}
+)"}) {
+    const auto f = Compile(text);
+    EXPECT_TRUE(f.ok()) << f.status() << text;
+  }
+}
+
 // Bytes of zero that take no memory until they are written.
 class Zeros {
  public:

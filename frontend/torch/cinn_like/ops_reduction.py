@@ -43,6 +43,8 @@ for _name in ("any", "all"):
 
 
 def arg_extreme(w, out, x, axis=None, keepdim=False, name=None):
+    if x.rank == 0:
+        return w.full(0, torch.int64)
     x = w.cast(x, torch.uint8) if x.dtype == torch.bool else x
     if axis is None:
         x, axis = w.reshape(x, [dims.product(x.shape)]), 0
