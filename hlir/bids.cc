@@ -39,8 +39,8 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   const SpeedRow::Rates& rates = depthwise                               ? row.depthwise
                                  : kind == FrameworkKernel::kConvolution ? row.convolution
                                                                          : row.product;
-  return row.call_seconds +
-         std::max(flops / (RateFor(rates, dtype) * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+  const double rate = kind == FrameworkKernel::kPooling ? row.pooling : RateFor(rates, dtype);
+  return row.call_seconds + std::max(flops / (rate * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
     if (fresh) {
       const std::string name = Cat(p.name, "_k", r.kernels.size());
       g.program.name = name;
-      r.kernels.push_back({name, std::move(g.program), 0, {}, group.size() > 1});
+      r.kernels.push_back({name, std::move(g.program), 0, {}, group.stages.size() > 1});
     }
     LoweredGraph::Kernel& kernel = r.kernels[it->second];
     ++kernel.calls;

@@ -11,7 +11,7 @@
 namespace cinn_like {
 
 // What kind of tuned kernel a framework has for an op. An op says it of itself (hlir::OpDef::framework_kernel).
-enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution };
+enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling };
 
 struct SpeedRow {
   // Of one core or SM, in 1e9 floating-point operations a second.
@@ -20,6 +20,7 @@ struct SpeedRow {
   };
   std::string_view name;
   Rates product, convolution, depthwise;
+  double pooling;  // two operations for each element of each window
   double own_product;     // ours in f32, with operands as the register tiles want them
   double own_rows;        // ours in f32, of vectorised loops whose operands lie next to each other
   double call_seconds;    // of one framework op, its dispatch included

@@ -33,6 +33,7 @@ StatusOr<Dims> InferPool(const Dims& x, const Attrs& attrs, bool ceil_mode, cons
 OpDef Pool(std::string name, std::string doc, std::vector<AttrSpec> attrs, bool with_indices) {
   OpDef def;
   def.name = std::move(name);
+  def.framework_kernel = FrameworkKernel::kPooling;
   def.doc = std::move(doc);
   def.operands = {"x"};
   def.attrs = std::move(attrs);
@@ -52,6 +53,7 @@ OpDef Pool(std::string name, std::string doc, std::vector<AttrSpec> attrs, bool 
 OpDef PoolGrad(std::string name, std::string doc, std::vector<std::string> operands, std::vector<AttrSpec> attrs) {
   OpDef def;
   def.name = std::move(name);
+  def.framework_kernel = FrameworkKernel::kPooling;
   def.doc = std::move(doc);
   def.operands = std::move(operands);
   def.attrs = std::move(attrs);
