@@ -86,6 +86,7 @@ std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
     else
       ok = ok && !Uses(i.binding, r->loops);
   }
+  r->starts_at_zero = ok;
   const std::optional<Stores> stores = StoresOf(c, b.body);
   ok = ok && stores.has_value();
   for (size_t k = 0; ok && k < stores->running.size(); ++k) ok = !Uses(stores->running[k], own);
@@ -542,6 +543,19 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   return true;
 }
 
+bool Dependences::WritesWhole(const Access& write) {
+  Access all;
+  all.buffer = write.buffer;
+  std::vector<std::unique_ptr<For>> loops;
+  for (size_t d = 0; d < write.buffer->shape.size(); ++d) {
+    loops.push_back(std::make_unique<For>(For{c_.Var(Cat("#all", d)), write.buffer->shape[d], ForKind::kSerial, nullptr}));
+    a_.BindRange(loops.back()->var, c_.Int(0), loops.back()->extent);
+    all.loops.push_back(loops.back().get());
+    all.indices.push_back(loops.back()->var);
+  }
+  return IsCovered(all, write, {});
+}
+
 std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath& outermost,
                                                                  const std::vector<const For*>& chain,
                                                                  const std::vector<const For*>& order) {
@@ -621,41 +635,95 @@ std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const S
   return std::nullopt;
 }
 
-Status CheckLoopKinds(const Func& f, const Stmt& s, bool inside) {
-  Dependences dependences(f);
-  Status status;
-  VisitStmts(s, [&](const Stmt& x) {
-    const For* n = As<For>(x);
-    if (!status.ok() || (!inside && x != s)) return false;
-    if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) return true;
-    StatusOr<StmtPath> path = FindLoop(f, n->var->name);
-    if (!path.ok()) {
-      status = path.status();
-      return false;
-    }
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
+  std::optional<Dependences> dependences;
+  for (const Stmt& s : loops) {
+    const For* n = As<For>(s);
+    if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) continue;
+    if (!dependences) dependences.emplace(f);
+    ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
     const std::string what = Cat(Name(n->kind), " ", n->var->name);
     const bool thread = IsThreadAxis(n->kind);
-    if (const auto conflict = dependences.CarriedBy(*path, n->kind, thread || n->kind == ForKind::kVectorized)) {
+    if (const auto conflict = dependences->CarriedBy(path, n->kind, thread || n->kind == ForKind::kVectorized)) {
       const bool reduces = conflict->a->sum != nullptr && conflict->a->sum == conflict->b->sum &&
                            conflict->a->sum->loops.contains(n->var);
-      status = reduces ? InvalidArgument(what, ": the loop carries a reduction:\n", Print(x))
-                       : InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
-                                         " in different iterations:\n", Print(x));
+      if (reduces) return InvalidArgument(what, ": the loop carries a reduction:\n", Print(s));
+      return InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
+                             " in different iterations:\n", Print(s));
     }
     // Threads that reduce together need the start, to join what each has found.
-    VisitStmts(x, [&](const Stmt& y) {
-      const Block* b = As<Block>(y);
+    Status status;
+    VisitStmts(s, [&](const Stmt& x) {
+      const Block* b = As<Block>(x);
       if (b == nullptr || !thread || b->init != nullptr) return status.ok();
       for (const BlockIter& i : b->iters) {
         if (i.kind != IterKind::kReduce || !Uses(i.binding, n->var)) continue;
         status = InvalidArgument(what, ": the loop carries the reduction of block ", b->name,
-                                 ", whose start was split off:\n", Print(x));
+                                 ", whose start was split off:\n", Print(s));
       }
       return true;
     });
-    return true;
-  });
-  return status;
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+Status CheckMemory(const Func& f, Buffer b, Scope before) {
+  Dependences dependences(f);
+  std::optional<StmtPath> common;
+  StmtPath path;
+  std::function<void(const Stmt&)> go = [&](const Stmt& s) {
+    path.push_back(s);
+    const bool holds_others = As<Seq>(s) != nullptr || As<For>(s) != nullptr || As<If>(s) != nullptr;
+    if (holds_others) {
+      ForEachChild(s, [](Expr) {}, go);
+    } else {
+      const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
+      if (std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end()) {
+        if (!common) common = path;
+        size_t same = 0;
+        while (same < common->size() && same < path.size() && (*common)[same] == path[same]) ++same;
+        common->resize(same);
+      }
+    }
+    path.pop_back();
+  };
+  go(f.body);
+  if (!common) return absl::OkStatus();
+  // What iterations had for themselves they may now meet in.
+  if (before != Scope::kGlobal) RETURN_IF_ERROR(CheckLoopKinds(f, *common));
+  if (b->scope == Scope::kGlobal) {
+    for (const Access& x : dependences.accesses()) {
+      if (x.buffer != b || !x.writes || x.is_whole) continue;
+      Analyzer& a = dependences.analyzer();
+      Context& c = a.context();
+      const Analyzer::Assume inside(a, x.condition == nullptr ? c.Bool(true) : x.condition);
+      for (size_t d = 0; d < x.indices.size(); ++d) {
+        if (a.CanProve(c.Lt(x.indices[d], b->shape[d]))) continue;
+        return InvalidArgument(x.block != nullptr ? Cat("block ", x.block->name) : std::string("a statement"),
+                               " may write beyond its end, at ", Print(x.indices[d]), " in dimension ", d);
+      }
+    }
+    return absl::OkStatus();
+  }
+  // A reduction that nobody reads: its start comes before its loops, and so does the memory.
+  const Block* only = As<Block>(common->back());
+  for (size_t k = common->size(); k > 0; --k) {
+    const For* n = As<For>((*common)[k - 1]);
+    if (n == nullptr || IsThreadAxis(n->kind)) continue;
+    const bool reduces = only != nullptr && only->init != nullptr &&
+                         std::any_of(only->iters.begin(), only->iters.end(), [&](const BlockIter& i) {
+                           return i.kind == IterKind::kReduce && Uses(i.binding, n->var);
+                         });
+    if (reduces) continue;
+    const StmtPath loop(common->begin(), common->begin() + static_cast<ptrdiff_t>(k));
+    if (const auto conflict = dependences.FlowsBetweenIterations(loop, b)) {
+      return InvalidArgument("loop ", n->var->name, " holds all of its uses and would have memory of its own at each "
+                             "iteration, but ", Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
+                             Print((*common)[k - 1]));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cinn_like::ir

@@ -25,6 +25,7 @@ struct Reduction {
   // Its steps may run in any order: they join into accumulators that reduce iterators don't move, and loops that carry
   // it move nothing else and start it where they are 0.
   bool any_order = false;
+  bool starts_at_zero = false;  // that alone: where its loops are 0, so are its iterators, and no other iterator moves
 };
 
 // One place of the text that touches a buffer.
@@ -61,6 +62,8 @@ class Dependences {
   std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions);
   // A value that one iteration of the loop leaves for another in `b`, all of whose uses are in the loop.
   std::optional<Conflict> FlowsBetweenIterations(const StmtPath& loop, Buffer b);
+  // Every element of its buffer is written, each run of the access.
+  bool WritesWhole(const Access& write);
   // Two touches of an element whose order would change if the nest's loops ran in another order.
   std::optional<Conflict> ChangedByOrder(const StmtPath& outermost, const std::vector<const For*>& chain,
                                          const std::vector<const For*>& order);
@@ -92,8 +95,11 @@ class Dependences {
   absl::flat_hash_map<Buffer, std::vector<size_t>> by_buffer_;
 };
 
-// Whether the loop that `s` is may run as its kind says; with `inside`, the loops in it too. An error names the two
-// touches that stand against it and shows the loop.
-Status CheckLoopKinds(const Func& f, const Stmt& s, bool inside = true);
+// Whether each of these loops of `f` (other statements are passed over) may run as its kind says. An error names the
+// two touches that stand against it and shows the loop.
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops);
+// Whether an allocation may live where its scope says: what is not in global memory is made anew in the innermost loop
+// that holds all of its uses, and what is in global memory all threads share. `before`: where it lived.
+Status CheckMemory(const Func& f, Buffer b, Scope before);
 
 }  // namespace cinn_like::ir
