@@ -102,6 +102,12 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
     }
   }
 
+  for (size_t k = own.first; k < own.second; ++k) {
+    const Reduction* sum = dependences.accesses()[k].sum;
+    if (sum != nullptr && !sum->starts_at_zero)
+      return refuse("its reduction's loops also move what it writes, or do not start it where they are 0");
+  }
+
   // The region of the outputs that readers inside the loop need at one iteration; no reader may be elsewhere.
   std::vector<Span> region(rank);
   bool any = false;

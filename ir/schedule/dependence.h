@@ -75,8 +75,9 @@ class Dependences {
  private:
   // The second's variables (primed) in terms of the first's, where both touch one element; nullopt: never.
   std::optional<VarMap> Meet(const Access& a, const Access& b, const VarMap& rename);
-  // Loops that both are in, other than `fixed`, run apart; `twins` are loops of `b` that stand for one of `a`.
-  VarMap Rename(const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
+  // The variables of the second's loops apart from the first's, but for `fixed`; `twins` are loops of `b` that stand for
+  // one of `a`.
+  VarMap Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);

@@ -131,7 +131,22 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
     rest = c.Div(rest, chain[i]->extent);
     extent = c.Mul(chain[i]->extent, extent);
   }
-  f.body = Replace(f.body, path.back(), MakeStmt(For{var, extent, ForKind::kSerial, Substitute(c, s, map)}));
+  const Stmt fused = MakeStmt(For{var, extent, ForKind::kSerial, Substitute(c, s, map)});
+  f.body = Replace(f.body, path.back(), fused);
+  // A loop of a reduction that also moves its result starts it more than once: memory made before it stays.
+  Status status;
+  VisitStmts(fused, [&](const Stmt& x) {
+    const Block* b = As<Block>(x);
+    if (b == nullptr) return status.ok();
+    bool reduces = false, moves = false;
+    for (const BlockIter& i : b->iters) (i.kind == IterKind::kReduce ? reduces : moves) |= Uses(i.binding, var);
+    for (Buffer w : BuffersWritten(x)) {
+      if (status.ok() && reduces && moves && w->scope != Scope::kGlobal)
+        status = Annotate(CheckMemory(f, w, w->scope), Cat("fuse ", absl::StrJoin(loops, " ")));
+    }
+    return status.ok();
+  });
+  RETURN_IF_ERROR(status);
   return SimplifyBindings(std::move(f));
 }
 
