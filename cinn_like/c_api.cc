@@ -128,8 +128,15 @@ CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn) { return fn->graph->en
 void* CinnFunctionSelf(const CinnFunction* fn) { return fn->graph->self(); }
 
 int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
+  return CinnFunctionPrepareSelf(fn, fn->graph->self(), args, num_args, env);
+}
+
+void* CinnFunctionAddSelf(CinnFunction* fn) { return fn->graph->AddSelf(); }
+
+int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
+                                const CinnCallEnv* env) {
   if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("CinnFunctionPrepare: env must not be null"));
-  return SetLastError(fn->graph->Prepare({args, static_cast<size_t>(num_args)}, *env));
+  return SetLastError(fn->graph->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
 }
 
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }

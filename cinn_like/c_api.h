@@ -43,6 +43,11 @@ CINN_API void* CinnFunctionSelf(const CinnFunction* fn);
 // (never while calls run). A function without static parameters needs no prepare (and then num_args is 0).
 // After this the entry still takes every parameter, static ones included, but does not read those it has packed.
 CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+// One more `self` for the same entry, with prepared tensors of its own, for other static tensors beside the first; it
+// is prepared like the first and lives as long as the function.
+CINN_API void* CinnFunctionAddSelf(CinnFunction* fn);
+CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
+                                         const CinnCallEnv* env);
 
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,

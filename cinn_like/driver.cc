@@ -188,9 +188,18 @@ class Compilation : public CompiledGraph {
   const hlir::Graph& graph() const override { return graph_; }
   const CompileReport& report() const override { return report_; }
 
+  void* AddSelf() override {
+    const std::lock_guard<std::mutex> lock(added_mutex_);
+    return added_.emplace_back(std::make_unique<PreparedState>(state_->num_slots())).get();
+  }
+
   Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) override {
+    return PrepareSelf(state_.get(), args, env);
+  }
+
+  Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) override {
     if (prepare_ == nullptr) return absl::OkStatus();
-    return state_->Prepare(prepare_, args.data(), static_cast<int32_t>(args.size()), env);
+    return static_cast<PreparedState*>(self)->Prepare(prepare_, args.data(), static_cast<int32_t>(args.size()), env);
   }
 
   StatusOr<std::string> Source(std::string_view kind) const override {
@@ -286,6 +295,8 @@ class Compilation : public CompiledGraph {
   mutable std::optional<LoweredProgram> lowered_;
   std::unique_ptr<LoadedCode> code_;
   std::unique_ptr<PreparedState> state_;
+  std::mutex added_mutex_;
+  std::vector<std::unique_ptr<PreparedState>> added_;
   CinnFunctionPtr entry_ = nullptr, prepare_ = nullptr;
   CompileReport report_;
 };

@@ -41,6 +41,10 @@ class CompiledGraph {
   virtual CinnFunctionPtr entry() const = 0;  // null where the report has lost ops
   virtual void* self() const = 0;
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
+  // One more `self` for the same entry, with prepared tensors of its own: for other static arguments beside the first.
+  // Lives as long as the graph.
+  virtual void* AddSelf() = 0;
+  virtual Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
   // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a GPU also "cuda", "ptx", "cubin".

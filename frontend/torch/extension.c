@@ -2,13 +2,13 @@
  * table (`__dlpack_c_exchange_api__`), so that this file knows no framework and one stable-ABI binary serves every
  * CPython.
  *
- *   bind(entry, self, prepare, release, function, last_error, tensor_type, device_type, device_id, num_tensors,
- *        num_symbols, num_results, statics)
+ *   bind(entry, self, prepare, add_self, release, function, last_error, tensor_type, device_type, device_id,
+ *        num_tensors, num_symbols, num_results, statics)
  *   -> a callable of num_tensors tensors and num_symbols ints, which gives a tuple of tensors; it owns `function`
  *
- * Before the first call, and whenever a static tensor's data pointer or version changed, the callable prepares: it
- * waits until no call is running, then computes what depends on static tensors alone. The GIL is given up while code
- * runs. */
+ * What depends on static tensors alone is computed before the first call with them, and again whenever one's data
+ * pointer or version changed, when no call that reads it is running. Several sets of static tensors, of instances of a
+ * module that share one graph, are kept prepared side by side. The GIL is given up while code runs. */
 #define Py_LIMITED_API 0x030A0000
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -42,21 +42,33 @@ typedef struct ExchangeApi {
   int (*current_stream)(DLDeviceType type, int32_t id, void** out_stream);
 } ExchangeApi;
 
-typedef int32_t (*PrepareFn)(void* function, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+typedef int32_t (*PrepareFn)(void* function, void* self, const CinnValue* args, int32_t num_args,
+                             const CinnCallEnv* env);
+typedef void* (*AddSelfFn)(void* function);
 typedef void (*ReleaseFn)(void* function);
 typedef const char* (*LastErrorFn)(void);
 
 typedef struct {
-  int32_t argument;
-  int has_version; /* inference tensors have none */
   void* data;
-  int64_t version;
-} StaticArgument;
+  int64_t version; /* 0 for inference tensors, which have none */
+} StaticKey;
+
+/* What was prepared for one set of static tensors. Fields change only under the GIL. */
+typedef struct {
+  void* self;
+  StaticKey* keys;    /* that it is prepared for */
+  PyObject** tensors; /* weak references to them */
+  int prepared, preparing;
+  int64_t running, last_use;
+} State;
+
+enum { kMaxStates = 64, kMaxWorkspaces = 16, kMessageSize = 512 };
 
 typedef struct {
   CinnFunctionPtr entry;
   void* self;
   PrepareFn prepare;
+  AddSelfFn add_self;
   ReleaseFn release;
   void* function;
   LastErrorFn last_error;
@@ -64,12 +76,11 @@ typedef struct {
   PyTypeObject* tensor_type;
   DLDevice device;
   int32_t num_tensors, num_symbols, num_results, num_statics;
-  StaticArgument* statics;
-  int prepared, preparing; /* these two and `running` change only under the GIL */
-  int64_t running;
+  int32_t* statics; /* their arguments */
+  State* states[kMaxStates];
+  int32_t num_states;
+  int64_t uses;
 } Callable;
-
-enum { kMaxWorkspaces = 16, kMessageSize = 512 };
 
 typedef struct {
   Callable* fn;
@@ -135,53 +146,127 @@ static void Sleep(void) {
   Py_END_ALLOW_THREADS;
 }
 
-/* 1 if a static tensor is not the one that was prepared, 0 if all are, -1 on error. */
-static int StaticsChanged(Callable* fn, PyObject* const* args, const DLTensor* tensors) {
-  int changed = !fn->prepared;
+/* The pointers and versions of this call's static tensors; false on error. */
+static int ReadKeys(const Callable* fn, PyObject* const* args, const DLTensor* tensors, StaticKey* keys) {
   for (int32_t k = 0; k < fn->num_statics; ++k) {
-    StaticArgument* s = &fn->statics[k];
-    void* data = (char*)tensors[s->argument].data + tensors[s->argument].byte_offset;
-    int64_t version = 0;
-    if (s->has_version) {
-      PyObject* value = PyObject_GetAttr(args[s->argument], version_name);
-      if (value) {
-        version = PyLong_AsLongLong(value);
-        Py_DECREF(value);
-      } else if (PyErr_ExceptionMatches(PyExc_RuntimeError)) {
-        PyErr_Clear();
-        s->has_version = 0;
-      } else {
-        fn->prepared = 0;
-        return -1;
-      }
-    }
-    changed |= data != s->data || version != s->version;
-    if (!fn->running && !fn->preparing) {
-      s->data = data;
-      s->version = version;
-    } else if (changed) {
-      return 1; /* the caller waits and asks again */
+    const int32_t i = fn->statics[k];
+    keys[k].data = (char*)tensors[i].data + tensors[i].byte_offset;
+    keys[k].version = 0;
+    PyObject* version = PyObject_GetAttr(args[i], version_name);
+    if (version) {
+      keys[k].version = PyLong_AsLongLong(version);
+      Py_DECREF(version);
+    } else if (PyErr_ExceptionMatches(PyExc_RuntimeError)) {
+      PyErr_Clear();
+    } else {
+      return 0;
     }
   }
-  return changed;
+  return 1;
 }
 
-static int Prepare(Callable* fn, CinnValue* values, const CinnCallEnv* env) {
+static void DropTensors(const Callable* fn, State* state) {
+  for (int32_t k = 0; k < fn->num_statics; ++k) Py_CLEAR(state->tensors[k]);
+}
+
+static void FreeState(const Callable* fn, State* state) {
+  if (!state) return;
+  if (state->tensors) DropTensors(fn, state);
+  free(state->tensors);
+  free(state->keys);
+  free(state);
+}
+
+static State* AddState(Callable* fn) {
+  State* state = calloc(1, sizeof(State));
+  if (state) {
+    state->keys = calloc((size_t)fn->num_statics, sizeof(StaticKey));
+    state->tensors = calloc((size_t)fn->num_statics, sizeof(PyObject*));
+    state->self = fn->num_states ? fn->add_self(fn->function) : fn->self;
+  }
+  if (!state || !state->keys || !state->tensors || !state->self) {
+    FreeState(fn, state);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  return fn->states[fn->num_states++] = state;
+}
+
+/* 1 if it was prepared for these very tensor objects, whatever they hold now; -1 if one of its tensors is gone. */
+static int IsFor(const Callable* fn, const State* state, PyObject* const* args) {
+  int same = 1;
+  for (int32_t k = 0; k < fn->num_statics; ++k) {
+    PyObject* tensor = state->tensors[k] ? PyWeakref_GetObject(state->tensors[k]) : Py_None;
+    if (tensor == Py_None) return -1;
+    same &= tensor == args[fn->statics[k]];
+  }
+  return same;
+}
+
+/* The state that is prepared for `keys`, or being prepared for them; else the one to prepare: that of the same tensors,
+ * one whose tensors are gone, a new one, the one that was not used for the longest time. NULL on error. */
+static State* ChooseState(Callable* fn, PyObject* const* args, const StaticKey* keys) {
+  State *gone = NULL, *oldest = NULL;
+  for (int32_t i = 0; i < fn->num_states; ++i) {
+    State* state = fn->states[i];
+    const int known = state->prepared || state->preparing;
+    if (known && memcmp(state->keys, keys, (size_t)fn->num_statics * sizeof(StaticKey)) == 0) return state;
+  }
+  for (int32_t i = 0; i < fn->num_states; ++i) {
+    State* state = fn->states[i];
+    const int is_for = IsFor(fn, state, args);
+    if (is_for > 0) return state;
+    if (is_for < 0 && !state->running && !state->preparing) gone = state;
+    if (!oldest || state->last_use < oldest->last_use) oldest = state;
+  }
+  if (gone) return gone;
+  return fn->num_states < kMaxStates ? AddState(fn) : oldest;
+}
+
+static int Prepare(Callable* fn, State* state, PyObject* const* args, const CinnValue* values, const StaticKey* keys,
+                   const CinnCallEnv* env) {
   CinnValue* statics = calloc((size_t)fn->num_statics, sizeof(CinnValue));
   if (!statics) {
     PyErr_NoMemory();
     return -1;
   }
-  for (int32_t k = 0; k < fn->num_statics; ++k) statics[k] = values[fn->statics[k].argument];
+  DropTensors(fn, state);
+  for (int32_t k = 0; k < fn->num_statics; ++k) {
+    statics[k] = values[fn->statics[k]];
+    state->keys[k] = keys[k];
+    state->tensors[k] = PyWeakref_NewRef(args[fn->statics[k]], NULL);
+  }
+  PyErr_Clear(); /* of what can't be referred to weakly: as if it were gone */
   int32_t rc;
-  fn->preparing = 1;
+  state->prepared = 0;
+  state->preparing = 1;
   Py_BEGIN_ALLOW_THREADS;
-  rc = fn->prepare(fn->function, statics, fn->num_statics, env);
+  rc = fn->prepare(fn->function, state->self, statics, fn->num_statics, env);
   Py_END_ALLOW_THREADS;
-  fn->preparing = 0;
-  fn->prepared = rc == 0;
+  state->preparing = 0;
+  state->prepared = rc == 0;
   free(statics);
   return rc;
+}
+
+/* The state that is prepared for this call's static tensors, or NULL on error. */
+static State* FindState(Callable* fn, PyObject* const* args, const CinnValue* values, const StaticKey* keys,
+                        const CinnCallEnv* env, Call* call) {
+  for (;;) {
+    State* state = ChooseState(fn, args, keys);
+    if (!state) return NULL;
+    const int same = memcmp(state->keys, keys, (size_t)fn->num_statics * sizeof(StaticKey)) == 0;
+    if (state->prepared && same) {
+      state->last_use = ++fn->uses;
+      return state;
+    }
+    if (state->running || state->preparing) {
+      Sleep();
+    } else if (Prepare(fn, state, args, values, keys, env) != 0) {
+      if (!PyErr_Occurred()) Raise(call);
+      return NULL;
+    }
+  }
 }
 
 static PyObject* Finish(Call* call) {
@@ -222,29 +307,20 @@ static PyObject* Run(Callable* fn, PyObject* const* args, CinnValue* values, DLT
       fn->api->current_stream(fn->device.device_type, fn->device.device_id, &env.stream) != 0) {
     return NULL;
   }
+  State* state = NULL;
   if (fn->num_statics) {
-    for (;;) {
-      while (fn->preparing) Sleep();
-      const int changed = StaticsChanged(fn, args, tensors);
-      if (changed < 0) return NULL;
-      if (!changed) break;
-      if (fn->running || fn->preparing) {
-        Sleep();
-        continue;
-      }
-      if (Prepare(fn, values, &env) != 0) {
-        if (!PyErr_Occurred()) Raise(call);
-        return NULL;
-      }
-      break;
-    }
+    StaticKey* keys = calloc((size_t)fn->num_statics, sizeof(StaticKey));
+    if (!keys) return PyErr_NoMemory();
+    if (ReadKeys(fn, args, tensors, keys)) state = FindState(fn, args, values, keys, &env, call);
+    free(keys);
+    if (!state) return NULL;
+    ++state->running;
   }
   int32_t rc;
-  ++fn->running;
   Py_BEGIN_ALLOW_THREADS;
-  rc = fn->entry(fn->self, values, fn->num_tensors + fn->num_symbols + fn->num_results, &env);
+  rc = fn->entry(state ? state->self : fn->self, values, fn->num_tensors + fn->num_symbols + fn->num_results, &env);
   Py_END_ALLOW_THREADS;
-  --fn->running;
+  if (state) --state->running;
   if (rc != 0) {
     Raise(call);
     return NULL;
@@ -289,6 +365,7 @@ static PyMethodDef call_def = {"compiled_subgraph", (PyCFunction)(void (*)(void)
 static void FreeCallable(PyObject* capsule) {
   Callable* fn = PyCapsule_GetPointer(capsule, "cinn_like.callable");
   if (!fn) return;
+  for (int32_t i = 0; i < fn->num_states; ++i) FreeState(fn, fn->states[i]);
   fn->release(fn->function);
   Py_DECREF(fn->tensor_type);
   free(fn->statics);
@@ -314,10 +391,10 @@ static PyObject* HasExchangeApi(PyObject* module, PyObject* type) {
 
 static PyObject* Bind(PyObject* module, PyObject* args) {
   (void)module;
-  unsigned long long entry, self, prepare, release, function, last_error;
+  unsigned long long entry, self, prepare, add_self, release, function, last_error;
   PyObject *type, *statics;
   int device_type, device_id, num_tensors, num_symbols, num_results;
-  if (!PyArg_ParseTuple(args, "KKKKKKO!iiiiiO!", &entry, &self, &prepare, &release, &function, &last_error,
+  if (!PyArg_ParseTuple(args, "KKKKKKKO!iiiiiO!", &entry, &self, &prepare, &add_self, &release, &function, &last_error,
                         &PyType_Type, &type, &device_type, &device_id, &num_tensors, &num_symbols, &num_results,
                         &PyTuple_Type, &statics)) {
     return NULL;
@@ -329,7 +406,7 @@ static PyObject* Bind(PyObject* module, PyObject* args) {
   }
   const Py_ssize_t num_statics = PyTuple_Size(statics);
   Callable* fn = calloc(1, sizeof(Callable));
-  StaticArgument* places = calloc((size_t)num_statics + 1, sizeof(StaticArgument));
+  int32_t* places = calloc((size_t)num_statics + 1, sizeof(int32_t));
   PyObject* capsule = fn && places ? PyCapsule_New(fn, "cinn_like.callable", NULL) : PyErr_NoMemory();
   for (Py_ssize_t k = 0; capsule && k < num_statics; ++k) {
     const long argument = PyLong_AsLong(PyTuple_GetItem(statics, k));
@@ -337,7 +414,7 @@ static PyObject* Bind(PyObject* module, PyObject* args) {
       if (!PyErr_Occurred()) PyErr_Format(PyExc_ValueError, "no tensor argument %ld", argument);
       Py_CLEAR(capsule);
     }
-    places[k] = (StaticArgument){.argument = (int32_t)argument, .has_version = 1};
+    places[k] = (int32_t)argument;
   }
   PyObject* bound = capsule ? PyCFunction_NewEx(&call_def, capsule, NULL) : NULL;
   if (!bound) {
@@ -349,6 +426,7 @@ static PyObject* Bind(PyObject* module, PyObject* args) {
   *fn = (Callable){.entry = (CinnFunctionPtr)(uintptr_t)entry,
                    .self = (void*)(uintptr_t)self,
                    .prepare = (PrepareFn)(uintptr_t)prepare,
+                   .add_self = (AddSelfFn)(uintptr_t)add_self,
                    .release = (ReleaseFn)(uintptr_t)release,
                    .function = (void*)(uintptr_t)function,
                    .last_error = (LastErrorFn)(uintptr_t)last_error,

@@ -368,6 +368,15 @@ def test_several_threads_compile_and_run(engine):
     assert not errors, errors
 
 
+def test_importing_the_package_costs_nothing():
+    """It loads modules of its own and of Python's only; the backend comes with the first compile."""
+    code = "import sys, torch; before = set(sys.modules); import cinn_like; print(*sorted(set(sys.modules) - before))"
+    package = str(pathlib.Path(cinn_like.__file__).parents[1])
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                         env={**os.environ, "PYTHONPATH": package})  # fmt: skip
+    assert {m.split(".")[0] for m in run.stdout.split()} <= {"cinn_like", *sys.stdlib_module_names}, run.stdout
+
+
 THREADS = """
 import pathlib, re, sys, threading
 from importlib.metadata import EntryPoint

@@ -1,5 +1,6 @@
 """Calls into the shared library: static tensors, errors, threads and overhead, on both call paths."""
 
+import ctypes
 import threading
 import time
 
@@ -61,6 +62,38 @@ def test_static_tensors_are_prepared_again_when_they_change(path):
     with torch.inference_mode():
         w = torch.randn(8, 8)
         check()
+
+
+def test_sets_of_static_tensors_are_prepared_side_by_side(path, monkeypatch):
+    """Instances of a module that share a graph: none is prepared again at each call, and what is gone is replaced."""
+    prepared, address = [], library.get().address
+    prepare = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3, ctypes.c_int32, ctypes.c_void_p)
+    inner = prepare(address("CinnFunctionPrepareSelf"))
+    counted = prepare(lambda fn, self, *rest: prepared.append(self) or inner(fn, self, *rest))
+    addresses = {"CinnFunctionPrepareSelf": ctypes.cast(counted, ctypes.c_void_p).value}
+    monkeypatch.setattr(library.get(), "address", lambda name: addresses.get(name) or address(name))
+    linear = compile_text(LINEAR, (False, True))
+    weights, x = [torch.randn(8, 8) for _ in range(70)], torch.randn(5, 8)
+
+    def check(w):
+        torch.testing.assert_close(linear.call(x, w)[0], x @ w.t().exp(), rtol=1e-4, atol=1e-4)
+
+    for _ in range(3):
+        for w in weights[:40]:
+            check(w)
+    assert len(prepared) == len(set(prepared)) == 40
+    weights[7].mul_(0.5)
+    check(weights[7])
+    assert prepared[-1] == prepared[7]  # the same tensor takes the same place
+    weights[9].data = torch.randn(8, 8)
+    check(weights[9])
+    assert prepared[-1] == prepared[9]
+    weights[3] = torch.randn(8, 8)
+    check(weights[3])
+    assert prepared[-1] == prepared[3] and len(prepared) == 43
+    for w in weights:
+        check(w)
+    assert len(prepared) == 43 + 30 and len(set(prepared)) == 64
 
 
 def test_wrong_arguments_are_errors_that_name_the_argument(path):

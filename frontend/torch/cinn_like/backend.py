@@ -32,8 +32,8 @@ def cinn_like(gm, example_inputs, options=None, mode=None):
     """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True}; see docs/torch.md."""
     if mode not in (None, "default"):
         why = _MODES.get(mode, "it is unknown")
-        raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; what can be chosen "
-                         "are the options 'dynamic_batch', 'freeze', 'target'")  # fmt: skip
+        raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; "
+                         "what can be chosen are the options 'dynamic_batch', 'freeze', 'target'")  # fmt: skip
     options = options or {}
     unknown = set(options) - {"target", "dynamic_batch", "freeze"}
     if unknown:

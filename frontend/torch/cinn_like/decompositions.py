@@ -11,6 +11,7 @@ import math
 
 import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -190,8 +191,11 @@ def keeps_attention(node):
     """Whether a call of scaled_dot_product_attention in Dynamo's graph stays whole: the framework, asked with the
     call's own arguments, takes a kernel and not the form of products and softmax (dropout on the CPU, masks that need a
     gradient, ...). Its rules are its own, per device, dtype and the user's sdpa_kernel settings."""
+    query = node.all_input_nodes[0].meta.get("example_value")
+    if not isinstance(query, FakeTensor):
+        return True  # not Dynamo's graph, or a tensor of another kind
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["example_value"])
-    with node.meta["example_value"].fake_mode, _Ops() as ops:
+    with query.fake_mode, _Ops() as ops:
         torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
     return any(name.startswith("_scaled_dot_product_") and "math" not in name for name in ops.names)
 

@@ -1,7 +1,8 @@
 """A compiled region as something to call: `compile_function(text, target, device, signature).call(*tensors, *sizes)`.
 
 Calls go through the extension module `_call` where the framework's tensors carry the DLPack exchange table, else
-through `slow_call`. Static tensors are prepared before the first call and again when a data pointer or version changed.
+through `slow_call`. Static tensors are prepared before the first call with them and again when a data pointer or
+version changed.
 """
 
 import ctypes
@@ -64,7 +65,8 @@ class CompiledFunction:
         self._bound = _binder()(
             lib.entry(self._handle),
             lib.self_pointer(self._handle) or 0,
-            lib.address("CinnFunctionPrepare"),
+            lib.address("CinnFunctionPrepareSelf"),
+            lib.address("CinnFunctionAddSelf"),
             lib.address("CinnReleaseFunction"),
             self._handle,
             lib.address("CinnLastError"),

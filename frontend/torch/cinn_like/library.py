@@ -31,7 +31,8 @@ class Library:
             ("CinnReleaseFunction", None, [pointer]),
             ("CinnFunctionEntry", pointer, [pointer]),
             ("CinnFunctionSelf", pointer, [pointer]),
-            ("CinnFunctionPrepare", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
+            ("CinnFunctionAddSelf", pointer, [pointer]),
+            ("CinnFunctionPrepareSelf", ctypes.c_int32, [pointer, pointer, pointer, ctypes.c_int32, pointer]),
             ("CinnFunctionInfo", text, [pointer]),
             ("CinnFunctionSource", text, [pointer, text]),
         ]:

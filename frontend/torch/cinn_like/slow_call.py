@@ -45,6 +45,9 @@ class _Env(ctypes.Structure):
 
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.POINTER(_Env))
+_PREPARE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.POINTER(_Env)
+)
 
 
 def _describe(x):
@@ -58,14 +61,47 @@ def _describe(x):
 def _fingerprint(x):
     return x.data_ptr(), None if x.is_inference() else x._version
 
+_ADD_SELF = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)
 
-def bind(entry, self_pointer, prepare, release, function, last_error, tensor_type, device_type, device_id, num_tensors,
-         num_symbols, num_results, statics):  # fmt: skip
-    run, prepare = _ENTRY(entry), _ENTRY(prepare)
+
+class _State:
+    """What was prepared for one set of static tensors, as in extension.c."""
+
+    def __init__(self, pointer):
+        self.pointer, self.keys, self.tensors, self.running, self.last_use = pointer, None, (), 0, 0
+
+    def is_gone(self):
+        return any(ref() is None for ref in self.tensors)
+
+    def is_for(self, tensors):
+        return len(self.tensors) == len(tensors) and all(ref() is x for ref, x in zip(self.tensors, tensors))
+
+
+_MAX_STATES = 64
+
+
+def bind(entry, self_pointer, prepare, add_self, release, function, last_error, tensor_type, device_type, device_id,
+         num_tensors, num_symbols, num_results, statics):  # fmt: skip
+    run, prepare, add_self = _ENTRY(entry), _PREPARE(prepare), _ADD_SELF(add_self)
     last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(last_error)
     device = torch.device("cpu") if device_type == 1 else torch.device("cuda", device_id)
-    state = {"prepared": None, "running": 0}
-    condition = threading.Condition()
+    states, condition = [], threading.Condition()
+
+    def choose(keys, tensors):
+        """The state prepared for `keys`; else the one to prepare for them."""
+        for state in states:
+            if state.keys == keys:
+                return state
+        for state in states:
+            if state.is_for(tensors):
+                return state
+        for state in states:
+            if state.is_gone() and not state.running:
+                return state
+        if len(states) == _MAX_STATES:
+            return min(states, key=lambda state: state.last_use)
+        states.append(_State(add_self(function) if states else self_pointer))
+        return states[-1]
 
     def fail(errors):
         if errors:
@@ -101,23 +137,31 @@ def bind(entry, self_pointer, prepare, release, function, last_error, tensor_typ
             values[i] = _Value(7, 0, ctypes.addressof(tensor))
         for i in range(num_tensors, len(args)):
             values[i] = _Value(1, 0, int(args[i]))
-        with condition:
-            current = [_fingerprint(args[i]) for i in statics]
-            if statics and state["prepared"] != current:
-                condition.wait_for(lambda: state["running"] == 0)
-                if state["prepared"] != current:
+        pointer, state = self_pointer, None
+        if statics:
+            tensors = [args[i] for i in statics]
+            keys = [_fingerprint(x) for x in tensors]
+            with condition:
+                while (state := choose(keys, tensors)).keys != keys:
+                    if state.running:
+                        condition.wait()
+                        continue
                     chosen = (_Value * len(statics))(*[values[i] for i in statics])
-                    if prepare(function, chosen, len(statics), env) != 0:
+                    state.keys, state.tensors = None, [weakref.ref(x) for x in tensors]
+                    if prepare(function, state.pointer, chosen, len(statics), env) != 0:
                         fail(errors)
-                    state["prepared"] = current
-            state["running"] += 1
+                    state.keys = keys
+                state.running += 1
+                state.last_use = max(s.last_use for s in states) + 1
+                pointer = state.pointer
         try:
-            if run(self_pointer, values, len(values), env) != 0:
+            if run(pointer, values, len(values), env) != 0:
                 fail(errors)
         finally:
-            with condition:
-                state["running"] -= 1
-                condition.notify_all()
+            if state is not None:
+                with condition:
+                    state.running -= 1
+                    condition.notify_all()
         return tuple(results)
 
     weakref.finalize(call, ctypes.CFUNCTYPE(None, ctypes.c_void_p)(release), function)
