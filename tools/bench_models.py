@@ -140,7 +140,8 @@ def main():
     parser.add_argument("--mode", choices=["inference", "training"])
     parser.add_argument("--device", choices=["cpu", "cuda"], help="without it: cuda for the set gpu, else cpu")
     parser.add_argument("--threads", type=int, help="threads of every process; without it what PyTorch takes")
-    parser.add_argument("--processor-time", action="store_true", help="of the calls, on a machine that is busy; wants --threads 1")
+    parser.add_argument("--processor-time", action="store_true",
+                        help="of the calls, where others keep the machine busy; with --threads 1")  # fmt: skip
     parser.add_argument("--contenders", default="cinn_like,inductor", help="beside eager")
     parser.add_argument("--no-first-calls", dest="first_calls", action="store_false", help="rounds and errors alone")
     parser.add_argument("--budget-seconds", type=float, help="of the whole run; quick 900, else none; what is left is not run")

@@ -5,6 +5,7 @@ import math
 import pathlib
 import subprocess
 import sys
+import types
 
 import pytest
 import torch
@@ -24,8 +25,8 @@ def compiled(key, backend):
     """(row, module, contenders, inputs) with the backend in our place."""
     row, device = models.row(key), torch.get_default_device()
     module = models.build(row, device)
-    args = models.inputs(row, module, row.model.batch, device)
-    return row, module, {"eager": module, "cinn_like": torch.compile(module, backend=backend)}, args
+    inputs = models.inputs(row, module, row.model.batch, device)
+    return row, module, {"eager": module, "cinn_like": torch.compile(module, backend=backend)}, inputs
 
 
 def test_a_run_ends_with_rows_and_a_later_one_is_compared(tmp_path):
@@ -55,22 +56,35 @@ def test_a_run_ends_with_rows_and_a_later_one_is_compared(tmp_path):
 
 
 def test_a_wrong_result_is_reported():
-    row, module, runs, args = compiled("tiny_wrong_f32", "eager")
-    found = {"row": row.key, "check": child.check(row, module, runs, args, torch.get_default_device())}
+    row, module, runs, inputs = compiled("tiny_wrong_f32", "eager")
+    found = {"row": row.key, "check": child.check(row, module, runs, inputs, torch.get_default_device())}
     assert not found["check"]["eager"]["wrong"] and found["check"]["cinn_like"]["error"] == pytest.approx(0.01, rel=0.01)
     assert results.problem(found).startswith("WRONG")
 
 
 @pytest.mark.parametrize("key", ["tiny_train_f32", "tiny_train_bf16"])
 def test_gradients_are_checked(key):
-    row, module, runs, args = compiled(key, "aot_eager")
+    row, module, runs, inputs = compiled(key, "aot_eager")
     device = torch.get_default_device()
-    entry = child.check(row, module, runs, args, device)["cinn_like"]
+    entry = child.check(row, module, runs, inputs, device)["cinn_like"]
     assert not entry["wrong"] and entry["error"] < (1e-5 if row.dtype == "f32" else 5e-2)
     weight = module[1].weight
     weight.register_hook(lambda gradient: gradient * 1.2)  # of the module that runs, not of the copy in float64
-    wrong = child.check(row, module, {"eager": torch.compile(module, backend="eager")}, args, device)["eager"]
+    wrong = child.check(row, module, {"eager": torch.compile(module, backend="eager")}, inputs, device)["eager"]
     assert wrong["where"] == "gradient of 1.weight" and wrong["error"] == pytest.approx(0.2, rel=0.2)
+
+
+def test_a_cache_is_as_full_before_each_contender():
+    layer = types.SimpleNamespace(keys=torch.ones(2), cumulative_length=torch.tensor(4), dtype=torch.float32)
+    inputs = models.Inputs({"past_key_values": types.SimpleNamespace(layers=[layer])})
+    layer.cumulative_length.add_(3)
+    wide = inputs.widened().args["past_key_values"].layers[0]
+    assert layer.cumulative_length == 4 and wide.cumulative_length == 4
+    assert wide.keys.dtype == wide.dtype == torch.float64 and layer.keys.dtype == layer.dtype == torch.float32
+    layer.cumulative_length.add_(1)
+    assert wide.cumulative_length == 4
+    inputs.reset()
+    assert layer.cumulative_length == 4
 
 
 def test_errors():

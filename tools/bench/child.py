@@ -78,13 +78,13 @@ def loss_of(output):
 class Step:
     """One call as a user makes it: inference, or forward, loss and backward into fresh gradients."""
 
-    def __init__(self, row, module, run, args, device):
-        self.module, self.run, self.args, self.device = module, run, args, device
+    def __init__(self, row, module, run, inputs, device):
+        self.module, self.run, self.inputs, self.device = module, run, inputs, device
         self.training, self.autocast = row.model.training, row.model.training and row.dtype == "bf16"
-        self.kept = models.state(args)
 
     def forward(self):
-        return self.run(**self.args) if isinstance(self.args, dict) else self.run(*self.args)
+        args = self.inputs.args
+        return self.run(**args) if isinstance(args, dict) else self.run(*args)
 
     def __call__(self):
         if not self.training:
@@ -97,12 +97,9 @@ class Step:
         loss.backward()
         return loss
 
-    def reset(self):
-        models.restore(self.args, self.kept)
-
     def results(self):
         """Outputs, or loss, gradients and buffers by name, of a call from the same state each time."""
-        self.reset()
+        self.inputs.reset()
         buffers = {k: b.clone() for k, b in self.module.named_buffers()}
         output = self()
         if not self.training:
@@ -144,7 +141,7 @@ class Wide(TorchDispatchMode):
         return func(*tree_map(is_dtype, args), **tree_map(is_dtype, kwargs or {}))
 
 
-def reference_of(row, module, args, device):
+def reference_of(row, module, inputs, device):
     """The results in float64, by eager."""
     module = copy.deepcopy(module).double()
     if hasattr(module, "set_experts_implementation"):
@@ -153,7 +150,7 @@ def reference_of(row, module, args, device):
     torch.set_default_dtype(torch.float64)
     try:
         with Wide():
-            return Step(plain, module, module, models.widened(args), device).results()
+            return Step(plain, module, module, inputs.widened(), device).results()
     finally:
         torch.set_default_dtype(torch.float32)
 
@@ -187,12 +184,12 @@ def error(got, expected, elements=True):
     return worst, where
 
 
-def check(row, module, runs, args, device):
+def check(row, module, runs, inputs, device):
     """{contender: {"error", "where", "wrong"}}, against float64; wrong is what is clearly worse than eager."""
-    expected = reference_of(row, module, args, device)
+    expected = reference_of(row, module, inputs, device)
     found = {}
     for name, run in runs.items():
-        worst, where = error(Step(row, module, run, args, device).results(), expected, not row.model.training)
+        worst, where = error(Step(row, module, run, inputs, device).results(), expected, not row.model.training)
         found[name] = {"error": worst if math.isfinite(worst) else "inf", "where": where, "wrong": not math.isfinite(worst)}
     if math.isfinite(float(found["eager"]["error"])):
         bound = TIMES_EAGER * found["eager"]["error"] + GRANTED[row.model.training][row.dtype] + row.model.tolerance
@@ -207,30 +204,30 @@ def check(row, module, runs, args, device):
 def first(row, name, device, checked):
     """Seconds of the first call, and of the first call at another batch size, in this fresh process."""
     module = models.build(row, device)
-    args = [models.inputs(row, module, n, device) for n in (row.model.batch, row.model.second_batch)]
+    inputs = [models.inputs(row, module, n, device) for n in (row.model.batch, row.model.second_batch)]
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
     run = torch.compile(module, backend=backend_of(name))
-    steps = [Step(row, module, run, a, device) for a in args]
+    steps = [Step(row, module, run, i, device) for i in inputs]
     emit(first_s=time.perf_counter() - start + seconds(steps[0], device))
     if name == "cinn_like":
         emit(report=report_of_ours())
     emit(second_s=seconds(steps[1], device), peak_rss_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
          added_rss_mib=(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)  # fmt: skip
     if checked:
-        emit(check_second=check(row, module, {"eager": module, name: run}, args[1], device))
+        emit(check_second=check(row, module, {"eager": module, name: run}, inputs[1], device))
 
 
 def rounds(row, names, device, budget_s, clock):
     """Errors, and the seconds of each contender in rounds: all take turns, so that a busy machine disturbs all alike."""
     module = models.build(row, device)
-    args = models.inputs(row, module, row.model.batch, device)
+    inputs = models.inputs(row, module, row.model.batch, device)
     runs, steps = {"eager": module}, {}
     # Ours goes first: its first call is that of a fresh process which finds the disk cache.
     for name in sorted(names, key=lambda n: n != "cinn_like"):
         try:
             run = torch.compile(module, backend=backend_of(name))
-            step = Step(row, module, run, args, device)
+            step = Step(row, module, run, inputs, device)
             emit(cached_first_s={name: seconds(step, device)})
             if name == "cinn_like":
                 emit(cached_report=report_of_ours())
@@ -240,19 +237,19 @@ def rounds(row, names, device, budget_s, clock):
     if "cinn_like" in names and "cinn_like" not in runs:
         return
     try:
-        emit(check=check(row, module, runs, args, device))
+        emit(check=check(row, module, runs, inputs, device))
     except torch.OutOfMemoryError as why:
         emit(unchecked=message(why))
     if device.type == "cuda":
         torch.cuda.empty_cache()
     once, calls = {}, {}
     for name, run in runs.items():
-        steps[name] = step = Step(row, module, run, args, device)
-        step.reset()
+        steps[name] = step = Step(row, module, run, inputs, device)
+        inputs.reset()
         step()
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
-        step.reset()
+        inputs.reset()
         once[name] = min(seconds(step, device) for _ in range(2))
         if device.type == "cuda":
             emit(peak_gpu_mib={name: torch.cuda.max_memory_allocated(device) / 2**20})
@@ -263,7 +260,7 @@ def rounds(row, names, device, budget_s, clock):
             break
         found = {}
         for name in order[i % len(order) :] + order[: i % len(order)]:
-            steps[name].reset()
+            inputs.reset()
             if once[name] < 0.1:
                 seconds(steps[name], device)  # what the one before left in the processor's caches is not counted
             found[name] = seconds(steps[name], device, calls[name], clock)

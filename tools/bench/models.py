@@ -374,48 +374,51 @@ def build(chosen, device):
     return model.to(memory_format=torch.channels_last) if chosen.model.channels_last else model
 
 
-def inputs(chosen, model, batch, device):
-    torch.manual_seed(batch)
-    dtype = torch.bfloat16 if chosen.dtype == "bf16" and not chosen.model.training else torch.float32
-    made = chosen.model.inputs(model, batch, device, dtype)
-    if chosen.model.channels_last:
-        made = tuple(t.contiguous(memory_format=torch.channels_last) for t in made)
-    return made
+class Inputs:
+    """Arguments of a call. A cache of keys and values among them is filled further by each call, until `reset`."""
 
+    def __init__(self, args):
+        self.args = args
+        self.counts = [[{k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in vars(layer).items() if _is_count(v)}
+                        for layer in cache.layers] for cache in self._caches()]  # fmt: skip
 
-def _caches(args):
-    return [v for v in (args.values() if isinstance(args, dict) else args) if hasattr(v, "layers")]
+    def _caches(self):
+        return [v for v in (self.args.values() if isinstance(self.args, dict) else self.args) if hasattr(v, "layers")]
 
+    def reset(self):
+        """Caches are as full as they were when this was made; what lies beyond is masked out."""
+        for cache, layers in zip(self._caches(), self.counts):
+            for layer, counts in zip(cache.layers, layers):
+                for k, v in counts.items():
+                    if isinstance(v, torch.Tensor):
+                        getattr(layer, k).copy_(v)
+                    else:
+                        setattr(layer, k, v)
 
-def state(args):
-    """How far the caches among the inputs are filled, to be put back by `restore`. What lies beyond is masked out."""
-    return [[{k: v.clone() if isinstance(v, torch.Tensor) else v for k, v in vars(layer).items() if _is_count(v)}
-             for layer in cache.layers] for cache in _caches(args)]  # fmt: skip
+    def widened(self):
+        """A copy in float64."""
+
+        def wide(v):
+            return v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else copy.deepcopy(v)
+
+        self.reset()
+        made = {k: wide(v) for k, v in self.args.items()} if isinstance(self.args, dict) else tuple(map(wide, self.args))
+        copied = Inputs(made)
+        for cache in copied._caches():
+            for layer in cache.layers:
+                for k, v in list(vars(layer).items()):
+                    setattr(layer, k, torch.float64 if k == "dtype" else wide(v))
+        return copied
 
 
 def _is_count(v):
     return isinstance(v, int) or isinstance(v, torch.Tensor) and v.dtype == torch.int64 and v.numel() == 1
 
 
-def restore(args, kept):
-    for cache, layers in zip(_caches(args), kept):
-        for layer, values in zip(cache.layers, layers):
-            for k, v in values.items():
-                if isinstance(v, torch.Tensor):
-                    getattr(layer, k).copy_(v)
-                else:
-                    setattr(layer, k, v)
-
-
-def widened(args):
-    """A copy of the inputs in float64."""
-
-    def wide(v):
-        return v.double() if isinstance(v, torch.Tensor) and v.is_floating_point() else copy.deepcopy(v)
-
-    made = {k: wide(v) for k, v in args.items()} if isinstance(args, dict) else tuple(wide(v) for v in args)
-    for cache in _caches(made):
-        for layer in cache.layers:
-            for k, v in list(vars(layer).items()):
-                setattr(layer, k, torch.float64 if k == "dtype" else wide(v))
-    return made
+def inputs(chosen, model, batch, device):
+    torch.manual_seed(batch)
+    dtype = torch.bfloat16 if chosen.dtype == "bf16" and not chosen.model.training else torch.float32
+    made = chosen.model.inputs(model, batch, device, dtype)
+    if chosen.model.channels_last:
+        made = tuple(t.contiguous(memory_format=torch.channels_last) for t in made)
+    return Inputs(made)
