@@ -11,6 +11,7 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kManyRows = 64;
+constexpr int64_t kMostRows = 1 << 30;          // that are counted
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 8;              // of a chunk
@@ -44,7 +45,6 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
 // while there is work for all threads. `others`: chunks there are along the other dimensions.
 int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others, const Target& target) {
-  if (extent == 0) return kMaxVectors;
   const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? 4 * target.num_threads : kMinTasks;
   const int64_t tasks = (least + others - 1) / others;
   const int64_t most = std::clamp<int64_t>(all / tasks, 1, kMaxVectors);
@@ -89,9 +89,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const int64_t lanes = LanesFor(r, target, vector);
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
-  for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
+  for (int d : outer) num_rows = std::min(num_rows * r.LikelyExtent(d), kMostRows);
   const int64_t vectors =
-      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.ConstExtent(vector), lanes, num_rows, target);
+      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.LikelyExtent(vector), lanes, num_rows, target);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
@@ -152,8 +152,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
   }
   RETURN_IF_ERROR(s.status());
-  const double seconds =
-      1e-6 + static_cast<double>(r.Bytes()) / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
+  const double seconds = 1e-6 + r.Bytes() / (static_cast<double>(std::max<int64_t>(target.bandwidth, 10)) * 1e9);
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }
 
