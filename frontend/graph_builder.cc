@@ -5,8 +5,8 @@ namespace cinn_like {
 GraphBuilder::GraphBuilder(std::string name, const hlir::OpRegistry& registry)
     : OpBuilder(&owned_), owned_(std::move(name), registry) {}
 
-Dim GraphBuilder::Symbol(std::string name, int64_t lo, int64_t hi, int64_t divisor, bool as_param) {
-  Record(owned_.AddSymbol({name, lo, hi, divisor}));
+Dim GraphBuilder::Symbol(std::string name, int64_t lo, int64_t hi, int64_t divisor, bool as_param, int64_t hint) {
+  Record(owned_.AddSymbol({name, lo, hi, divisor, hint}));
   if (as_param && status().ok()) Record(owned_.AddSymbolParam(name));
   return Dim::Symbol(std::move(name));
 }

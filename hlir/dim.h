@@ -74,11 +74,12 @@ using Dims = std::vector<Dim>;
 
 std::string ToString(const Dims& dims);  // "[n,256]"
 
-// What is known about a symbol: `where n in 8..4096 multiple 8`.
+// What is known about a symbol: `where n in 8..4096 multiple 8 hint 512`.
 struct SymbolInfo {
   std::string name;
   int64_t lo = 1, hi = 1;  // inclusive
   int64_t divisor = 1;
+  int64_t hint = 0;  // the value to be fast for, in lo..hi; 0: not known. Any other gives the same results
   friend bool operator==(const SymbolInfo&, const SymbolInfo&) = default;
 };
 using SymbolTable = std::vector<SymbolInfo>;

@@ -151,7 +151,7 @@ class Planner {
     }
     p_.stages = std::move(kept);
     DropUnread();
-    if (target_.IsGpu()) p_.stages = SplitReductions(p_, target_, names);
+    p_.stages = SplitReductions(p_, target_, names);
   }
 
   // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed
@@ -352,7 +352,7 @@ class Planner {
     }
     if (buffers.size() > kMaxBuffers) return false;
     const std::vector<Buffer> outputs = OutputsOf(group);
-    auto kept = InlineGroup(c_, stages, outputs);
+    auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
     const bool contraction =
         std::any_of(kept->begin(), kept->end(), [](const Stage& s) { return FindContraction(s).has_value(); });
@@ -428,7 +428,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::
   const std::vector<Buffer>& outputs = group.outputs;
   std::vector<Stage> stages;
   for (int i : group.stages) stages.push_back(p.stages[i]);
-  auto kept = InlineGroup(*p.context, std::move(stages), outputs);
+  auto kept = InlineGroup(*p.context, std::move(stages), outputs, p.symbols);
   RET_CHECK(kept.has_value());
   std::vector<Buffer> inner, inputs;
   for (const Stage& s : *kept) inner.insert(inner.end(), s.outputs.begin(), s.outputs.end());
@@ -524,7 +524,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::
   }
   for (Expr s : symbols) {
     for (const SymbolFact& f : p.symbols) {
-      if (f.var == s) r.program.symbols.push_back({vars[s], f.lo, f.hi, f.divisor});
+      if (f.var == s) r.program.symbols.push_back({vars[s], f.lo, f.hi, f.divisor, f.hint});
     }
     r.program.params.push_back({nullptr, vars[s], ParamRole::kInput});
     r.symbols.push_back(s);

@@ -3,7 +3,7 @@
 //   - a contraction (matrix product, convolution) takes the pointwise stage that reads all of it as its epilogue; one
 //     that the target's library computes takes only what the library does on its way out;
 //   - the last of the views that alone read a contraction stays: it says in which type and layout to write the product;
-//   - on a GPU a reduction to few results becomes two (hlir/split_reductions.h), before anything joins;
+//   - a reduction to few results becomes two where that pays (hlir/split_reductions.h), before anything joins;
 //   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once

@@ -72,6 +72,10 @@ Status Graph::AddSymbol(SymbolInfo symbol) {
   if (symbol.divisor < 1) {
     return InvalidArgument("symbol '", symbol.name, "': expected a positive divisor, got ", symbol.divisor);
   }
+  if (symbol.hint != 0 && (symbol.hint < symbol.lo || symbol.hint > symbol.hi)) {
+    return InvalidArgument("symbol '", symbol.name, "': expected a hint in ", symbol.lo, "..", symbol.hi, ", got ",
+                           symbol.hint);
+  }
   symbols_.push_back(std::move(symbol));
   return absl::OkStatus();
 }

@@ -120,6 +120,9 @@ class GraphParser {
         if (lexer_.Eat("multiple")) {
           ASSIGN_OR_RETURN(s.divisor, lexer_.Int("a divisor"));
         }
+        if (lexer_.Eat("hint")) {
+          ASSIGN_OR_RETURN(s.hint, lexer_.Int("a hint"));
+        }
         RETURN_IF_ERROR(At(at, graph_.AddSymbol(std::move(s))));
       } while (lexer_.Eat(","));
     }
@@ -250,6 +253,7 @@ std::string Print(const Graph& graph) {
     const SymbolInfo& symbol = graph.symbols()[i];
     s += Cat(i ? ", " : " where ", symbol.name, " in ", symbol.lo, "..", symbol.hi);
     if (symbol.divisor != 1) s += Cat(" multiple ", symbol.divisor);
+    if (symbol.hint != 0) s += Cat(" hint ", symbol.hint);
   }
   s += " {\n";
   auto list = [&](const std::vector<ValueId>& values) {

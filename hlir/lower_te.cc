@@ -17,7 +17,7 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
   std::map<std::string, ir::Expr> symbols;
   for (const SymbolInfo& s : graph.symbols()) {
     symbols[s.name] = c.Var(te.FreshName(s.name));
-    program.symbols.push_back({symbols[s.name], s.lo, s.hi, s.divisor});
+    program.symbols.push_back({symbols[s.name], s.lo, s.hi, s.divisor, s.hint});
   }
   const SymbolVars symbol = [&](const std::string& name) { return symbols.at(name); };
 

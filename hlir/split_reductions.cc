@@ -15,13 +15,19 @@ using namespace ir;  // NOLINT: stages and expressions are all there is here
 
 namespace {
 
-// What one block reads a second: along rows with all of its threads, across rows with a few warps.
-constexpr double kRowRate = 200e9, kColumnRate = 48e9;
-constexpr double kTypicalBandwidth = 2e12, kTypicalCores = 128;  // of a device that does not say
-constexpr double kGain = 1.25;                                   // below that the second kernel is not worth it
-constexpr double kBlocksPerCore = 8;
-constexpr double kSectorColumns = 32;                                // of 4 bytes: a block's share of the columns
-constexpr double kMinRow = 4096, kMaxRow = 32768, kMinColumn = 128;  // elements of a part
+struct Machine {
+  double row_rate, column_rate;  // bytes that one task (a block, a thread) reads a second along rows, across rows
+  double bandwidth, cores;       // of all of them; where the target does not say
+  double kernel_seconds;         // of one that does nothing
+  double tasks_per_core;         // that balance
+  double columns;                // a task's share of the columns
+  double min_row, max_row, min_column;  // elements of a part
+};
+// Along rows with all threads of a block, across rows with a few warps.
+constexpr Machine kGpu = {200e9, 48e9, 2e12, 128, kKernelSeconds, 8, 32, 4096, 32768, 128};
+constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 16, 16384, 262144, 128};
+constexpr double kGain = 1.25;           // below that the second kernel is not worth it
+constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
 
 int64_t PowerOfTwoBelow(double n) {
   int64_t p = 1;
@@ -60,9 +66,17 @@ class Splitter {
  public:
   Splitter(const TeProgram& p, const Target& target, NameSupply& names)
       : p_(p), c_(*p.context), names_(names), analyzer_(c_) {
-    for (const SymbolFact& f : p.symbols) analyzer_.BindSymbol(f);
-    bandwidth_ = target.bandwidth > 0 ? BytesPerSecond(target) : kTypicalBandwidth;
-    cores_ = target.cores > 0 ? static_cast<double>(target.cores) : kTypicalCores;
+    for (const SymbolFact& f : p.symbols) {
+      analyzer_.BindSymbol(f);
+      symbols_.push_back(f);
+      // To split what turns out short costs a kernel that does nothing; not to split what turns out long, a machine.
+      if (f.hint == 0) symbols_.back().hint = std::clamp(kLongest, f.lo, std::max<int64_t>(f.hi, 1));
+    }
+    m_ = target.IsGpu() ? kGpu : kCpu;
+    if (target.bandwidth > 0) m_.bandwidth = static_cast<double>(target.bandwidth) * 1e9;
+    if (target.cores > 0) m_.cores = static_cast<double>(target.cores);
+    if (target.num_threads > 0) m_.cores = static_cast<double>(target.num_threads);
+    m_.bandwidth = std::min(m_.bandwidth, m_.cores * m_.row_rate);
   }
 
   std::vector<Stage> Run() {
@@ -80,7 +94,7 @@ class Splitter {
   }
 
  private:
-  double Size(Expr extent) const { return TypicalSize(extent, p_.symbols); }
+  double Size(Expr extent) const { return TypicalSize(extent, symbols_); }
 
   std::optional<Part> Choose(const Stage& s) {
     const Expr load = MainLoad(s);
@@ -95,11 +109,11 @@ class Splitter {
     for (const StageIter& i : s.reduce_iters) length *= Size(i.extent);
     const double bytes = results * length * BytesOf(load->buffer->dtype);
     const bool along = columns == 0;
-    const double blocks = along ? results : results / columns * std::ceil(columns / kSectorColumns);
-    const double now = bytes / std::min(bandwidth_, blocks * (along ? kRowRate : kColumnRate));
-    if (now < kGain * (bytes / bandwidth_ + 2 * kKernelSeconds)) return std::nullopt;
-    const double wanted = length * blocks / (kBlocksPerCore * cores_);
-    const double elements = along ? std::clamp(wanted, kMinRow, kMaxRow) : std::max(wanted, kMinColumn);
+    const double blocks = along ? results : results / columns * std::ceil(columns / m_.columns);
+    const double now = bytes / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
+    if (now < kGain * (bytes / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
+    const double wanted = length * blocks / (m_.tasks_per_core * m_.cores);
+    const double elements = along ? std::clamp(wanted, m_.min_row, m_.max_row) : std::max(wanted, m_.min_column);
     // The outermost loop that is long enough is cut, or the longest: what is contiguous stays so.
     size_t iter = 0;
     for (size_t k = 0; k < s.reduce_iters.size(); ++k) {
@@ -177,7 +191,8 @@ class Splitter {
   Context& c_;
   NameSupply& names_;
   Analyzer analyzer_;
-  double bandwidth_, cores_;
+  std::vector<SymbolFact> symbols_;
+  Machine m_;
 };
 
 }  // namespace

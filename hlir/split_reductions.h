@@ -1,8 +1,11 @@
-// A reduction to few results is one of few blocks, which leave most of a GPU idle. Where that costs more than a second
-// kernel does, it becomes one over parts of its length, then one over the parts:
+// A reduction to few results is one of few tasks (blocks of a GPU, threads of a CPU), which leave most of the machine
+// idle. Where that costs more than a second kernel does, it becomes one over parts of its length, then one over the
+// parts:
 //
 //   s[] = sum(x[r]), r in 0..2^28
 //     =>  s_part[p] = sum(x[p * 32768 + q]), q in 0..32768;  s[] = sum(s_part[p]), p in 0..8192
+//
+// A symbolic length has as many parts as it turns out to need; its hint decides whether, and how long they are.
 //
 // No atomics: the order of the sums is fixed. A last part that is not full reduces the start value instead of what
 // would lie behind the end. The two stages never share a kernel: a part is what the other stage reduces (FindRowSpace).

@@ -296,8 +296,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
   return space;
 }
 
-std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages,
-                                              const std::vector<Buffer>& outputs) {
+std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs,
+                                              const std::vector<SymbolFact>& symbols) {
   // More dimensions than those of `s` and more values than a rest adds where one dimension was cut into two.
   auto is_wider = [&](const Stage& reader, const Stage& s) {
     int dims[2] = {0, 0};
@@ -306,7 +306,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       for (const auto* list : {&x->iters, &x->reduce_iters}) {
         for (const StageIter& i : *list) {
           dims[x == &s] += !IsInt(i.extent, 1);
-          values[x == &s] *= TypicalSize(i.extent, {});
+          values[x == &s] *= TypicalSize(i.extent, symbols);
         }
       }
     }

@@ -49,7 +49,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages);
 // costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it
 // would multiply the work instead.
 std::optional<std::vector<ir::Stage>> InlineGroup(ir::Context& c, std::vector<ir::Stage> stages,
-                                                  const std::vector<ir::Buffer>& outputs);
+                                                  const std::vector<ir::Buffer>& outputs,
+                                                  const std::vector<ir::SymbolFact>& symbols);
 
 // For each dimension k of a tensor that is read at index exprs `map` (in terms of `iters`), if the map is a bijection
 // of mixed-radix form, e.g. (b * S + s, h * 32 + d): the values of `iters` at a given element `at`: b = at0 / S, s =

@@ -16,14 +16,16 @@ std::string PrintFunc(const Func& f) { return Print(f); }
 }
 
 // Names of rows of pass_table.cc.
-constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify",  "place_buffers", "unroll",   "flatten",
-                                            "simplify",     "vectorize", "simplify",      "legalize", "keep_wide"};
+constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch",
+                                            "unroll",       "flatten",  "simplify",      "vectorize",
+                                            "simplify",     "legalize", "keep_wide"};
 constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "lower_blocks",
                                               "simplify",
                                               "guard_stores",
                                               "place_buffers",
                                               "insert_barriers",
+                                              "unswitch",
                                               "unroll",
                                               "flatten",
                                               "simplify",

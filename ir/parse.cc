@@ -79,6 +79,9 @@ class Parser {
           ASSIGN_OR_RETURN(s.divisor, lex_.Int("the divisor"));
           if (s.divisor < 1) return lex_.Error(Cat("the divisor of ", name, " must be positive"));
         }
+        if (lex_.Eat("hint")) {
+          ASSIGN_OR_RETURN(s.hint, lex_.Int("the hint"));
+        }
         f.symbols.push_back(s);
       } while (lex_.Eat(","));
     }

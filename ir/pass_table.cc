@@ -12,6 +12,7 @@
 #include "ir/passes/plan_memory.h"
 #include "ir/passes/simplify.h"
 #include "ir/passes/unroll.h"
+#include "ir/passes/unswitch.h"
 #include "ir/passes/vectorize.h"
 
 namespace cinn_like::ir {
@@ -36,6 +37,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"guard_stores", Run<GuardStores>, true},
       {"place_buffers", Run<PlaceBuffers>, true},
       {"insert_barriers", Run<InsertBarriers>, true},
+      {"unswitch", Run<Unswitch>},
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},
       {"vectorize", Run<Vectorize>, true},

@@ -200,7 +200,7 @@ std::string Print(const Func& f) {
   first = true;
   for (const SymbolFact& q : f.symbols) {
     s += Cat(first ? "where " : ", ", q.var->name, " in ", q.lo, "..", q.hi,
-             q.divisor == 1 ? "" : Cat(" multiple ", q.divisor));
+             q.divisor == 1 ? "" : Cat(" multiple ", q.divisor), q.hint == 0 ? "" : Cat(" hint ", q.hint));
     first = false;
   }
   if (!f.symbols.empty()) s += " ";

@@ -310,7 +310,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context,
     r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role}
                                            : Param{nullptr, expr(p.var), p.role});
   }
-  for (const SymbolFact& s : f.symbols) r.symbols.push_back({expr(s.var), s.lo, s.hi, s.divisor});
+  for (const SymbolFact& s : f.symbols) r.symbols.push_back({expr(s.var), s.lo, s.hi, s.divisor, s.hint});
   r.body = stmt(f.body);
   return r;
 }

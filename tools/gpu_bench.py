@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks graphs on this machine's GPU against float64 and times three of them beside PyTorch eager and torch.compile.
+"""Checks graphs on this machine's GPU against float64, times some of them beside PyTorch eager and torch.compile, and
+reductions with a constant first dimension beside the same with a symbolic one.
 
 python3 tools/gpu_bench.py [folder for bench.json, bench.txt and sources]; CINN_LIKE_LIBRARY names libcinn_like.so. Needs
 PyTorch with CUDA, and an NVRTC that PyTorch brings.
@@ -162,6 +163,82 @@ TIMED = [
 ]
 
 
+def norm_backward_case(rows, columns):
+    """The gradients of layer_norm in x, weight and bias, as the framework decomposes them."""
+    b, f, s = f"bf16[{rows},{columns}]", f"f32[{rows},{columns}]", f"f32[{rows},1]"
+    text = f"""graph @norm_backward(%dy: {b}, %x: {b}, %w: bf16[{columns}], %mean: {s}, %rstd: {s}) {{
+  %0 = cast(%dy) {{dtype=f32}} : {f}
+  %1 = cast(%x) {{dtype=f32}} : {f}
+  %2 = cast(%w) {{dtype=f32}} : f32[{columns}]
+  %3 = sub(%1, %mean) : {f}
+  %4 = mul(%3, %rstd) : {f}
+  %5 = mul(%0, %2) : {f}
+  %6 = reduce_mean(%5) {{axes=[1], keepdims=true}} : {s}
+  %7 = mul(%5, %4) : {f}
+  %8 = reduce_mean(%7) {{axes=[1], keepdims=true}} : {s}
+  %9 = mul(%4, %8) : {f}
+  %10 = sub(%5, %6) : {f}
+  %11 = sub(%10, %9) : {f}
+  %12 = mul(%11, %rstd) : {f}
+  %13 = cast(%12) {{dtype=bf16}} : {b}
+  %14 = mul(%0, %4) : {f}
+  %15 = reduce_sum(%14) {{axes=[0]}} : f32[{columns}]
+  %16 = cast(%15) {{dtype=bf16}} : bf16[{columns}]
+  %17 = reduce_sum(%0) {{axes=[0]}} : f32[{columns}]
+  %18 = cast(%17) {{dtype=bf16}} : bf16[{columns}]
+  return %13, %16, %18
+}}
+"""
+
+    def run(dy, x, w, mean, rstd):
+        normal, g = (x - mean) * rstd, dy * w
+        dx = (g - g.mean(1, keepdim=True) - normal * (g * normal).mean(1, keepdim=True)) * rstd
+        return dx, (dy * normal).sum(0), dy.sum(0)
+
+    return text, run
+
+
+# A first dimension that is a symbol costs at most this much more than a constant one. (name, text, run, first dimension)
+MOST_OF_STATIC = 1.2
+SYMBOLIC = [
+    ("sum of squares 2^28", """graph @squares(%x: f32[268435456]) {
+  %0 = mul(%x, %x) : f32[268435456]
+  %1 = reduce_sum(%0) {axes=[0]} : f32[]
+  return %1
+}
+""", lambda x: (x * x).sum(), 1 << 28),
+    ("column sum 65536x2048", *one_op("reduce_sum(f32[65536,2048]) {axes=[0]}", "f32[2048]", lambda x: x.sum(0)), 65536),
+    ("norm backward 16384x4096", *norm_backward_case(16384, 4096), 16384),
+]  # fmt: skip
+
+
+def with_symbol(text, size, hint):
+    """The same graph with `n` in place of a first dimension."""
+    where = f") where n in 2..2147483647 hint {hint} {{"
+    return text.replace(f"[{size},", "[n,").replace(f"[{size}]", "[n]").replace(") {", where, 1)
+
+
+def time_symbolic(name, text, run, size, generator):
+    """{"static", "symbolic", "other hint", "eager"}: microseconds."""
+    error, static = check(name, text, run, generator)
+    inputs = [inputs_of(text, generator) for _ in range(2)]
+    num_results = len(run(*inputs[0])) if isinstance(run(*inputs[0]), tuple) else 1
+    signature = Signature((False,) * len(inputs[0]), (None,) * len(inputs[0]), 0, num_results)
+    calls = {"static": static.call}
+    for who, hint in [("symbolic", size), ("other hint", max(size // 16, 2))]:
+        function = compile_function(with_symbol(text, size, hint), default_target(DEVICE), DEVICE, signature)
+        calls[who] = function.call
+        for a, b in zip(function.call(*inputs[0]), static.call(*inputs[0])):
+            difference = (wide(a) - wide(b)).abs().max().item() / (wide(b).abs().max().item() + 1e-30)
+            if not difference <= TOLERANCE[a.dtype]:
+                raise AssertionError(f"{who}: differs from static by {difference:.3g}")
+    calls["eager"] = run
+    times = {who: microseconds(call, inputs) for who, call in calls.items()}
+    for who in reversed(calls):
+        times[who] = min(times[who], microseconds(calls[who], inputs))
+    return times
+
+
 def microseconds(run, inputs, repeats=30):
     """Median of CUDA-event times of the device; the calls of a batch rotate over input sets that do not fit in the L2 together."""
     for i in range(3):
@@ -248,8 +325,21 @@ def main():
         torch.cuda.empty_cache()
         torch._dynamo.reset()
         save()
-    save()
-    return 0 if all(isinstance(v, float) for v in report["checks"].values()) else 1
+    say(f"{'first dimension':26} {'static':>10} {'symbolic':>10} {'other hint':>10} {'eager':>10} us; symbolic / static")
+    too_slow = 0
+    for name, text, run, size in SYMBOLIC:
+        try:
+            times = report["timings"][name] = time_symbolic(name, text, run, size, generator)
+            ratio = times["symbolic"] / times["static"]
+            too_slow += ratio > MOST_OF_STATIC
+            say(f"{name:26} " + " ".join(f"{t:10.1f}" for t in times.values()) + f"     {ratio:.2f}x")
+        except Exception as why:
+            report["timings"][name] = str(why)
+            too_slow += 1
+            say(f"FAILED {name}: {why}\n{traceback.format_exc()[-600:]}")
+        torch.cuda.empty_cache()
+        save()
+    return 0 if all(isinstance(v, float) for v in report["checks"].values()) and not too_slow else 1
 
 
 if __name__ == "__main__":

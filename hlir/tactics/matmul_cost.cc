@@ -1,31 +1,28 @@
 #include "hlir/tactics/matmul_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "hlir/stage_analysis.h"
 
 namespace cinn_like::hlir {
 namespace {
 
-constexpr int64_t kTypicalSymbol = 64;
 constexpr double kFlopsWithoutReuse = 0.015;     // of the device's rate
 constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
 
 }  // namespace
 
 double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols) {
-  switch (extent->op) {
-    case ir::ExprOp::kInt:
-      return static_cast<double>(extent->int_value);
-    case ir::ExprOp::kVar:
-      for (const ir::SymbolFact& s : symbols) {
-        if (s.var == extent) return static_cast<double>(std::clamp(kTypicalSymbol, s.lo, s.hi));
-      }
-      return kTypicalSymbol;
-    default:
-      break;
+  if (extent->op == ir::ExprOp::kInt) return static_cast<double>(extent->int_value);
+  if (extent->op == ir::ExprOp::kVar) {
+    for (const ir::SymbolFact& s : symbols) {
+      if (s.var != extent) continue;
+      if (s.hint > 0) return static_cast<double>(s.hint);
+      return std::round(std::sqrt(std::max(static_cast<double>(s.lo), 1.0) * static_cast<double>(s.hi)));
+    }
   }
-  if (extent->args.size() != 2) return kTypicalSymbol;
+  if (extent->args.size() != 2) return 1;
   const double a = TypicalSize(extent->args[0], symbols), b = TypicalSize(extent->args[1], symbols);
   switch (extent->op) {
     case ir::ExprOp::kAdd:
@@ -35,9 +32,15 @@ double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols) 
     case ir::ExprOp::kMul:
       return a * b;
     case ir::ExprOp::kDiv:
-      return std::max(a / std::max(b, 1.0), 1.0);
+      return std::max(std::floor(a / std::max(b, 1.0)), 1.0);
+    case ir::ExprOp::kMod:
+      return std::max(std::fmod(a, std::max(b, 1.0)), 1.0);
+    case ir::ExprOp::kMin:
+      return std::min(a, b);
+    case ir::ExprOp::kMax:
+      return std::max(a, b);
     default:
-      return kTypicalSymbol;
+      return 1;
   }
 }
 

@@ -10,7 +10,7 @@ struct MatmulCost {
   double flops = 0;  // of all contractions of the group
   double bytes = 0;  // of its parameters, each once
 };
-// Symbols count as a size that is typical of a batch.
+// Symbols count as TypicalSize says.
 MatmulCost CostOfMatmuls(const ir::TeProgram& group);
 
 constexpr double kKernelSeconds = 2e-6;  // of one that does nothing
@@ -25,7 +25,7 @@ const SpeedRow& SpeedsOf(const Target& target);
 // Of products whose every operand comes from a cache, for each one again.
 double SecondsWithoutReuse(double flops, const Target& target);
 
-// The value of an extent, symbols at a size that is typical of a batch.
+// The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none.
 double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
 
 }  // namespace cinn_like::hlir

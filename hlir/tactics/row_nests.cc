@@ -11,8 +11,8 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 namespace {
 
-constexpr double kUnknownExtent = 64;
-constexpr double kShortest = 16;  // dimension worth rearranging for
+constexpr double kShortest = 16;           // dimension worth rearranging for
+constexpr double kMostLikely = 1LL << 31;  // a size beyond that is no likely one
 
 bool IsParam(const TeProgram& p, Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
@@ -156,6 +156,10 @@ int64_t RowNests::ConstExtent(int dim) const {
   return IsInt(e) ? e->int_value : 0;
 }
 
+int64_t RowNests::LikelyExtent(int dim) const {
+  return static_cast<int64_t>(std::min(TypicalSize(space.dims[dim].extent, group.symbols), kMostLikely));
+}
+
 int RowNests::VectorDim() const {
   Context& c = *group.context;
   Analyzer a(c);
@@ -169,9 +173,7 @@ int RowNests::VectorDim() const {
       if (i == nullptr) continue;
       const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
       if (IsInt(step, 1)) contiguous.push_back(d);
-      if (!IsInt(step, 0))
-        elements *=
-            IsInt(space.dims[d].extent) ? static_cast<double>(ConstExtent(static_cast<int>(d))) : kUnknownExtent;
+      if (!IsInt(step, 0)) elements *= TypicalSize(space.dims[d].extent, group.symbols);
     }
     for (size_t d : contiguous) votes[d] += elements;
   }
@@ -279,12 +281,12 @@ std::vector<int> RowNests::Dims(bool reduced) const {
   return r;
 }
 
-int64_t RowNests::Bytes() const {
-  int64_t total = 0;
+double RowNests::Bytes() const {
+  double total = 0;
   for (const Param& p : group.params) {
     if (p.buffer == nullptr) continue;
-    int64_t n = BytesOf(p.buffer->dtype);
-    for (Expr e : p.buffer->shape) n *= IsInt(e) ? e->int_value : 0;
+    double n = BytesOf(p.buffer->dtype);
+    for (Expr e : p.buffer->shape) n *= TypicalSize(e, group.symbols);
     total += n;
   }
   return total;

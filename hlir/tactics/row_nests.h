@@ -32,6 +32,8 @@ struct RowNests {
   Status Renew(const ir::TeProgram& program);
 
   int64_t ConstExtent(int dim) const;  // 0: symbolic
+  // What to expect of a dimension: symbols count as TypicalSize says.
+  int64_t LikelyExtent(int dim) const;
   // The dimension along which most of what is read and written is contiguous, later ones first.
   int VectorDim() const;
   // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one.
@@ -47,8 +49,8 @@ struct RowNests {
   bool CanCoalesce(int d) const;
   // The dimensions of a kind, in order.
   std::vector<int> Dims(bool reduced) const;
-  // Bytes of memory that the group must at least move; 0 if symbolic.
-  int64_t Bytes() const;
+  // Bytes of memory that the group must at least move; symbols count as TypicalSize says.
+  double Bytes() const;
   // Allocations of the group's intermediates.
   std::vector<ir::Buffer> Temporaries() const;
   // Steps on every nest.

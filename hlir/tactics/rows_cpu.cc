@@ -13,6 +13,7 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kManyRows = 64;
+constexpr int64_t kMostRows = 1 << 30;          // that are counted
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 8;              // of a chunk
@@ -46,7 +47,6 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
 // while there is work for all threads. `others`: chunks there are along the other dimensions.
 int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others, const Target& target) {
-  if (extent == 0) return kMaxVectors;
   const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? 4 * target.num_threads : kMinTasks;
   const int64_t tasks = (least + others - 1) / others;
   const int64_t most = std::clamp<int64_t>(all / tasks, 1, kMaxVectors);
@@ -143,9 +143,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const double seconds = PredictSeconds(r, vector, lanes, target);
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
-  for (int d : outer) num_rows *= r.ConstExtent(d) == 0 ? kManyRows : r.ConstExtent(d);
+  for (int d : outer) num_rows = std::min(num_rows * r.LikelyExtent(d), kMostRows);
   const int64_t vectors =
-      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.ConstExtent(vector), lanes, num_rows, target);
+      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.LikelyExtent(vector), lanes, num_rows, target);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);

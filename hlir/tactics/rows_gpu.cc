@@ -25,6 +25,7 @@ constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
+constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
@@ -134,7 +135,7 @@ class RowsGpu {
       status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
-    const double seconds = kKernelSeconds + static_cast<double>(r_.Bytes()) / BytesPerSecond(target_) +
+    const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
                            SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
     return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
   }
@@ -273,6 +274,12 @@ class RowsGpu {
     return n;
   }
 
+  int64_t LikelyRowLength() const {
+    double n = 1;
+    for (int d : r_.Dims(true)) n *= static_cast<double>(r_.LikelyExtent(d));
+    return static_cast<int64_t>(std::min(n, 1e9));
+  }
+
   // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
   // nowhere (recomputed).
   void PlaceTemporaries(bool in_registers, size_t staged = 0) {
@@ -302,7 +309,9 @@ class RowsGpu {
     int64_t threads = 1;
     bool in_registers = false;
     auto share = [&] {
-      const int64_t accesses = length == 0 ? 1 << 20 : (length + v - 1) / v;
+      // A row whose length is not known may be longer than the likely one.
+      const int64_t likely = length == 0 ? std::max(LikelyRowLength(), kLikelyRow) : length;
+      const int64_t accesses = (likely + v - 1) / v;
       threads =
           std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
                               kWarp, accesses > 4096 ? kMaxThreads : 512);

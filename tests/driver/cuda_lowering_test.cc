@@ -325,6 +325,12 @@ TEST(CudaLowering, ReductionsToFewResults) {
       {" where n in 1..4096", "n,200,30", "30", "reduce_sum(%0) {axes=[0,1]}", 2, {1, 3}},
       {" where n in 1..4096", "n,3,20011", "3", "reduce_max(%0) {axes=[0,2]}", 2, {1, 3}},
       {"", "64,100", "", "reduce_sum(%0) {axes=[0,1]}", 1, {1}},  // too little to share
+      // As many parts as it turns out to need, likely or not.
+      {" where n in 1..2147483647 hint 291007", "n", "", "reduce_sum(%0) {axes=[0]}", 2, {1, 40001}},
+      {" where n in 1..2147483647 hint 291007", "n", "", "argmax(%0) {axis=0}", 2, {5000}},
+      {" where n in 1..2147483647 hint 65536", "n,5", "5", "reduce_sum(%0) {axes=[0]}", 2, {129, 3001}},
+      {" where n in 1..2147483647", "n", "", "reduce_max(%0) {axes=[0]}", 2, {1000}},
+      {" where n in 1..2147483647 hint 64", "n,5", "5", "reduce_sum(%0) {axes=[0]}", 1, {1, 300}},
   };
   int tried = 0;
   for (const auto& c : cases) {

@@ -1,4 +1,4 @@
-// What fusion costs: near-linear in the number of ops, whatever they are.
+// What fusion costs, near-linear in the number of ops, whatever they are; and what symbols change about its choices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
+#include "hlir/tactics/tactic.h"
 #include "tests/hlir/large_graph.h"
 
 namespace cinn_like::hlir {
@@ -37,6 +38,45 @@ TEST(Fusion, TwiceTheOpsCostTwiceTheTime) {
     }
     const double once = SecondsToLower(LongChain(1000), target), twice = SecondsToLower(LongChain(2000), target);
     EXPECT_LE(twice, (kMost + kNoise) * once) << text << " chain: " << once << " s, then " << twice << " s";
+  }
+}
+
+// Kernels and, for each, what it is cut into.
+std::vector<std::string> KernelsOf(const std::string& text, const Target& target) {
+  std::vector<std::string> r;
+  const StatusOr<Graph> graph = Parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  if (!graph.ok()) return r;
+  const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, target);
+  EXPECT_TRUE(lowered.ok()) << lowered.status();
+  for (const LoweredGraph::Kernel& k : lowered->kernels) {
+    const StatusOr<Proposal> p = ChooseSchedule(k.group, target);
+    EXPECT_TRUE(p.ok()) << p.status();
+    std::string loops = p->tactic;
+    for (const ir::Stage& s : k.group.stages) loops += Cat(" ", s.iters.size(), "/", s.reduce_iters.size());
+    r.push_back(loops);
+  }
+  return r;
+}
+
+// A symbol whose hint is a constant's value is scheduled as that constant is.
+TEST(Fusion, HintsCountAsConstants) {
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids -num-threads=16", "cuda -arch=sm_90a -bandwidth=4800"}) {
+    const Target target = *Target::Parse(device);
+    for (const auto& [size, rest] : {std::pair(1 << 28, ""), {1 << 16, ",2048"}, {1 << 20, ",7"}, {64, ",2048"}}) {
+      const auto text = [&](const std::string& n, const std::string& where) {
+        const std::string x = Cat("f32[", n, rest, "]"), r = Cat("f32[", rest[0] == ',' ? rest + 1 : "", "]");
+        return Cat("graph @f(%x: ", x, ")", where, " {\n  %0 = mul(%x, %x) : ", x,
+                   "\n  %1 = reduce_sum(%0) {axes=[0]} : ", r, "\n  return %1\n}\n");
+      };
+      const std::string where = Cat(" where n in 2..2147483647 hint ", size);
+      EXPECT_EQ(KernelsOf(text(Cat(size), ""), target), KernelsOf(text("n", where), target)) << device << size << rest;
+    }
+    const std::vector<std::string> squares = KernelsOf(
+        "graph @f(%x: f32[n]) where n in 2..2147483647 {\n  %0 = mul(%x, %x) : f32[n]\n  %1 = reduce_sum(%0) "
+        "{axes=[0]} : f32[]\n  return %1\n}\n",
+        target);
+    EXPECT_EQ(squares.size(), 2) << device;  // nobody said that it is short
   }
 }
 

@@ -35,19 +35,19 @@ TEST(GraphText, FixedPoint) {
 
 TEST(GraphText, NamesSpacingAndDefaultsDoNotCount) {
   const StatusOr<Graph> g = Parse(R"(
-    graph @f ( %x : f32[ 2*n , m ], m: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8, k in 0..9 {  // a comment
+    graph @f ( %x : f32[ 2*n , m ], m: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {  // a comment
       %half, %ix = max_pool2d(%v) {kernel=[2,2], stride=[2,2], padding=[0,0], ceil_mode=false} : f32[1,1,n,m/2], i64[1,1,n,m/2]
       return %half, %ix, %x
     })");
   EXPECT_FALSE(g.ok());  // %v is not defined
   const StatusOr<Graph> h = Parse(R"(
-    graph @f ( %x : f32[ 2*n , m ], n: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8, k in 0..9 {
+    graph @f ( %x : f32[ 2*n , m ], n: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
       %v = reshape(%x) {shape=[1, 1, n*2, m]} : f32[1,1,n*2,m]
       %half, %ix = max_pool2d(%v) {stride=[2,2], kernel=[2,2], padding=[0,0]} : f32[1,1,n,(m-2)/2+1], i64[1,1,n,(m-2)/2+1]
       return %half, %ix, %x
     })");
   ASSERT_TRUE(h.ok()) << h.status();
-  EXPECT_EQ(Print(*h), R"(graph @f(%x: f32[n*2,m], n: i64, k: i64) where n in 2..10, m in 8..64 multiple 8, k in 0..9 {
+  EXPECT_EQ(Print(*h), R"(graph @f(%x: f32[n*2,m], n: i64, k: i64) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
   %0 = reshape(%x) {shape=[1,1,n*2,m]} : f32[1,1,n*2,m]
   %1, %2 = max_pool2d(%0) {kernel=[2,2], stride=[2,2]} : f32[1,1,n,m/2], i64[1,1,n,m/2]
   return %1, %2, %x
@@ -152,6 +152,7 @@ TEST(GraphText, Errors) {
       {"%b: f32[512]", "%b: f32[999999999,999999999,99]", "is too large"},
       {"[1,256] ", "[256] ", "parameter 'w': expected 2 strides, got 1"},
       {"1..4096", "9..4", "symbol 'n': expected a range 0 <= first <= last, got 9..4"},
+      {"1..4096", "1..4096 hint 5000", "symbol 'n': expected a hint in 1..4096, got 5000"},
       {"1..4096", "1..4096 multiple 0", "symbol 'n': expected a positive divisor, got 0"},
       {"1..4096", "1..4096, n in 1..2", "symbol 'n' is declared twice"},
       {"1..4096", "1..4096, k in 1..2", "symbol 'k' is no parameter's dimension; pass it as a parameter 'k: i64'"},

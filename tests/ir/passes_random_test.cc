@@ -186,8 +186,8 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
 
 TEST(PassesRandom, Host) {
   Check(
-      {"simplify", "lower_blocks", "simplify", "place_buffers", "unroll", "vectorize", "flatten", "simplify",
-       "legalize"},
+      {"simplify", "lower_blocks", "simplify", "place_buffers", "unswitch", "unroll", "vectorize", "flatten",
+       "simplify", "legalize"},
       [](Generator& g) { return g.Function(false); }, 300);
 }
 TEST(PassesRandom, HostWithoutSimplify) {
@@ -197,14 +197,14 @@ TEST(PassesRandom, HostWithoutSimplify) {
 }
 TEST(PassesRandom, Device) {
   Check(
-      {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unroll", "vectorize", "flatten",
-       "simplify", "legalize", "narrow_index"},
+      {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
+       "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
   Check(
       {"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers",
-       "unroll", "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
+       "unswitch", "unroll", "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
       [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
 

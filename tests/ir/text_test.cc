@@ -11,7 +11,7 @@
 namespace cinn_like::ir {
 namespace {
 
-constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1..64 {
+constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1..64 hint 32 {
   alloc t: f32[8] @local
   for i in 0..n {
     let v = exp(x[i, 0])

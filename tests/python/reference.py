@@ -123,6 +123,8 @@ class Graph:
                 p.take("..")
                 high = int(p.take())
                 divisor = int(p.take()) if p.eat("multiple") else 1
+                if p.eat("hint"):
+                    p.take()
                 self.symbols[name] = (low, high, divisor)
                 if not p.eat(","):
                     break

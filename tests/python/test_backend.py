@@ -124,6 +124,7 @@ def test_a_batch_that_the_user_marks_does_not_recompile(engine, how):
         torch.testing.assert_close(f(x), F.gelu(linear(x)).softmax(1), rtol=1e-4, atol=1e-5)
     assert graphs() == 1 and len(engine) == 1
     assert "n in 2.." in engine[0].text
+    assert engine[0].text.count(" hint 4") == 1  # the size that was traced
 
 
 def test_the_module_of_an_exported_program(engine):

@@ -116,6 +116,13 @@ def is_negative(symbol, shape_env):
     return shape_env.bound_sympy(symbol).lower < 0 and bool(shape_env.evaluate_expr(sympy.Lt(symbol, 0)))
 
 
+def hint_of(symbol, shape_env):
+    """The value of a symbol, or of a symbol's negation, in the call that is traced; 0 where it has none."""
+    values = getattr(shape_env, "backed_var_to_val", None) or getattr(shape_env, "var_to_val", {})
+    value = sympy.sympify(symbol).subs(values)
+    return int(value) if value.is_Integer else 0
+
+
 def symbol_facts(symbol, shape_env):
     """(lowest, highest, divisor) of a symbol that is not negative, as the framework's shape environment knows them."""
     if shape_env.bound_sympy(symbol).lower < 0:

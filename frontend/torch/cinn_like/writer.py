@@ -281,6 +281,11 @@ class GraphWriter:
         for symbol, name in self._names.items():
             negated = symbol in self._negated
             low, high, divisor = dims.NEGATED_FACTS if negated else dims.symbol_facts(symbol, shape_env)
-            where.append(f"{name} in {low}..{high}" + (f" multiple {divisor}" if divisor > 1 else ""))
+            hint = dims.hint_of(self._negated.get(symbol, symbol), shape_env)
+            where.append(
+                f"{name} in {low}..{high}"
+                + (f" multiple {divisor}" if divisor > 1 else "")
+                + (f" hint {hint}" if 0 < hint and low <= hint <= high else "")
+            )
         head = f"graph @{self.name}({', '.join(params)})" + (f" where {', '.join(where)}" if where else "") + " {"
         return "\n".join([head, *lines, f"  return {', '.join(v.name for v in results)}", "}", ""])

@@ -1,0 +1,94 @@
+#include "ir/passes/unswitch.h"
+
+#include "ir/clone.h"
+#include "ir/linear.h"
+
+namespace cinn_like::ir {
+
+namespace {
+
+class Unswitcher {
+ public:
+  explicit Unswitcher(const Func& f) : c_(*f.context), names_(f) {
+    for (const SymbolFact& s : f.symbols) symbols_.insert(s.var);
+  }
+
+  Stmt operator()(const Stmt& s) {
+    const For* n = As<For>(s);
+    const bool at_once = n != nullptr && (n->kind == ForKind::kUnrolled || n->kind == ForKind::kVectorized);
+    if (at_once && IsInt(n->extent)) {
+      if (Expr inside = FindInside(s)) {
+        const Stmt all = RewriteExprs(
+            c_, s, Rewriter(c_, [&](Expr e) -> Expr { return guards_.contains(e) ? c_.Bool(true) : nullptr; }));
+        return MakeStmt(If{inside, all, CloneFresh(c_, s, names_)});
+      }
+    }
+    return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& child) { return (*this)(child); });
+  }
+
+ private:
+  // The condition under which every guard in the loop is true; null if there are none. Guards are then in guards_.
+  Expr FindInside(const Stmt& loop) {
+    absl::flat_hash_map<Expr, int64_t> extents;  // of the loops that are run through
+    absl::flat_hash_set<Expr> own;               // other variables that the loop declares
+    bool alone = true;                           // threads need not meet in it
+    VisitStmts(loop, [&](const Stmt& s) {
+      alone = alone && As<Barrier>(s) == nullptr;
+      if (const Let* let = As<Let>(s)) own.insert(let->var);
+      if (const For* n = As<For>(s)) {
+        alone = alone && !IsThreadAxis(n->kind) && !IsBlockAxis(n->kind);
+        if (IsInt(n->extent))
+          extents[n->var] = n->extent->int_value;
+        else
+          own.insert(n->var);
+      }
+      return true;
+    });
+    guards_.clear();
+    Expr inside = c_.Bool(true);
+    ForEachExpr(loop, [&](Expr root) {
+      Visit(root, [&](Expr e) {
+        alone = alone && e->op != ExprOp::kShuffleXor;
+        if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType) return true;
+        if (!guards_.contains(e) && Uses(e, symbols_) && !Uses(e, own)) {
+          if (Expr worst = AtWorst(e, extents)) {
+            guards_.insert(e);
+            inside = c_.And(inside, worst);
+          }
+        }
+        return false;
+      });
+    });
+    return alone && !guards_.empty() ? inside : nullptr;
+  }
+
+  // `a < b` where a - b is largest; null if that is not at an end of each loop, or no loop moves it.
+  Expr AtWorst(Expr guard, const absl::flat_hash_map<Expr, int64_t>& extents) {
+    const Linear difference = AddScaled(ToLinear(c_, guard->args[0]), ToLinear(c_, guard->args[1]), -1);
+    VarMap at;
+    for (const LinearTerm& t : difference.terms) {
+      if (auto it = extents.find(t.atom); it != extents.end()) {
+        at[t.atom] = c_.Int(t.coef > 0 ? it->second - 1 : 0);
+        continue;
+      }
+      for (Expr v : VarsOf(t.atom)) {
+        if (extents.contains(v)) return nullptr;
+      }
+    }
+    if (at.empty()) return nullptr;
+    return c_.Lt(Substitute(c_, guard->args[0], at), Substitute(c_, guard->args[1], at));
+  }
+
+  Context& c_;
+  NameSupply names_;
+  absl::flat_hash_set<Expr> symbols_, guards_;
+};
+
+}  // namespace
+
+StatusOr<Func> Unswitch(Func f) {
+  f.body = Unswitcher(f)(f.body);
+  return f;
+}
+
+}  // namespace cinn_like::ir
