@@ -7,6 +7,7 @@
 #include "hlir/pack_operands.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
+#include "ir/alignment.h"
 
 namespace cinn_like::hlir {
 
@@ -328,7 +329,6 @@ StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse, const Target& targ
 }
 
 StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const std::vector<int>& group) {
-  constexpr int kTensorAlignment = 16;  // entry functions check it of the framework's tensors
   const TeProgram& p = plan.program;
   Context& from = *p.context;
   const std::set<int> inside(group.begin(), group.end());
