@@ -1,5 +1,8 @@
 #include "backends/entry_spec.h"
 
+#include <algorithm>
+
+#include "ir/alignment.h"
 #include "runtime/call.h"
 
 namespace cinn_like {
@@ -60,6 +63,17 @@ ArgRole RoleOf(ir::ParamRole role) {
   return ArgRole::kInput;
 }
 
+// Vector accesses of a GPU fault on what a CPU's only take longer for; tensors of a few bytes have no wider ones.
+int32_t AlignmentOf(const ir::BufferNode& b, bool on_gpu) {
+  int32_t alignment = std::max(b.alignment, BytesOf(b.dtype));
+  if (!on_gpu) return alignment;
+  int64_t bytes = BytesOf(b.dtype);
+  for (ir::Expr e : b.shape)
+    bytes *= ir::IsInt(e) && e->int_value < ir::kTensorAlignment ? e->int_value : ir::kTensorAlignment;
+  while (alignment < ir::kTensorAlignment && 2 * alignment <= bytes) alignment *= 2;
+  return alignment;
+}
+
 }  // namespace
 
 StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func) {
@@ -83,7 +97,7 @@ StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func) {
       if (arg.role == ArgRole::kPrepared) arg.index = slots++;
       if (arg.role == ArgRole::kResult) arg.index = results++;
       arg.dtype = p.buffer->dtype;
-      arg.alignment = p.buffer->alignment != 0 ? p.buffer->alignment : BytesOf(p.buffer->dtype);
+      arg.alignment = AlignmentOf(*p.buffer, func.on_gpu);
       for (ir::Expr e : p.buffer->shape) RETURN_IF_ERROR(AppendDim(e, func, arg.shape.emplace_back()));
       for (ir::Expr e : p.buffer->strides) RETURN_IF_ERROR(AppendDim(e, func, arg.strides.emplace_back()));
     }

@@ -104,10 +104,13 @@ class FunctionEmitter {
     ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_));
     ASSIGN_OR_RETURN(const std::string bytes, EncodeArgSpec(spec));
     llvm::Constant* data = b_.CreateGlobalString(bytes, "spec", 0, &m_.module);
-    llvm::Value* pointers = Local(llvm::ArrayType::get(b_.getPtrTy(), spec.args.size()), llvm::Align(8));
+    // One more for copies of inputs that are not aligned as the code needs.
+    llvm::Value* pointers = Local(llvm::ArrayType::get(b_.getPtrTy(), spec.args.size() + 1), llvm::Align(8));
     llvm::Value* symbols = Local(llvm::ArrayType::get(b_.getInt64Ty(), spec.symbols.size()), llvm::Align(8));
     CheckedCall("cinn_bind_args", {data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1), f_->getArg(2), env_,
                                    pointers, symbols});
+    workspaces_.push_back(
+        b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), pointers, spec.args.size())));
     for (size_t i = 0; i < func_.symbols.size(); ++i) {
       const Expr var = func_.symbols[i].var;
       llvm::Value* value = b_.CreateLoad(b_.getInt64Ty(), b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), symbols, i));
@@ -125,6 +128,7 @@ class FunctionEmitter {
   // ---- functions ----
   Status Finish() {
     EmitStmt(func_.body);
+    for (llvm::Value* w : workspaces_) FreeWorkspace(w);
     b_.CreateRet(b_.getInt32(0));
     return status_.ok() ? exprs_.status() : status_;
   }

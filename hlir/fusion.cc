@@ -7,6 +7,7 @@
 #include "hlir/pack_operands.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
+#include "ir/alignment.h"
 
 namespace cinn_like::hlir {
 
@@ -423,7 +424,6 @@ StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse, const Target& targ
 }
 
 StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::Group& group) {
-  constexpr int kTensorAlignment = 16;  // entry functions check it of the framework's tensors
   const TeProgram& p = plan.program;
   const std::vector<Buffer>& outputs = group.outputs;
   std::vector<Stage> stages;

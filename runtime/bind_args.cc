@@ -1,13 +1,17 @@
 #include "runtime/bind_args.h"
 
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "cinn_like/base/int_math.h"
 #include "cinn_like/base/tensor.h"
 #include "runtime/arg_spec.h"
 #include "runtime/arg_spec_format.h"
+#include "runtime/device_api.h"
 #include "runtime/last_error.h"
 #include "runtime/prepared_state.h"
+#include "runtime/workspace.h"
 
 namespace cinn_like {
 namespace {
@@ -56,6 +60,7 @@ struct Call {
   void** pointers;
   int64_t* symbols;
   Failure failure;
+  int64_t copied_bytes = 0;  // of inputs that are aligned worse than the code needs
 
   bool Fail(Wrong wrong, int64_t dim = -1, int64_t expected = 0, int64_t got = 0) {
     failure.wrong = wrong;
@@ -139,13 +144,31 @@ bool BindSymbols(Call& call) {
   return true;
 }
 
+bool IsAligned(const Words& entry, const void* data) {
+  return (reinterpret_cast<uintptr_t>(data) & (entry[kAlignment] - 1)) == 0;
+}
+
+// Of memory, from a tensor's first element to its last, in multiples of what any entry is aligned to.
+int64_t SpanBytes(const Words& entry, const DLTensor& t) {
+  int64_t last = 0, compact = 1;
+  for (int32_t d = t.ndim; d-- > 0;) {
+    last += (t.shape[d] - 1) * (t.strides != nullptr ? t.strides[d] : compact);
+    compact *= t.shape[d];
+  }
+  return (last + 1) * ((entry[kDType] >> 8) + 7) / 8;
+}
+int64_t CopyBytes(const Words& entry, const DLTensor& t) {
+  constexpr int64_t kUnit = 256;
+  return (SpanBytes(entry, t) + kUnit - 1) / kUnit * kUnit;
+}
+
 bool CheckPointer(Call& call, const Words& entry, void* data, bool empty, void** out) {
   *out = data;
   if (empty) return true;
   if (data == nullptr) return call.Fail(Wrong::kNullData);
-  const auto address = reinterpret_cast<uintptr_t>(data);
-  const int64_t alignment = entry[kAlignment];
-  if ((address & (alignment - 1)) != 0) {
+  if (!IsAligned(entry, data)) {
+    const auto address = reinterpret_cast<uintptr_t>(data);
+    const int64_t alignment = entry[kAlignment];
     return call.Fail(Wrong::kAlignment, -1, alignment, static_cast<int64_t>(address & (~address + 1)));
   }
   return true;
@@ -177,6 +200,11 @@ bool CheckTensor(Call& call, const Words& entry, const CinnValue& value, void** 
     }
   }
   void* data = t->data == nullptr ? nullptr : DataOf(*t);
+  if (!empty && data != nullptr && static_cast<ArgRole>(entry[kRole]) == ArgRole::kInput && !IsAligned(entry, data)) {
+    call.copied_bytes += CopyBytes(entry, *t);
+    *out = data;
+    return true;
+  }
   return CheckPointer(call, entry, data, empty, out);
 }
 
@@ -247,6 +275,33 @@ bool Bind(Call& call) {
     }
   }
   return true;
+}
+
+// Inputs that are aligned worse than the code needs move to a workspace, in the order of the call's stream.
+[[gnu::cold]] Status CopyMisaligned(Call& call, void** workspace) {
+  *workspace = cinn_alloc_workspace(call.env, call.copied_bytes);
+  if (*workspace == nullptr) return absl::ResourceExhaustedError(LastError());
+  const auto copy = [&]() -> Status {
+    ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(call.env->device.device_type));
+    Words entry = call.header.Skip(kHeaderWords + kSymbolWords * call.header[kNumSymbols]);
+    char* to = static_cast<char*>(*workspace);
+    int64_t position = -1;
+    for (int64_t i = 0; i < call.header[kNumEntries]; ++i, entry = entry.Skip(entry[kSize])) {
+      const auto role = static_cast<ArgRole>(entry[kRole]);
+      if (role != ArgRole::kPrepared) ++position;
+      if (role != ArgRole::kInput || IsAligned(entry, call.pointers[i])) continue;
+      const DLTensor& t = *call.args[position].tensor;
+      if (std::find(t.shape, t.shape + t.ndim, 0) != t.shape + t.ndim) continue;
+      RETURN_IF_ERROR(
+          api->Copy(call.env->device.device_id, to, call.pointers[i], SpanBytes(entry, t), call.env->stream));
+      call.pointers[i] = to;
+      to += CopyBytes(entry, t);
+    }
+    return absl::OkStatus();
+  };
+  const Status status = copy();
+  if (!status.ok()) cinn_free_workspace(call.env, std::exchange(*workspace, nullptr));
+  return status;
 }
 
 std::string TagName(int32_t tag) {
@@ -388,8 +443,13 @@ extern "C" int32_t cinn_bind_args(const char* spec, int64_t spec_size, void* sel
                                   int32_t num_args, const CinnCallEnv* env, void** pointers, int64_t* symbols) {
   using namespace cinn_like;
   Call call{Words(spec), args, num_args, env, static_cast<const PreparedState*>(self), pointers, symbols, {}};
-  if (Bind(call)) [[likely]]
-    return 0;
+  void** workspace = &pointers[call.header[kNumEntries]];
+  *workspace = nullptr;
+  if (Bind(call)) [[likely]] {
+    if (call.copied_bytes == 0) [[likely]]
+      return 0;
+    return SetLastError(CopyMisaligned(call, workspace));
+  }
   return SetLastError(Explain(call, {spec, static_cast<size_t>(spec_size)}));
 }
 

@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <random>
 
 #include "cinn_like/base/tensor.h"
 #include "runtime/arg_spec.h"
 #include "runtime/last_error.h"
+#include "runtime/workspace.h"
 
 namespace cinn_like {
 namespace {
@@ -163,8 +165,8 @@ TEST(BindArgs, EachErrorNamesTheCulprit) {
        "(contiguous)"},
       {"strided expected", [](Args& a, CinnCallEnv&) { a.tensors[2].t.strides = nullptr; },
        "mlp: argument 'y': expected f16[n+1,2] strides [1,n+1], got f16[6,2] on cpu: stride 1 is 1, expected n+1 = 6"},
-      {"alignment", [](Args& a, CinnCallEnv&) { a.tensors[0].t.byte_offset = 4; },
-       "mlp: argument 'x': expected f32[n,256], got f32[5,256] on cpu: data is aligned to 4 bytes, expected 16"},
+      {"alignment of a result", [](Args& a, CinnCallEnv&) { a.tensors[3].t.byte_offset = 4; },
+       "mlp: result '%2': expected f32[n,8], got f32[5,8] on cpu: data is aligned to 4 bytes, expected 64"},
       {"device", [](Args& a, CinnCallEnv&) { a.tensors[1].t.device = {kDLCUDA, 1}; },
        "mlp: argument 'b': expected f32[8], got f32[8] on cuda:1: the call is on cpu"},
       {"null data", [](Args& a, CinnCallEnv&) { a.tensors[1].t.data = nullptr; },
@@ -209,6 +211,43 @@ TEST(BindArgs, EachErrorNamesTheCulprit) {
     EXPECT_LT(b.code, 0) << bad.what;
     EXPECT_EQ(b.Error(), bad.message) << bad.what;
   }
+}
+
+// Views at odd offsets: the code gets copies, in one workspace.
+TEST(BindArgs, CopiesInputsThatAreAlignedWorse) {
+  ArgSpec spec = Mlp();
+  spec.args[3].alignment = 2;
+  std::vector<char> bytes(1 << 14);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
+  Args a = MlpArgs(2);
+  char* x = bytes.data() + 4 - (reinterpret_cast<uintptr_t>(bytes.data()) & 15);
+  while ((reinterpret_cast<uintptr_t>(x) & 15) != 4) ++x;
+  char* y = x + 2048 + 1;
+  a.tensors[0].t.data = x;
+  a.tensors[2].t.data = y;
+  Bound b = Bind(spec, a);
+  ASSERT_EQ(b.code, 0) << LastError();
+  ASSERT_NE(b.pointers[5], nullptr);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(b.pointers[0]) & 15, 0);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(b.pointers[3]) & 1, 0);
+  EXPECT_EQ(memcmp(b.pointers[0], x, 2 * 256 * 4), 0);
+  EXPECT_EQ(memcmp(b.pointers[3], y, 3 * 2 * 2), 0);
+  EXPECT_EQ(b.pointers[2], memory);  // as it was
+  const CinnCallEnv env = CpuEnv();
+  cinn_free_workspace(&env, b.pointers[5]);
+
+  a.tensors[0].t.data = a.tensors[2].t.data = memory;
+  b = Bind(spec, a);
+  EXPECT_EQ(b.code, 0);
+  EXPECT_EQ(b.pointers[5], nullptr);
+
+  a.tensors[0].t.data = x;
+  CinnCallEnv fails = CpuEnv();
+  fails.alloc = [](void*, int32_t, DLTensor*) { return -3; };
+  b = Bind(spec, a, fails);
+  EXPECT_LT(b.code, 0);
+  EXPECT_NE(b.Error().find("allocator failed"), std::string::npos) << b.Error();
+  EXPECT_EQ(b.pointers[5], nullptr);
 }
 
 TEST(BindArgs, DivisorAndIntegerArguments) {

@@ -26,7 +26,7 @@ int32_t ScalePrepare(void* self, const CinnValue* args, int32_t num_args, const 
               {"w.packed", ArgRole::kResult, 0, DType::kF32, {ConstDim(4)}, {}, 64}};
     return new std::string(*EncodeArgSpec(s));
   }();
-  void* pointers[2];
+  void* pointers[3];
   const int32_t code = cinn_bind_args(spec->data(), spec->size(), self, args, num_args, env, pointers, nullptr);
   if (code != 0) return code;
   auto* scratch = static_cast<float*>(cinn_alloc_workspace(env, 16));
@@ -59,7 +59,7 @@ TEST(PreparedState, PreparesBindsAndPreparesAgain) {
   spec.args = {{"w", ArgRole::kPacked, 0, DType::kF32, {ConstDim(4)}, {}, 4},
                {"w.packed", ArgRole::kPrepared, 0, DType::kF32, {ConstDim(4)}, {}, 1}};
   const std::string bytes = *EncodeArgSpec(spec);
-  void* pointers[2];
+  void* pointers[3];
   const CinnValue none{};
   ASSERT_EQ(cinn_bind_args(bytes.data(), bytes.size(), &state, &none, 1, &env, pointers, nullptr), 0) << LastError();
   EXPECT_EQ(pointers[0], nullptr);
