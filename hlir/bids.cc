@@ -53,7 +53,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
   for (size_t k = 0; k < kernels.size(); ++k) {
     const LoweredGraph::Kernel& kernel = kernels[k];
     const Symbols& symbols = kernel.group.symbols;
-    // The tuned kernels that the group replaces, and what it would leave: its results through memory once more.
+    // The tuned kernels that the group replaces, and what it would leave: a value that goes through memory.
     double theirs = 0;
     std::vector<size_t> tuned;
     for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
@@ -68,7 +68,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     if (kernel.is_fused) {
       double bytes = 0;
       for (const ir::Param& p : kernel.group.params) {
-        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += 2 * BytesOfBuffer(p.buffer, symbols);
+        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += BytesOfBuffer(p.buffer, symbols);
       }
       theirs += row->region_seconds + bytes / BytesPerSecond(target);
     }

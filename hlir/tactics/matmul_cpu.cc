@@ -184,7 +184,7 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
   const double cores = Cores(target), b = size(f.b);
   const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
   const double panels = std::ceil(size(f.j) / static_cast<double>(t.width));
-  constexpr double kResultSeconds = 0.4e-9;  // of a result, from the registers to memory, by one core
+  constexpr double kResultSeconds = 1e-9;  // of a result, from the registers to memory, by one core
   const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows * t.width) * depth;
   const double tasks = b * panels * (t.packed ? 1 : row_tiles);
   const double balance = std::ceil(tasks / cores) * cores / tasks;
@@ -196,7 +196,7 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
   const double packing = !t.packed ? 0
                                    : b * panels * static_cast<double>(t.width) * depth * balance / cores *
                                          (t.contiguous ? kPackSeconds : kTransposeSeconds);
-  compute += b * size(f.i) * size(f.j) * kResultSeconds * balance / cores;
+  compute += flops / (2 * depth) * kResultSeconds * balance / cores;
   return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
