@@ -145,7 +145,7 @@ def main():
     parser.add_argument("--contenders", default="cinn_like,inductor", help="beside eager")
     parser.add_argument("--no-first-calls", dest="first_calls", action="store_false", help="rounds and errors alone")
     parser.add_argument("--budget-seconds", type=float, help="of the whole run; quick 900, else none; what is left is not run")
-    parser.add_argument("--round-seconds", type=float, default=15, help="of the rounds of a row, compiling apart")
+    parser.add_argument("--round-seconds", type=float, help="of the rounds of a row; without it 8 in quick, else 20")
     parser.add_argument("--limit-seconds", type=float, help="of one process; without it 120 in quick, else 600")
     parser.add_argument("--json", help="writes the results there, after every row")
     parser.add_argument("--compare", help="the JSON of an earlier run")
@@ -156,6 +156,7 @@ def main():
     if args.processor_time and (args.threads != 1 or args.device != "cpu"):
         parser.error("--processor-time counts what threads wait for one another: it wants --threads 1 and the CPU")
     args.limit_seconds = args.limit_seconds or (120 if args.set == "quick" else 600)
+    args.round_seconds = args.round_seconds or (8 if args.set == "quick" else 20)
     earlier = json.loads(pathlib.Path(args.compare).read_text()) if args.compare else None
     if args.show:
         result = json.loads(pathlib.Path(args.show).read_text())

@@ -123,6 +123,8 @@ def compare(now, earlier):
     for name in ("gpu", "cpu", "threads", "torch"):
         if now["machine"].get(name) != earlier["machine"].get(name):
             lines.insert(0, f"another {name}: {now['machine'].get(name)}, earlier {earlier['machine'].get(name)}")
+    if now["settings"]["processor_time"] != earlier["settings"]["processor_time"]:
+        lines.insert(0, "one run has processor time, the other wall time")
     for row in now["rows"]:
         old = was.get(row["row"])
         if old is None:
