@@ -12,7 +12,7 @@
 namespace cinn_like {
 namespace {
 
-constexpr std::string_view kKinds[] = {"x86_64", "cuda", "opencl", "c"};
+constexpr std::string_view kKinds[] = {"x86_64", "cuda"};
 
 struct Numbers {
   int64_t cores, vector_bytes, l1_bytes, l2_bytes, bandwidth, shared_bytes, registers, warp_size;
@@ -68,8 +68,7 @@ constexpr Row kCudaArchs[] = {
     {"sm_121", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
     {"sm_121a", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
 };
-constexpr Numbers kOpenCLNumbers = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
-constexpr std::string_view kLibs[] = {"cublas", "cudnn"};
+constexpr std::string_view kLibs[] = {"cublas"};
 
 // This machine, as far as the C library and cpuid say.
 const Numbers& HostNumbers() {
@@ -92,8 +91,7 @@ const Numbers& HostNumbers() {
 }
 
 using Field = std::variant<int64_t Target::*, std::string Target::*, std::vector<std::string> Target::*>;
-constexpr unsigned kHost = 1u << 0 | 1u << 3, kX86 = 1u << 0, kCudaBit = 1u << 1, kGpu = 1u << 1 | 1u << 2;
-constexpr unsigned kAll = 15;
+constexpr unsigned kX86 = 1u << 0, kCuda = 1u << 1, kAll = kX86 | kCuda;
 
 struct Option {
   std::string_view name;
@@ -103,20 +101,20 @@ struct Option {
 };
 const Option kOptions[] = {
     {"mcpu", kX86, &Target::mcpu, 0},
-    {"arch", kCudaBit, &Target::arch, 0},
+    {"arch", kCuda, &Target::arch, 0},
     {"features", kX86, &Target::features, 0},
-    {"libs", kCudaBit, &Target::libs, 0},
-    {"allow-tf32", kCudaBit, &Target::allow_tf32, 0},
-    {"num-threads", kHost, &Target::num_threads, 0},
-    {"cores", kHost, &Target::cores, 1},
-    {"sm-count", kGpu, &Target::cores, 1},
+    {"libs", kCuda, &Target::libs, 0},
+    {"allow-tf32", kCuda, &Target::allow_tf32, 0},
+    {"num-threads", kX86, &Target::num_threads, 0},
+    {"cores", kX86, &Target::cores, 1},
+    {"sm-count", kCuda, &Target::cores, 1},
     {"vector-bytes", kAll, &Target::vector_bytes, 1},
     {"l1-bytes", kAll, &Target::l1_bytes, 1},
     {"l2-bytes", kAll, &Target::l2_bytes, 1},
     {"bandwidth", kAll, &Target::bandwidth, 1},
-    {"shared-bytes", kGpu, &Target::shared_bytes, 0},
+    {"shared-bytes", kCuda, &Target::shared_bytes, 0},
     {"registers", kAll, &Target::registers, 1},
-    {"warp-size", kGpu, &Target::warp_size, 1},
+    {"warp-size", kCuda, &Target::warp_size, 1},
 };
 
 bool Takes(const Option& option, TargetKind kind) { return option.kinds >> static_cast<int>(kind) & 1; }
@@ -197,12 +195,6 @@ StatusOr<Target> Defaults(TargetKind kind, std::string_view mcpu, std::string_vi
       SetNumbers(*numbers, &t);
       return t;
     }
-    case TargetKind::kOpenCL:
-      SetNumbers(kOpenCLNumbers, &t);
-      return t;
-    case TargetKind::kC:
-      SetNumbers(kCpus[0].numbers, &t);
-      return t;
   }
   return Internal("target: no such kind");
 }
