@@ -151,8 +151,7 @@ class FuncEmitter {
       out_.Line("const ", type, " ", name, " = ", d_.axes[static_cast<size_t>(axis)], ";");
       return Emit(n.body);
     }
-    if (n.kind == ForKind::kVectorized || n.kind == ForKind::kVthread ||
-        (n.kind == ForKind::kParallel && d_.HasKernels())) {
+    if (n.kind == ForKind::kVectorized || (n.kind == ForKind::kParallel && d_.HasKernels())) {
       return Unsupported(Cat(Name(n.kind), " loops: lower the function first"));
     }
     printer_.Begin({n.extent});

@@ -5,8 +5,7 @@
 namespace cinn_like::ir {
 namespace {
 constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x",
-                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
-                                          "vthread"};
+                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {

@@ -42,7 +42,6 @@ enum class ForKind : uint8_t {
   kThreadX,
   kThreadY,
   kThreadZ,
-  kVthread,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);

@@ -446,6 +446,10 @@ extern "C" int32_t cinn_bind_args(const char* spec, int64_t spec_size, void* sel
   void** workspace = &pointers[call.header[kNumEntries]];
   *workspace = nullptr;
   if (Bind(call)) [[likely]] {
+    if (call.header[kNumSlots] != 0) {
+      const Status ready = call.self->Await(env->stream);
+      if (!ready.ok()) return SetLastError(ready);
+    }
     if (call.copied_bytes == 0) [[likely]]
       return 0;
     return SetLastError(CopyMisaligned(call, workspace));

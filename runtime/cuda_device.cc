@@ -103,6 +103,49 @@ class CudaDevice final : public DeviceApi {
     return Check(driver_.cuStreamSynchronize(static_cast<Stream>(stream)), device, "cuStreamSynchronize");
   }
 
+  Status SynchronizeDevice(int device) override {
+    ASSIGN_OR_RETURN(const Context context, PrimaryContext(driver_, device));
+    const ContextScope scope(driver_, context);
+    RETURN_IF_ERROR(scope.status());
+    return Check(driver_.cuCtxSynchronize(), device, "cuCtxSynchronize");
+  }
+
+  StatusOr<void*> RecordEvent(int device, void* stream) override {
+    ASSIGN_OR_RETURN(const Context context, PrimaryContext(driver_, device));
+    const ContextScope scope(driver_, context);
+    RETURN_IF_ERROR(scope.status());
+    Event event = nullptr;
+    RETURN_IF_ERROR(Check(driver_.cuEventCreate(&event, kDisableTiming), device, "cuEventCreate"));
+    const Status recorded = Check(driver_.cuEventRecord(event, static_cast<Stream>(stream)), device, "cuEventRecord");
+    if (!recorded.ok()) {
+      driver_.cuEventDestroy(event);
+      return recorded;
+    }
+    return event;
+  }
+
+  bool IsDone(int device, void* event) override {
+    const auto context = PrimaryContext(driver_, device);
+    if (!context.ok()) return false;
+    const ContextScope scope(driver_, *context);
+    return driver_.cuEventQuery(static_cast<Event>(event)) == kSuccess;
+  }
+
+  Status WaitForEvent(int device, void* stream, void* event) override {
+    ASSIGN_OR_RETURN(const Context context, PrimaryContext(driver_, device));
+    const ContextScope scope(driver_, context);
+    RETURN_IF_ERROR(scope.status());
+    return Check(driver_.cuStreamWaitEvent(static_cast<Stream>(stream), static_cast<Event>(event), 0), device,
+                 "cuStreamWaitEvent");
+  }
+
+  void DestroyEvent(int device, void* event) override {
+    const auto context = PrimaryContext(driver_, device);
+    if (event == nullptr || !context.ok()) return;
+    const ContextScope scope(driver_, *context);
+    driver_.cuEventDestroy(static_cast<Event>(event));
+  }
+
  private:
   static size_t Size(int64_t bytes) { return bytes <= 0 ? 1 : static_cast<size_t>(bytes); }
 

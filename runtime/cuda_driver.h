@@ -12,6 +12,7 @@ namespace cinn_like::cuda {
 using Result = int;  // CUresult
 using Context = struct ContextImpl*;
 using Stream = struct StreamImpl*;
+using Event = struct EventImpl*;
 using Library = struct LibraryImpl*;
 using Kernel = struct KernelImpl*;
 using MemPool = struct MemPoolImpl*;
@@ -36,6 +37,7 @@ enum FunctionAttribute { kMaxDynamicSharedBytes = 8 };
 enum JitOption { kErrorLogBuffer = 5, kErrorLogBufferBytes = 6 };
 enum MemPoolAttribute { kReleaseThreshold = 4 };
 enum StreamFlags { kNonBlocking = 1 };
+enum EventFlags { kDisableTiming = 2 };
 
 struct MemPoolProps {
   int alloc_type = 1;  // pinned device memory
@@ -70,6 +72,12 @@ static_assert(sizeof(MemPoolProps) == 88);
   X(cuStreamCreate, 2000, (Stream * stream, unsigned flags))                                                   \
   X(cuStreamDestroy, 4000, (Stream stream))                                                                    \
   X(cuStreamSynchronize, 2000, (Stream stream))                                                                \
+  X(cuStreamWaitEvent, 3020, (Stream stream, Event event, unsigned flags))                                     \
+  X(cuEventCreate, 2000, (Event * event, unsigned flags))                                                      \
+  X(cuEventRecord, 2000, (Event event, Stream stream))                                                         \
+  X(cuEventQuery, 2000, (Event event))                                                                         \
+  X(cuEventDestroy, 4000, (Event event))                                                                       \
+  X(cuCtxSynchronize, 2000, ())                                                                                \
   X(cuLibraryLoadData, 12000,                                                                                  \
     (Library * library, const void* code, int* jit_options, void** jit_values, unsigned num_jit, int* options, \
      void** values, unsigned num_options))                                                                     \

@@ -31,6 +31,13 @@ class DeviceApi {
   virtual StatusOr<void*> CreateStream(int device) = 0;
   virtual void DestroyStream(int device, void* stream) = 0;
   virtual Status Synchronize(int device, void* stream) = 0;
+  virtual Status SynchronizeDevice(int device) = 0;  // every stream
+
+  // A point in a stream's work, for other streams to wait for; null where work is done when its call returns.
+  virtual StatusOr<void*> RecordEvent(int device, void* stream) = 0;
+  virtual bool IsDone(int device, void* event) = 0;
+  virtual Status WaitForEvent(int device, void* stream, void* event) = 0;  // what is enqueued later waits
+  virtual void DestroyEvent(int device, void* event) = 0;
 };
 
 // The target that fits `device` exactly: "cuda -arch=sm_90a -sm-count=132 ...", "x86_64 -mcpu=native".

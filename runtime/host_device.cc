@@ -60,6 +60,11 @@ class HostDevice final : public DeviceApi {
   StatusOr<void*> CreateStream(int) override { return nullptr; }
   void DestroyStream(int, void*) override {}
   Status Synchronize(int, void*) override { return absl::OkStatus(); }
+  Status SynchronizeDevice(int) override { return absl::OkStatus(); }
+  StatusOr<void*> RecordEvent(int, void*) override { return nullptr; }
+  bool IsDone(int, void*) override { return true; }
+  Status WaitForEvent(int, void*, void*) override { return absl::OkStatus(); }
+  void DestroyEvent(int, void*) override {}
 };
 
 }  // namespace

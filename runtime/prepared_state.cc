@@ -1,5 +1,7 @@
 #include "runtime/prepared_state.h"
 
+#include <algorithm>
+
 #include "cinn_like/base/tensor.h"
 #include "runtime/device_api.h"
 #include "runtime/last_error.h"
@@ -8,21 +10,43 @@
 
 namespace cinn_like {
 namespace {
+// A type's members are private to it.
+template <class Slot>
 struct AllocContext {
-  PreparedState* state;
+  std::vector<Slot>* slots;
   const CinnCallEnv* caller;
 };
 }  // namespace
 
 PreparedState::~PreparedState() { Clear(); }
 
-void PreparedState::Clear() {
-  prepared_ = false;
-  const StatusOr<DeviceApi*> api = DeviceApi::Get(device_.device_type);
-  for (Slot& slot : slots_) {
-    if (slot.data != nullptr && api.ok()) (*api)->Free(device_.device_id, slot.data);
+// Kernels in flight may read the memory.
+void PreparedState::Free(DLDevice device, std::vector<Slot>& slots) {
+  const StatusOr<DeviceApi*> api = DeviceApi::Get(device.device_type);
+  const bool any = std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.data != nullptr; });
+  if (!any || !api.ok()) return;
+  (void)(*api)->SynchronizeDevice(device.device_id);
+  for (Slot& slot : slots) {
+    if (slot.data != nullptr) (*api)->Free(device.device_id, slot.data);
     slot = {};
   }
+}
+
+void PreparedState::Clear() {
+  prepared_ = false;
+  Free(device_, slots_);
+  const StatusOr<DeviceApi*> api = DeviceApi::Get(device_.device_type);
+  if (event_ != nullptr && api.ok()) (*api)->DestroyEvent(device_.device_id, event_);
+  event_ = nullptr;
+}
+
+Status PreparedState::AwaitEvent(void* stream) const {
+  ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(device_.device_type));
+  if (api->IsDone(device_.device_id, event_)) {
+    done_.store(true, std::memory_order_relaxed);
+    return absl::OkStatus();
+  }
+  return api->WaitForEvent(device_.device_id, stream, event_);
 }
 
 int64_t PreparedState::TotalBytes() const {
@@ -32,44 +56,53 @@ int64_t PreparedState::TotalBytes() const {
 }
 
 int32_t PreparedState::AllocSlot(void* context, int32_t index, DLTensor* spec) {
-  PreparedState& state = *static_cast<AllocContext*>(context)->state;
+  const auto& call = *static_cast<AllocContext<Slot>*>(context);
   const auto allocate = [&]() -> Status {
-    RET_CHECK(index < state.num_slots(), "slot ", index, " of ", state.num_slots());
+    RET_CHECK(static_cast<size_t>(index) < call.slots->size(), "slot ", index, " of ", call.slots->size());
     const int64_t bytes = NumBytes(*spec);
-    Slot& slot = state.slots_[index];
-    if (slot.data == nullptr || slot.bytes != bytes) {
-      ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(spec->device.device_type));
-      ASSIGN_OR_RETURN(void* data, api->Alloc(spec->device.device_id, bytes));
-      if (slot.data != nullptr) api->Free(spec->device.device_id, slot.data);
-      slot = {data, bytes};
-    }
-    spec->data = slot.data;
+    ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(spec->device.device_type));
+    ASSIGN_OR_RETURN(spec->data, api->Alloc(spec->device.device_id, bytes));
+    (*call.slots)[static_cast<size_t>(index)] = {spec->data, bytes};
     return absl::OkStatus();
   };
   if (index >= 0) return SetLastError(allocate());
-  spec->data = cinn_alloc_workspace(static_cast<AllocContext*>(context)->caller, spec->shape[0]);
+  spec->data = cinn_alloc_workspace(call.caller, spec->shape[0]);
   return spec->data == nullptr ? -1 : 0;
 }
 
 Status PreparedState::Prepare(CinnFunctionPtr prepare, const CinnValue* args, int32_t num_args,
                               const CinnCallEnv& env) {
   const TimelineSpan span("prepare");
-  if (env.device.device_type != device_.device_type || env.device.device_id != device_.device_id) Clear();
-  device_ = env.device;
-  prepared_ = false;
-  AllocContext context{this, &env};
+  std::vector<Slot> fresh(slots_.size());
+  AllocContext<Slot> context{&fresh, &env};
   CinnCallEnv own = env;
   own.context = &context;
   own.alloc = &AllocSlot;
-  own.free = [](void* c, void* data) { cinn_free_workspace(static_cast<AllocContext*>(c)->caller, data); };
+  own.free = [](void* c, void* data) { cinn_free_workspace(static_cast<AllocContext<Slot>*>(c)->caller, data); };
   own.release = nullptr;
   std::vector<CinnValue> values(args, args + num_args);
   values.resize(values.size() + slots_.size(), CinnValue{});  // the slots: results to be allocated
   const int32_t code = prepare(nullptr, values.data(), static_cast<int32_t>(values.size()), &own);
-  if (code != 0) {
-    Clear();
-    return LastErrorStatus(code);
+  Status status = code == 0 ? absl::OkStatus() : LastErrorStatus(code);
+  void* event = nullptr;
+  if (status.ok()) {
+    const auto record = [&]() -> Status {
+      ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(env.device.device_type));
+      ASSIGN_OR_RETURN(event, api->RecordEvent(env.device.device_id, env.stream));
+      return absl::OkStatus();
+    };
+    status = record();
   }
+  Clear();
+  if (!status.ok()) {
+    Free(env.device, fresh);
+    return status;
+  }
+  slots_ = std::move(fresh);
+  device_ = env.device;
+  stream_ = env.stream;
+  event_ = event;
+  done_.store(false, std::memory_order_relaxed);
   prepared_ = true;
   return absl::OkStatus();
 }

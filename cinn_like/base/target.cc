@@ -14,7 +14,7 @@
 namespace cinn_like {
 namespace {
 
-constexpr std::string_view kKinds[] = {"x86_64", "cuda", "opencl", "c"};
+constexpr std::string_view kKinds[] = {"x86_64", "cuda"};
 
 struct Numbers {
   int64_t cores, vector_bytes, l1_bytes, l2_bytes, bandwidth, shared_bytes, registers, warp_size;
@@ -70,8 +70,7 @@ constexpr Row kCudaArchs[] = {
     {"sm_121", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
     {"sm_121a", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
 };
-constexpr Numbers kOpenCLNumbers = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
-constexpr std::string_view kLibs[] = {"cublas", "cudnn"};
+constexpr std::string_view kLibs[] = {"cublas"};
 
 // This machine, as far as the C library and cpuid say.
 const Numbers& HostNumbers() {
@@ -94,8 +93,7 @@ const Numbers& HostNumbers() {
 }
 
 using Field = std::variant<int64_t Target::*, std::string Target::*, std::vector<std::string> Target::*>;
-constexpr unsigned kHost = 1u << 0 | 1u << 3, kX86 = 1u << 0, kCudaBit = 1u << 1, kGpu = 1u << 1 | 1u << 2;
-constexpr unsigned kAll = 15;
+constexpr unsigned kX86 = 1u << 0, kCuda = 1u << 1, kAll = kX86 | kCuda;
 
 struct Option {
   std::string_view name;
@@ -107,21 +105,21 @@ struct Option {
 constexpr int64_t kMostCores = 1 << 16, kMostBytes = int64_t{1} << 40;
 const Option kOptions[] = {
     {"mcpu", kX86, &Target::mcpu},
-    {"arch", kCudaBit, &Target::arch},
+    {"arch", kCuda, &Target::arch},
     {"features", kX86, &Target::features},
-    {"libs", kCudaBit, &Target::libs},
-    {"allow-tf32", kCudaBit, &Target::allow_tf32, 0, 1},
-    {"framework", kX86 | kCudaBit, &Target::framework},
-    {"num-threads", kHost, &Target::num_threads, 0, kMostCores},
-    {"cores", kHost, &Target::cores, 1, kMostCores},
-    {"sm-count", kGpu, &Target::cores, 1, kMostCores},
+    {"libs", kCuda, &Target::libs},
+    {"allow-tf32", kCuda, &Target::allow_tf32, 0, 1},
+    {"framework", kX86 | kCuda, &Target::framework},
+    {"num-threads", kX86, &Target::num_threads, 0, kMostCores},
+    {"cores", kX86, &Target::cores, 1, kMostCores},
+    {"sm-count", kCuda, &Target::cores, 1, kMostCores},
     {"vector-bytes", kAll, &Target::vector_bytes, 16, 256, true},
     {"l1-bytes", kAll, &Target::l1_bytes, 1, kMostBytes},
     {"l2-bytes", kAll, &Target::l2_bytes, 1, kMostBytes},
     {"bandwidth", kAll, &Target::bandwidth, 1, 1000000},
-    {"shared-bytes", kGpu, &Target::shared_bytes, 0, kMostBytes},
+    {"shared-bytes", kCuda, &Target::shared_bytes, 0, kMostBytes},
     {"registers", kAll, &Target::registers, 1, 1 << 20},
-    {"warp-size", kGpu, &Target::warp_size, 1, 1024, true},
+    {"warp-size", kCuda, &Target::warp_size, 1, 1024, true},
 };
 
 bool Takes(const Option& option, TargetKind kind) { return option.kinds >> static_cast<int>(kind) & 1; }
@@ -202,12 +200,6 @@ StatusOr<Target> Defaults(TargetKind kind, std::string_view mcpu, std::string_vi
       SetNumbers(*numbers, &t);
       return t;
     }
-    case TargetKind::kOpenCL:
-      SetNumbers(kOpenCLNumbers, &t);
-      return t;
-    case TargetKind::kC:
-      SetNumbers(kCpus[0].numbers, &t);
-      return t;
   }
   return Internal("target: no such kind");
 }

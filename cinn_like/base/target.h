@@ -1,7 +1,7 @@
 // What code is made for, as pure data. Text form: a kind and options, in any order; Parse(Print(t)) == t, and unknown
 // kinds, options and values are errors that list what is known.
 //
-//   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas,cudnn"    "opencl"    "c"
+//   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas"
 //
 // "cpu" means "x86_64 -mcpu=native". Numbers come from a table row per CPU or arch and may be written in the text
 // ("cuda -arch=sm_90a -sm-count=114"); they feed cost models and never change what code means.
@@ -15,14 +15,14 @@
 
 namespace cinn_like {
 
-enum class TargetKind : uint8_t { kX86_64, kCuda, kOpenCL, kC };
+enum class TargetKind : uint8_t { kX86_64, kCuda };
 
 struct Target {
   TargetKind kind = TargetKind::kX86_64;
-  std::string mcpu;                   // CPU name or "native" (this machine); host kinds only
+  std::string mcpu;                   // CPU name or "native" (this machine); x86_64 only
   std::string arch;                   // "sm_90a" or "native" (the device of the call); CUDA only
   std::vector<std::string> features;  // "+avx512f", "-amx-bf16", on top of mcpu
-  std::vector<std::string> libs;      // library calls that tactics may propose: "cublas", "cudnn"
+  std::vector<std::string> libs;      // library calls that tactics may propose: "cublas"
   int64_t num_threads = 0;            // 0: as many as the process may use
   int64_t allow_tf32 = 0;             // 1: products of f32 may round their operands to TF32; CUDA only
   // Who computes what we leave, by a row of base/speeds.h; "auto" in the text means the row of this CPU or arch.
@@ -47,7 +47,7 @@ struct Target {
   // `device` with every option that this target sets itself: what "native" stands for on that device.
   Target ResolvedBy(const Target& device) const;
 
-  bool IsGpu() const { return kind == TargetKind::kCuda || kind == TargetKind::kOpenCL; }
+  bool IsGpu() const { return kind == TargetKind::kCuda; }
   bool HasLib(std::string_view name) const;
 };
 

@@ -212,9 +212,9 @@ TEST(NothingBreaks, GraphText) {
 TEST(NothingBreaks, TargetText) {
   Mutator mutator;
   const std::string seeds[] = {"x86_64 -mcpu=skylake-avx512 -num-threads=2",
-                               "cuda -arch=sm_90a -libs=cublas,cudnn -sm-count=132 -bandwidth=4800", "opencl", "c"};
+                               "cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=4800"};
   for (int round = 0; round < Rounds(20000); ++round) {
-    const std::string text = mutator.Mutate(seeds[mutator.Pick(4)], seeds[mutator.Pick(4)]);
+    const std::string text = mutator.Mutate(seeds[mutator.Pick(2)], seeds[mutator.Pick(2)]);
     const StatusOr<Target> target = Target::Parse(text);
     if (!target.ok()) {
       EXPECT_EQ(target.status().code(), absl::StatusCode::kInvalidArgument) << target.status();

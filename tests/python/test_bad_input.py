@@ -53,7 +53,9 @@ def test_malformed_text(right, wrong, message):
     ("x86_64 -speed=9", "speed"),
     ("cuda -arch=sm_12", "unknown arch 'sm_12'; known: native, sm_75"),
     ("cuda", "target 'cuda -arch=native' names no arch: no CUDA driver: "),
-    ("cuda -arch=sm_90a -libs=magma", "unknown library 'magma'; known: cublas, cudnn"),
+    ("cuda -arch=sm_90a -libs=magma", "unknown library 'magma'; known: cublas"),
+    ("cuda -arch=sm_90a -libs=cudnn", "unknown library 'cudnn'; known: cublas"),
+    ("opencl", "unknown kind 'opencl'; known: cpu, x86_64, cuda"),
 ])  # fmt: skip
 def test_wrong_targets(target, message):
     if target == "cuda" and not no_driver():

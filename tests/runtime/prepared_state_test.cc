@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "runtime/arg_spec.h"
 #include "runtime/bind_args.h"
+#include "runtime/device_api.h"
 #include "runtime/last_error.h"
 #include "runtime/workspace.h"
 
@@ -68,8 +71,50 @@ TEST(PreparedState, PreparesBindsAndPreparesAgain) {
 
   w.data[3] = 10;
   ASSERT_TRUE(state.Prepare(ScalePrepare, &value, 1, env).ok());
-  EXPECT_EQ(state.data(0), pointers[1]);  // the same size stays where it is
-  EXPECT_EQ(static_cast<float*>(pointers[1])[3], 20);
+  EXPECT_NE(state.data(0), pointers[1]);  // a kernel in flight may read the old memory
+  EXPECT_EQ(static_cast<float*>(state.data(0))[3], 20);
+}
+
+// Two streams of a GPU: what one prepares, and prepares again while copies of the old are under way, the other sees
+// whole.
+TEST(PreparedState, OtherStreamsWait) {
+  const StatusOr<DeviceApi*> found = DeviceApi::Get(kDLCUDA);
+  if (!found.ok() || (*found)->Count().value_or(0) == 0) GTEST_SKIP() << "no CUDA device";
+  DeviceApi& api = **found;
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  static void* source = nullptr;
+  source = *api.Alloc(0, kBytes);
+  void *out = *api.Alloc(0, kBytes), *first = *api.CreateStream(0), *second = *api.CreateStream(0);
+  const auto prepare = [](void*, const CinnValue*, int32_t, const CinnCallEnv* env) -> int32_t {
+    int64_t shape[1] = {kBytes};
+    DLTensor t{nullptr, env->device, 1, {kDLUInt, 8, 1}, shape, nullptr, 0};
+    if (const int32_t code = env->alloc(env->context, 0, &t); code != 0) return code;
+    DeviceApi* api = *DeviceApi::Get(kDLCUDA);
+    for (int i = 0; i < 200; ++i) {  // work that takes a while
+      if (!api->Copy(0, t.data, source, kBytes, env->stream).ok()) return -1;
+    }
+    return 0;
+  };
+  CinnCallEnv env = CpuEnv();
+  env.device = {kDLCUDA, 0};
+  env.stream = first;
+  PreparedState state(1);
+  for (char round = 1; round < 4; ++round) {
+    const std::vector<char> value(kBytes, round);
+    ASSERT_TRUE(api.Copy(0, source, value.data(), kBytes, first).ok());
+    ASSERT_TRUE(api.Synchronize(0, first).ok());
+    ASSERT_TRUE(state.Prepare(prepare, nullptr, 0, env).ok()) << LastError();
+    ASSERT_TRUE(state.Await(second).ok());
+    std::vector<char> got(kBytes);
+    for (int i = 0; i < 20; ++i) ASSERT_TRUE(api.Copy(0, out, state.data(0), kBytes, second).ok());
+    ASSERT_TRUE(api.Copy(0, got.data(), out, kBytes, second).ok());
+    ASSERT_TRUE(api.Synchronize(0, second).ok());
+    EXPECT_EQ(got, value);
+  }
+  api.Free(0, source);
+  api.Free(0, out);
+  api.DestroyStream(0, first);
+  api.DestroyStream(0, second);
 }
 
 TEST(PreparedState, AFailureLeavesNothingPrepared) {
