@@ -22,7 +22,7 @@ python() {
   if cmp -s tools/requirements.txt .venv/requirements.txt; then return; fi
   echo "setup: pip install -r tools/requirements.txt (into .venv)"
   [ -x .venv/bin/pip ] || python3 -m venv .venv
-  .venv/bin/pip install -qq --disable-pip-version-check -r tools/requirements.txt
+  .venv/bin/python -m pip install -qq --disable-pip-version-check -r tools/requirements.txt
   cp tools/requirements.txt .venv/requirements.txt
 }
 

@@ -65,7 +65,8 @@ Status AddLoops(const hlir::Graph& graph, const Target& target, std::vector<std:
   ASSIGN_OR_RETURN(const hlir::LoweredGraph lowered, hlir::LowerGraph(optimized, true, target));
   for (const auto& kernel : lowered.kernels) {
     ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(kernel.group));
-    ASSIGN_OR_RETURN(const hlir::Proposal proposal, hlir::ChooseSchedule(kernel.group, target));
+    ASSIGN_OR_RETURN(const hlir::Choice choice, hlir::ChooseSchedule(kernel.group, target));
+    const hlir::Proposal& proposal = choice.proposal;
     seeds.push_back(Cat(ir::Print(loops), std::string(1, kDivider), proposal.schedule));
   }
   return absl::OkStatus();

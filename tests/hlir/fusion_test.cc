@@ -50,9 +50,9 @@ std::vector<std::string> KernelsOf(const std::string& text, const Target& target
   const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, target);
   EXPECT_TRUE(lowered.ok()) << lowered.status();
   for (const LoweredGraph::Kernel& k : lowered->kernels) {
-    const StatusOr<Proposal> p = ChooseSchedule(k.group, target);
+    const StatusOr<Choice> p = ChooseSchedule(k.group, target);
     EXPECT_TRUE(p.ok()) << p.status();
-    std::string loops = p->tactic;
+    std::string loops = p->proposal.tactic;
     for (const ir::Stage& s : k.group.stages) loops += Cat(" ", s.iters.size(), "/", s.reduce_iters.size());
     r.push_back(loops);
   }

@@ -28,11 +28,21 @@ def _has_cublaslt():
     return False
 
 
+def _allows_tf32():
+    """Whether the user lets products of float32 round their operands (Dynamo compiles again when that changes)."""
+    try:
+        return torch.backends.cuda.matmul.allow_tf32
+    except RuntimeError:  # it was set through the newer name
+        return torch.backends.cuda.matmul.fp32_precision == "tf32"
+
+
 def default_target(device):
+    """The target of graphs on `device`, as the framework's settings of now have it."""
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
-        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs} -framework=auto"
+        tf32 = " -allow-tf32=1" if _allows_tf32() else ""
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs}{tf32} -framework=auto"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()} -framework=auto"
 
 
