@@ -61,7 +61,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph& graph, const PassCo
       }();
     });
   }
-  RunTasks(tasks, context.options.compile_threads);
+  RETURN_IF_ERROR(RunTasks(tasks, context.options.compile_threads));
   for (size_t i = 0; i < statuses.size(); ++i) {
     RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
@@ -201,7 +201,10 @@ class Compilation : public CompiledGraph {
   StatusOr<const LoweredProgram*> Lowered() const {
     const std::lock_guard lock(lowered_mutex_);
     if (!lowered_.has_value()) {
-      ASSIGN_OR_RETURN(lowered_, LowerProgram(graph_, context_));
+      // The caller's stack may be small.
+      StatusOr<LoweredProgram> lowered;
+      RETURN_IF_ERROR(RunTasks({[&] { lowered = LowerProgram(graph_, context_); }}, 1));
+      ASSIGN_OR_RETURN(lowered_, std::move(lowered));
     }
     return &*lowered_;
   }
