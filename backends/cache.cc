@@ -109,7 +109,7 @@ std::vector<std::string> DiskCache::TakeWarnings() {
   return std::exchange(warnings_, {});
 }
 
-std::optional<Artifact> DiskCache::Find(std::string_view name) {
+std::optional<Artifact> DiskCache::Find(std::string_view name, std::string_view key) {
   if (!enabled() || !IsName(name)) return std::nullopt;
   const std::string file(name);
   // O_NONBLOCK: opening a pipe that someone left under this name must not wait.
@@ -123,11 +123,12 @@ std::optional<Artifact> DiskCache::Find(std::string_view name) {
       fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() && (st.st_mode & 022) == 0;
   std::optional<std::string> bytes = is_ours ? ReadAll(fd.get(), st.st_size) : std::nullopt;
   if (bytes.has_value()) {
-    StatusOr<Artifact> r = Artifact::Decode(*bytes, name);
+    StatusOr<Artifact> r = Artifact::Decode(*bytes, key);
     if (r.ok()) {
       futimens(fd.get(), nullptr);  // recently used
       return *std::move(r);
     }
+    if (absl::IsNotFound(r.status())) return std::nullopt;
     Warn(Cat("the disk cache removed ", name, ": ", Message(r.status())));
   }
   unlinkat(folder_fd_, file.c_str(), 0);
@@ -146,9 +147,9 @@ bool DiskCache::WriteTemporary(const std::string& temporary, std::string_view by
   return true;
 }
 
-void DiskCache::Insert(std::string_view name, const Artifact& artifact) {
+void DiskCache::Insert(std::string_view name, std::string_view key, const Artifact& artifact) {
   if (!enabled() || !IsName(name)) return;
-  const std::string bytes = artifact.Encode(name);
+  const std::string bytes = artifact.Encode(key);
   const int64_t size = static_cast<int64_t>(bytes.size());
   if (size > limit_ / 2) return Warn(Cat("the disk cache takes no entry of ", size, " bytes: its limit is ", limit_));
   {
@@ -173,7 +174,7 @@ std::string NameOf(const std::string& key) { return Cat("object-", HashBytes(key
 }  // namespace
 
 std::optional<std::string> DiskCache::Get(const std::string& key) {
-  std::optional<Artifact> a = Find(NameOf(key));
+  std::optional<Artifact> a = Find(NameOf(key), key);
   if (!a.has_value() || a->Find(kBytes) == nullptr) return std::nullopt;
   return std::move(a->sections.find(kBytes)->second);
 }
@@ -181,7 +182,7 @@ std::optional<std::string> DiskCache::Get(const std::string& key) {
 void DiskCache::Put(const std::string& key, const std::string& object) {
   Artifact a;
   a.sections.emplace(kBytes, object);
-  Insert(NameOf(key), a);
+  Insert(NameOf(key), key, a);
 }
 
 void DiskCache::Evict() {

@@ -1,5 +1,5 @@
-// The disk cache: compiled code under names that hash all that it depends on. Entries are artifacts
-// (runtime/artifact.h):
+// The disk cache: compiled code under names that hash all that it depends on. Entries are artifacts that hold the whole
+// key too (runtime/artifact.h): another key of the same hash is a miss.
 //
 //   graph-<hash of the canonical graph, facts, target, versions, options>   host object, kernels, argument info,
 //   choices object-<hash of the canonical function or source, target, options>      its code
@@ -30,11 +30,10 @@ class DiskCache : public ObjectCache {
   DiskCache(const DiskCache&) = delete;
   DiskCache& operator=(const DiskCache&) = delete;
 
-  // Names are of a-z, 0-9 and '-'.
-  std::optional<Artifact> Find(std::string_view name);
-  void Insert(std::string_view name, const Artifact& artifact);
+  // Names are of a-z, 0-9 and '-' and may be hashes; keys are any text. What is there for another key is not found.
+  std::optional<Artifact> Find(std::string_view name, std::string_view key);
+  void Insert(std::string_view name, std::string_view key, const Artifact& artifact);
 
-  // Keys are any text.
   std::optional<std::string> Get(const std::string& key) override;
   void Put(const std::string& key, const std::string& object) override;
 

@@ -20,7 +20,9 @@ namespace {
 
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               const CompileOptions& options, HostText kind) {
+  std::string errors;
   llvm::LLVMContext context;
+  CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
   ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact"));
   RETURN_IF_ERROR(VerifyLlvm(*module));
@@ -34,10 +36,13 @@ StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> f
     // Generating code uses a module up.
     const std::unique_ptr<llvm::Module> twin = llvm::CloneModule(*module);
     ASSIGN_OR_RETURN(std::string text, GenerateHostCode(*twin, *machine, HostCode::kAssembly));
+    if (!errors.empty()) return Internal("LLVM: ", errors);
     if (options.dump_asm) Dump(options, name, "s", text);
     if (kind == HostText::kAssembly) return text;
   }
-  return GenerateHostCode(*module, *machine, HostCode::kObject);
+  ASSIGN_OR_RETURN(std::string object, GenerateHostCode(*module, *machine, HostCode::kObject));
+  if (!errors.empty()) return Internal("LLVM: ", errors);
+  return object;
 }
 
 // The symbols of a module's internal functions, and one function for each symbol.
@@ -126,7 +131,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
       if (cacheable && results[i].ok()) cache->Put(f.name, *results[i]);
     });
   }
-  RunTasks(tasks, options.compile_threads);
+  RETURN_IF_ERROR(RunTasks(tasks, options.compile_threads));
   for (auto& result : results) {
     if (!result.ok()) return result.status();
     r.objects.push_back(*std::move(result));
@@ -142,7 +147,9 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
-  return Compile("module", funcs, cpu, options, kind);
+  StatusOr<std::string> r;
+  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, options, kind); }}, 1));
+  return r;
 }
 
 Status ExportHostObject(const ir::Module& module, const Target& target, const CompileOptions& options,

@@ -17,6 +17,7 @@ using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 
+// Of all local memory of a function together: it runs on whatever stack the caller has, inside of other functions.
 constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
 constexpr int64_t kMaxUnroll = 256;
 constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
@@ -235,14 +236,16 @@ class FunctionEmitter {
     }
     int64_t count = 1;
     for (Expr e : buffer->shape) {
-      count = ir::IsInt(e) && count > 0 && e->int_value <= kMaxStackBytes ? count * e->int_value : -1;
+      const bool fits = ir::IsInt(e) && e->int_value >= 0 && e->int_value <= kMaxStackBytes;
+      count = fits && count >= 0 && count <= kMaxStackBytes ? count * e->int_value : -1;
     }
-    if (buffer->scope == ir::Scope::kShared || count < 0 || count * element_bytes > kMaxStackBytes) {
+    if (buffer->scope == ir::Scope::kShared || count < 0 || stack_bytes_ + count * element_bytes > kMaxStackBytes) {
       Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ",
                          ir::Name(buffer->scope), " has to be local and of constant size, at most ", kMaxStackBytes,
-                         " bytes"));
+                         " bytes with all others"));
       count = 1;
     }
+    stack_bytes_ += count * element_bytes;
     const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
     exprs_.Bind(buffer, Local(llvm::ArrayType::get(element, static_cast<uint64_t>(count)), align));
   }
@@ -401,6 +404,7 @@ class FunctionEmitter {
   llvm::Value* env_ = nullptr;
   llvm::Value* failure_ = nullptr;  // where a parallel body leaves a failed call's code; null: it is the result
   std::vector<llvm::Value*> workspaces_;
+  int64_t stack_bytes_ = 0;  // of local memory so far
   Status status_;
 };
 

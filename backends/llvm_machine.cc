@@ -2,14 +2,19 @@
 
 #include <mutex>
 
+#include "backends/parallel_tasks.h"
 #include "llvm/Analysis/BasicAliasAnalysis.h"
 #include "llvm/Analysis/ScopedNoAliasAA.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/DiagnosticPrinter.h"
+#include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -25,6 +30,10 @@ const llvm::Target* FindTarget() {
   static const llvm::Target* target = [] {
     llvm::InitializeNativeTarget();
     llvm::InitializeNativeTargetAsmPrinter();
+    // Ours alone: what a framework brings along of LLVM is another copy.
+    const auto give_up = [](void*, const char* why, bool) { AbandonTask(Cat("LLVM gave up: ", why)); };
+    llvm::install_fatal_error_handler(give_up);
+    llvm::install_bad_alloc_error_handler(give_up);
     std::string error;
     return llvm::TargetRegistry::lookupTarget(kTriple, error);
   }();
@@ -60,7 +69,31 @@ StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
   if (!info->isCPUStringValid(cpu.name)) {
     return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 CPU '", cpu.name, "'");
   }
+  for (const std::string& f : target.features) {
+    const auto known = info->getAllProcessorFeatures();
+    if (std::none_of(known.begin(), known.end(), [&](const auto& k) { return f.substr(1) == k.Key; })) {
+      return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 feature '", f.substr(1), "'");
+    }
+    // Code of this process passes floats in SSE registers and has 64-bit pointers.
+    for (std::string_view needed : {"-64bit", "-sse", "-sse2", "-x87", "-fxsr", "-cx8", "-cmov"}) {
+      if (f == needed) return InvalidArgument("target '", target.Print(), "': x86_64 code needs '", f.substr(1), "'");
+    }
+  }
   return cpu;
+}
+
+void CollectErrors(llvm::LLVMContext& context, std::string* errors) {
+  context.setDiagnosticHandlerCallBack(
+      [](const llvm::DiagnosticInfo* info, void* to) {
+        if (info->getSeverity() != llvm::DS_Error) return;
+        std::string text;
+        llvm::raw_string_ostream out(text);
+        llvm::DiagnosticPrinterRawOStream printer(out);
+        info->print(printer);
+        std::string& all = *static_cast<std::string*>(to);
+        all += Cat(all.empty() ? "" : "; ", text);
+      },
+      errors);
 }
 
 StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostCpu& cpu) {

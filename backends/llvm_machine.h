@@ -11,6 +11,7 @@
 #include "cinn_like/base/target.h"
 
 namespace llvm {
+class LLVMContext;
 class Module;
 class TargetMachine;
 }  // namespace llvm
@@ -24,6 +25,10 @@ struct HostCpu {
 };
 // "native" is this machine, by its feature bits: virtual machines report models that don't match them.
 StatusOr<HostCpu> ResolveHostCpu(const Target& target);
+
+// What is reported as an error of code in `context` is added to `errors`; by default it would end the process. What
+// LLVM calls fatal abandons the task (backends/parallel_tasks.h), so code is generated in tasks only.
+void CollectErrors(llvm::LLVMContext& context, std::string* errors);
 
 StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostCpu& cpu);
 

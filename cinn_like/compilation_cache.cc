@@ -26,6 +26,12 @@ bool IsUsable(const CompileOptions& o) {
   return !o.disable_cache && !dumps && !BuildId().empty();
 }
 
+// What a target's text does not say where it was detected: schedules depend on it.
+std::string NumbersOf(const Target& t) {
+  return Cat(t.cores, " ", t.vector_bytes, " ", t.l1_bytes, " ", t.l2_bytes, " ", t.bandwidth, " ", t.shared_bytes, " ",
+             t.registers, " ", t.warp_size);
+}
+
 Artifact ToArtifact(const CompiledProgram& program) {
   Artifact r;
   r.sections["main"] = program.main;
@@ -72,15 +78,16 @@ StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, cons
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   r.cache_ = CacheOf(options);
   if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;
-  r.name_ =
-      Cat("graph-",
-          HashParts({hlir::Print(graph), target.Print(), cpu.name, cpu.features, options.CacheKey(), BuildId()}).Hex());
+  // One line each, then the graph: nothing of one can be taken for another.
+  r.key_ = Cat(BuildId(), "\n", target.Print(), " ", NumbersOf(target), "\n", cpu.name, " ", cpu.features, "\n",
+               options.CacheKey(), "\n", hlir::Print(graph));
+  r.name_ = Cat("graph-", HashBytes(r.key_).Hex());
   return r;
 }
 
 std::optional<CompiledProgram> CompilationCache::Find() const {
-  if (cache_ == nullptr || name_.empty()) return std::nullopt;
-  const std::optional<Artifact> artifact = cache_->Find(name_);
+  if (cache_ == nullptr || key_.empty()) return std::nullopt;
+  const std::optional<Artifact> artifact = cache_->Find(name_, key_);
   if (!artifact.has_value()) return std::nullopt;
   StatusOr<CompiledProgram> program = FromArtifact(*artifact);
   if (!program.ok()) return std::nullopt;
@@ -88,7 +95,7 @@ std::optional<CompiledProgram> CompilationCache::Find() const {
 }
 
 void CompilationCache::Insert(const CompiledProgram& program) const {
-  if (cache_ != nullptr && !name_.empty()) cache_->Insert(name_, ToArtifact(program));
+  if (cache_ != nullptr && !key_.empty()) cache_->Insert(name_, key_, ToArtifact(program));
 }
 
 }  // namespace cinn_like

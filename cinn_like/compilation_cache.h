@@ -1,6 +1,7 @@
 // Whole subgraphs on disk: what was compiled is loaded again without running a pass.
 //
-//   "graph-<hash of graph text, target, CPU, options, this build>"  ->  code, names of its functions, its report
+//   graph text, target (all of its numbers: schedules depend on them), CPU, options, this build  ->  code, names of its
+//   functions, its report
 //
 // The text of a graph holds types, the ranges of symbols and what is static.
 #pragma once
@@ -38,7 +39,7 @@ class CompilationCache {
 
  private:
   DiskCache* cache_ = nullptr;
-  std::string name_;  // empty: the graph has ops of the caller, whose meaning its text does not tell
+  std::string name_, key_;  // empty: the graph has ops of the caller, whose meaning its text does not tell
 };
 
 }  // namespace cinn_like

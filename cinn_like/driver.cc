@@ -75,6 +75,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
     if (!program.lost.empty()) return absl::OkStatus();
   }
+<<<<<<< HEAD
   std::vector<hlir::Choice> choices(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
     const auto lower = [&](const hlir::Proposal& p) -> Status {
@@ -88,6 +89,11 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     return absl::OkStatus();
   }));
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
+=======
+  RETURN_IF_ERROR(RunTasks(tasks, context.options.compile_threads));
+  for (size_t i = 0; i < statuses.size(); ++i) {
+    RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
+>>>>>>> crash
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
@@ -239,7 +245,10 @@ class Compilation : public CompiledGraph {
   StatusOr<const LoweredProgram*> Lowered() const {
     const std::lock_guard lock(lowered_mutex_);
     if (!lowered_.has_value()) {
-      ASSIGN_OR_RETURN(lowered_, LowerProgram(graph_, context_));
+      // The caller's stack may be small.
+      StatusOr<LoweredProgram> lowered;
+      RETURN_IF_ERROR(RunTasks({[&] { lowered = LowerProgram(graph_, context_); }}, 1));
+      ASSIGN_OR_RETURN(lowered_, std::move(lowered));
     }
     return &*lowered_;
   }

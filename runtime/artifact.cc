@@ -9,7 +9,7 @@ namespace cinn_like {
 namespace {
 
 constexpr char kMagic[8] = {'C', 'I', 'N', 'N', 'L', 'I', 'K', 'E'};
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 
 struct Header {
   char magic[8];
@@ -17,9 +17,8 @@ struct Header {
   uint32_t sections;
   uint64_t size;  // of what follows the header
   Hash128 checksum;
-  Hash128 key;
 };
-static_assert(sizeof(Header) == 56);
+static_assert(sizeof(Header) == 40);
 struct SectionHeader {
   uint32_t name_size;
   uint32_t zero;
@@ -43,12 +42,14 @@ const std::string* Artifact::Find(std::string_view section) const {
 
 std::string Artifact::Encode(std::string_view key) const {
   std::string body;
+  Append(body, uint64_t{key.size()});
+  body += key;
   for (const auto& [name, bytes] : sections) {
     Append(body, SectionHeader{static_cast<uint32_t>(name.size()), 0, bytes.size()});
     body += name;
     body += bytes;
   }
-  Header h{{}, kVersion, static_cast<uint32_t>(sections.size()), body.size(), HashBytes(body), HashBytes(key)};
+  Header h{{}, kVersion, static_cast<uint32_t>(sections.size()), body.size(), HashBytes(body)};
   memcpy(h.magic, kMagic, sizeof(kMagic));
   std::string r;
   r.reserve(sizeof(h) + body.size());
@@ -65,7 +66,13 @@ StatusOr<Artifact> Artifact::Decode(std::string_view bytes, std::string_view key
   if (h.version != kVersion) return Bad(Cat("version ", h.version, ", expected ", kVersion));
   if (h.size != bytes.size()) return Bad(Cat(bytes.size(), " bytes, expected ", h.size));
   if (h.checksum != HashBytes(bytes)) return Bad("wrong checksum");
-  if (h.key != HashBytes(key)) return Bad("for another key");
+  uint64_t key_size = 0;
+  if (bytes.size() < sizeof(key_size)) return Bad("cut short");
+  memcpy(&key_size, bytes.data(), sizeof(key_size));
+  bytes.remove_prefix(sizeof(key_size));
+  if (key_size > bytes.size()) return Bad("the key is too large");
+  if (bytes.substr(0, key_size) != key) return absl::NotFoundError("artifact: for another key");
+  bytes.remove_prefix(key_size);
   Artifact r;
   for (uint32_t i = 0; i < h.sections; ++i) {
     SectionHeader s;

@@ -92,7 +92,8 @@ std::optional<Flat> Flatten(const TeProgram& original) {
   flat.iters = {{f.vb, f.b}, {f.vi, f.i}, {f.vj, f.j}};
   // A convolution of size 1 has loops of one step, which say nothing of how operands lie.
   for (const StageIter& i : acc.reduce_iters) {
-    if (IsInt(i.extent, 1)) {
+    const bool last = &i == &acc.reduce_iters.back();
+    if (IsInt(i.extent, 1) && !(last && flat.reduce_iters.empty())) {
       map[i.var] = c.Int(0);
     } else {
       flat.reduce_iters.push_back(i);
@@ -187,7 +188,7 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
   constexpr double kResultSeconds = 1e-9;  // of a result, from the registers to memory, by one core
   const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows * t.width) * depth;
   const double tasks = b * panels * (t.packed ? 1 : row_tiles);
-  const double balance = std::ceil(tasks / cores) * cores / tasks;
+  const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.vectors);
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.vectors)});
   const bool wide = BytesOf(f.group.stages[0].outputs[0]->dtype) > 4;
@@ -204,7 +205,7 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
   std::optional<Flat> flat = Flatten(original);
-  if (!flat) return std::vector<Proposal>();
+  if (!flat || IsInt(flat->b, 0) || IsInt(flat->i, 0) || IsInt(flat->j, 0)) return std::vector<Proposal>();
   TeProgram& group = flat->group;
   Context& c = *group.context;
   Stage& acc = group.stages[0];

@@ -76,7 +76,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         elements *= size;
         if (dim == vector) {
           lane = i.var;
-          elements *= std::ceil(size / static_cast<double>(lanes)) * static_cast<double>(lanes) / size;
+          elements *= std::ceil(size / static_cast<double>(lanes)) * static_cast<double>(lanes) / std::max(size, 1.0);
         }
       }
     }

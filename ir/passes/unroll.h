@@ -1,4 +1,5 @@
-// Expands @unrolled loops of constant extent; others become serial.
+// Expands @unrolled loops of constant extent; others, and those that would make more than 16384 statements, become
+// serial.
 //
 //   for i in 0..2 @unrolled { y[i] = x[i] }   =>   y[0] = x[0]; y[1] = x[1]
 //

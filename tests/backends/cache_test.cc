@@ -64,9 +64,9 @@ TEST_F(CacheTest, RoundTripInAPrivateFolder) {
   const std::string bytes = RandomBytes(100000);
   {
     DiskCache cache(folder_, 10 * kMegabyte);
-    EXPECT_FALSE(cache.Find("graph-1").has_value());
-    cache.Insert("graph-1", Make(bytes));
-    cache.Insert("graph-2", Make(""));
+    EXPECT_FALSE(cache.Find("graph-1", "graph-1").has_value());
+    cache.Insert("graph-1", "graph-1", Make(bytes));
+    cache.Insert("graph-2", "graph-2", Make(""));
     cache.Put("any key\n", bytes);
     EXPECT_TRUE(cache.TakeWarnings().empty());
   }
@@ -76,21 +76,20 @@ TEST_F(CacheTest, RoundTripInAPrivateFolder) {
   ASSERT_EQ(stat((folder_ / "graph-1").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u);
   DiskCache cache(folder_, 10 * kMegabyte);
-  const auto a = cache.Find("graph-1");
+  const auto a = cache.Find("graph-1", "graph-1");
   ASSERT_TRUE(a.has_value());
   EXPECT_EQ(a->sections, Make(bytes).sections);
-  EXPECT_EQ(cache.Find("graph-2")->sections.at("code"), "");
+  EXPECT_EQ(cache.Find("graph-2", "graph-2")->sections.at("code"), "");
   EXPECT_EQ(cache.Get("any key\n"), bytes);
   EXPECT_EQ(cache.Get("another key"), std::nullopt);
-  EXPECT_FALSE(cache.Find("../b/graph-1").has_value());
+  EXPECT_FALSE(cache.Find("../b/graph-1", "../b/graph-1").has_value());
 }
 
 TEST_F(CacheTest, EveryDamageIsAMissAndIsRemoved) {
   DiskCache cache(folder_, 10 * kMegabyte);
   const Artifact good = Make(RandomBytes(300));
   const std::string bytes = good.Encode("kernel-1");
-  std::vector<std::string> damaged = {
-      "", "x", bytes.substr(0, 40), bytes.substr(0, bytes.size() - 1), bytes + "x", good.Encode("kernel-2")};
+  std::vector<std::string> damaged = {"", "x", bytes.substr(0, 40), bytes.substr(0, bytes.size() - 1), bytes + "x"};
   for (size_t i = 0; i < bytes.size(); i += 1 + random_() % 8) {
     std::string s = bytes;
     s[i] = static_cast<char>(s[i] ^ (1 << random_() % 8));
@@ -99,34 +98,61 @@ TEST_F(CacheTest, EveryDamageIsAMissAndIsRemoved) {
   for (const std::string& s : damaged) {
     std::ofstream(folder_ / "kernel-1", std::ios::binary) << s;
     fs::permissions(folder_ / "kernel-1", fs::perms::owner_read | fs::perms::owner_write);
-    EXPECT_FALSE(cache.Find("kernel-1").has_value());
+    EXPECT_FALSE(cache.Find("kernel-1", "kernel-1").has_value());
     EXPECT_FALSE(fs::exists(folder_ / "kernel-1"));
   }
   EXPECT_FALSE(cache.TakeWarnings().empty());
-  cache.Insert("kernel-1", good);
-  EXPECT_TRUE(cache.Find("kernel-1").has_value());
+  cache.Insert("kernel-1", "kernel-1", good);
+  EXPECT_TRUE(cache.Find("kernel-1", "kernel-1").has_value());
+}
+
+// Whose name is a hash may be there for another key of that hash.
+TEST_F(CacheTest, AForgedCollisionIsAMiss) {
+  DiskCache cache(folder_, 10 * kMegabyte);
+  cache.Insert("graph-1", "the key", Make("one"));
+  EXPECT_FALSE(cache.Find("graph-1", "another key").has_value());
+  EXPECT_TRUE(cache.Find("graph-1", "the key").has_value());
+  EXPECT_TRUE(cache.TakeWarnings().empty());
+  cache.Put("key 1", "object 1");
+  std::vector<fs::path> objects;
+  auto list = [&] {
+    objects.clear();
+    for (const auto& e : fs::directory_iterator(folder_)) {
+      if (e.path().filename().string().starts_with("object-")) objects.push_back(e.path());
+    }
+  };
+  list();
+  ASSERT_EQ(objects.size(), 1u);
+  const fs::path first = objects[0];
+  cache.Put("key 2", "object 2");
+  list();
+  ASSERT_EQ(objects.size(), 2u);
+  const fs::path second = objects[0] == first ? objects[1] : objects[0];
+  fs::copy_file(first, second, fs::copy_options::overwrite_existing);
+  EXPECT_EQ(cache.Get("key 2"), std::nullopt);
+  EXPECT_EQ(cache.Get("key 1"), "object 1");
 }
 
 TEST_F(CacheTest, LeastRecentlyUsedGoFirst) {
   DiskCache cache(folder_, kMegabyte);
   for (int i = 0; i < 12; ++i) {
-    cache.Insert(Cat("object-", i), Make(RandomBytes(60000)));
+    cache.Insert(Cat("object-", i), Cat("object-", i), Make(RandomBytes(60000)));
     // Times that differ on any file system, as if a minute apart; object-0 stays in use.
     const std::string path = folder_ / Cat("object-", i);
     const timespec old[2] = {{1000000 + i * 60, 0}, {1000000 + i * 60, 0}};
     utimensat(AT_FDCWD, path.c_str(), old, 0);
   }
-  ASSERT_TRUE(cache.Find("object-0").has_value());
+  ASSERT_TRUE(cache.Find("object-0", "object-0").has_value());
   for (int i = 12; i < 30; ++i) {
-    cache.Insert(Cat("object-", i), Make(RandomBytes(60000)));
-    ASSERT_TRUE(cache.Find("object-0").has_value());
+    cache.Insert(Cat("object-", i), Cat("object-", i), Make(RandomBytes(60000)));
+    ASSERT_TRUE(cache.Find("object-0", "object-0").has_value());
   }
   EXPECT_LE(BytesOfFolder(), kMegabyte + kMegabyte / 8);
-  EXPECT_TRUE(cache.Find("object-0").has_value());
-  EXPECT_FALSE(cache.Find("object-1").has_value());
-  EXPECT_TRUE(cache.Find("object-29").has_value());
-  cache.Insert("object-large", Make(RandomBytes(700000)));
-  EXPECT_FALSE(cache.Find("object-large").has_value());
+  EXPECT_TRUE(cache.Find("object-0", "object-0").has_value());
+  EXPECT_FALSE(cache.Find("object-1", "object-1").has_value());
+  EXPECT_TRUE(cache.Find("object-29", "object-29").has_value());
+  cache.Insert("object-large", "object-large", Make(RandomBytes(700000)));
+  EXPECT_FALSE(cache.Find("object-large", "object-large").has_value());
   EXPECT_TRUE(absl::StrContains(cache.TakeWarnings().at(0), "takes no entry"));
 }
 
@@ -139,7 +165,7 @@ TEST_F(CacheTest, LeftOversOfKilledWritersGo) {
   const timespec old[2] = {{1000000, 0}, {1000000, 0}};
   utimensat(AT_FDCWD, stale.c_str(), old, 0);
   DiskCache cache(folder_, kMegabyte);
-  cache.Insert("graph-1", Make("x"));
+  cache.Insert("graph-1", "graph-1", Make("x"));
   EXPECT_FALSE(fs::exists(stale));
   EXPECT_TRUE(fs::exists(fresh));
 }
@@ -147,14 +173,14 @@ TEST_F(CacheTest, LeftOversOfKilledWritersGo) {
 TEST_F(CacheTest, UntrustedFoldersAndFilesAreNotRead) {
   {
     DiskCache cache(folder_, kMegabyte);
-    cache.Insert("graph-1", Make("good"));
+    cache.Insert("graph-1", "graph-1", Make("good"));
   }
   // A folder that others may write.
   fs::permissions(folder_, fs::perms::all);
   {
     DiskCache cache(folder_, kMegabyte);
     EXPECT_FALSE(cache.enabled());
-    EXPECT_FALSE(cache.Find("graph-1").has_value());
+    EXPECT_FALSE(cache.Find("graph-1", "graph-1").has_value());
     EXPECT_TRUE(absl::StrContains(cache.TakeWarnings().at(0), "writable by no other"));
   }
   fs::permissions(folder_, fs::perms::owner_all);
@@ -166,22 +192,22 @@ TEST_F(CacheTest, UntrustedFoldersAndFilesAreNotRead) {
   fs::copy_file(folder_ / "graph-1", root_ / "elsewhere");
   fs::remove(folder_ / "graph-1");
   fs::create_symlink(root_ / "elsewhere", folder_ / "graph-1");
-  EXPECT_FALSE(cache.Find("graph-1").has_value());
-  cache.Insert("graph-1", Make("new"));  // replaces a link, does not follow it
-  EXPECT_TRUE(cache.Find("graph-1").has_value());
+  EXPECT_FALSE(cache.Find("graph-1", "graph-1").has_value());
+  cache.Insert("graph-1", "graph-1", Make("new"));  // replaces a link, does not follow it
+  EXPECT_TRUE(cache.Find("graph-1", "graph-1").has_value());
   EXPECT_FALSE(fs::is_symlink(folder_ / "graph-1"));
   fs::permissions(folder_ / "graph-1", fs::perms::all);
-  EXPECT_FALSE(cache.Find("graph-1").has_value());
+  EXPECT_FALSE(cache.Find("graph-1", "graph-1").has_value());
   ASSERT_EQ(mkfifo((folder_ / "graph-2").c_str(), 0600), 0);
-  EXPECT_FALSE(cache.Find("graph-2").has_value());
+  EXPECT_FALSE(cache.Find("graph-2", "graph-2").has_value());
 }
 
 TEST_F(CacheTest, WorksWithoutAFolder) {
   std::ofstream(root_ / "file") << "x";
   DiskCache cache(root_ / "file" / "sub", kMegabyte);
   EXPECT_FALSE(cache.enabled());
-  cache.Insert("graph-1", Make("x"));
-  EXPECT_FALSE(cache.Find("graph-1").has_value());
+  cache.Insert("graph-1", "graph-1", Make("x"));
+  EXPECT_FALSE(cache.Find("graph-1", "graph-1").has_value());
   EXPECT_EQ(cache.TakeWarnings().size(), 1u);
   EXPECT_TRUE(cache.TakeWarnings().empty());
 }
@@ -189,14 +215,14 @@ TEST_F(CacheTest, WorksWithoutAFolder) {
 TEST_F(CacheTest, AFullDiskCostsAWarning) {
   // A limit on the size of files fails writes half way, as a full disk does.
   DiskCache cache(folder_, 10 * kMegabyte);
-  cache.Insert("graph-1", Make("small"));
+  cache.Insert("graph-1", "graph-1", Make("small"));
   const pid_t child = fork();
   if (child == 0) {
     signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{4096, 4096};
     setrlimit(RLIMIT_FSIZE, &limit);
-    cache.Insert("graph-2", Make(RandomBytes(100000)));
-    const bool fine = !cache.Find("graph-2").has_value() && cache.Find("graph-1").has_value() &&
+    cache.Insert("graph-2", "graph-2", Make(RandomBytes(100000)));
+    const bool fine = !cache.Find("graph-2", "graph-2").has_value() && cache.Find("graph-1", "graph-1").has_value() &&
                       absl::StrContains(cache.TakeWarnings().at(0), "could not write");
     _exit(fine ? 0 : 1);
   }
@@ -221,11 +247,11 @@ TEST_F(CacheTest, ManyProcesses) {
           const int k = static_cast<int>(random() % 12);
           const std::string name = Cat("kernel-", k);
           if (random() % 3 == 0) {
-            cache.Insert(name, Make(std::string(5000 + random() % 20000, static_cast<char>('a' + k))));
+            cache.Insert(name, name, Make(std::string(5000 + random() % 20000, static_cast<char>('a' + k))));
           } else if (random() % 50 == 0) {
             std::error_code error;
             fs::resize_file(folder_ / name, 100, error);
-          } else if (const auto a = cache.Find(name)) {
+          } else if (const auto a = cache.Find(name, name)) {
             const std::string& code = a->sections.at("code");
             fine = fine && code.size() >= 5000 && code.find_first_not_of(static_cast<char>('a' + k)) == code.npos;
           }

@@ -1,19 +1,19 @@
-// No text ends the process: graphs, targets, flags, loops and schedules, damaged at random, run through every stage that
-// makes code of them, in a process that is watched. What ends it, or takes a minute, is a failure that shows the text.
+// No text ends the process: graphs, targets, flags, loops and schedules, damaged at random, run through every stage
+// that makes code of them, in a process that is watched. What ends it, or takes a minute, is a failure that shows the
+// text.
 //
-// CINN_FUZZ_SECONDS says how long (10), CINN_TEST_SEED repeats a run, CINN_FUZZ_CORPUS names a folder of further seeds,
+// CINN_FUZZ_SECONDS says how long (5), CINN_TEST_SEED repeats a run, CINN_FUZZ_CORPUS names a folder of further seeds,
 // CINN_FUZZ_FAILURES one to write what fails to, CINN_FUZZ_REPLAY a file of it to run alone, in this process.
-#include <csignal>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-
+#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <gtest/gtest.h>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "absl/strings/str_split.h"
 #include "backends/device_compiler.h"
@@ -39,8 +39,8 @@ constexpr rlim_t kMemory = rlim_t{12} << 30;
 enum Kind { kGraph, kTarget, kFlag, kLoops, kNumKinds };
 constexpr const char* kKindNames[] = {"graph", "target", "flag", "loops"};
 constexpr const char* kTargets[] = {"x86_64 -mcpu=skylake-avx512 -cores=4", "x86_64 -mcpu=x86-64 -cores=4",
-                                    "x86_64 -mcpu=sapphirerapids -cores=4",
-                                    "cuda -arch=sm_90a -libs=cublas", "cuda -arch=sm_80"};
+                                    "x86_64 -mcpu=sapphirerapids -cores=4", "cuda -arch=sm_90a -libs=cublas",
+                                    "cuda -arch=sm_80"};
 constexpr char kSmallGraph[] = R"(graph @f(%x: f32[8,n], %w: f32[n,16] static) where n in 1..64 {
   %0 = matmul(%x, %w) : f32[8,16]
   %1 = softmax(%0) {axis=1} : f32[8,16]
@@ -79,8 +79,8 @@ std::vector<std::string> Seeds(Kind kind) {
       return {kTargets[0], kTargets[3], "x86_64 -mcpu=native -num-threads=2 -features=+avx2,-amx-bf16", "cpu",
               "x86_64 -l1-bytes=32768 -l2-bytes=1048576 -bandwidth=100 -registers=32 -vector-bytes=64"};
     case kFlag:
-      return {"cinn_numerics=exact", "cinn_disable_fusion=true", "cinn_disable_passes=cse,decompose,simplify",
-              "cinn_compile_threads=2", "cinn_num_threads=2", "cinn_emit_ptx=false"};
+      return {"cinn_numerics=exact",    "cinn_disable_fusion=true", "cinn_disable_passes=cse,decompose,simplify",
+              "cinn_compile_threads=2", "cinn_num_threads=2",       "cinn_emit_ptx=false"};
     default:
       break;
   }
@@ -165,9 +165,12 @@ bool RunOne(Kind kind, const std::string& text, size_t choice) {
       if (name.ends_with("_dir") || name.ends_with("nvrtc")) return false;
       if (CinnSetFlag(name.c_str(), value.c_str()) < 0) return false;
       const bool ok = CompileText(kSmallGraph, target);
-      for (const auto& [flag, normal] : {std::pair("cinn_numerics", "fused"), {"cinn_disable_fusion", "false"},
-                                         {"cinn_disable_passes", ""}, {"cinn_compile_threads", "0"},
-                                         {"cinn_num_threads", "0"}, {"cinn_emit_ptx", "false"}}) {
+      for (const auto& [flag, normal] : {std::pair("cinn_numerics", "fused"),
+                                         {"cinn_disable_fusion", "false"},
+                                         {"cinn_disable_passes", ""},
+                                         {"cinn_compile_threads", "0"},
+                                         {"cinn_num_threads", "0"},
+                                         {"cinn_emit_ptx", "false"}}) {
         CinnSetFlag(flag, normal);
       }
       return ok;
@@ -197,7 +200,8 @@ bool RunOne(Kind kind, const std::string& text, size_t choice) {
     std::string text = first;
     for (size_t times = mutator.Pick(4); times > 0; --times) text = mutator.MutateSize(std::move(text));
     if (mutator.Pick(2) == 0) {
-      text = mutator.Pick(4) == 0 ? mutator.Mutate(std::move(text), other) : mutator.MutateWords(std::move(text), other);
+      text =
+          mutator.Pick(4) == 0 ? mutator.Mutate(std::move(text), other) : mutator.MutateWords(std::move(text), other);
     }
     text.resize(std::min(text.size(), kMaxText - 1));
     const size_t choice = mutator.Pick(std::size(kTargets));
@@ -229,9 +233,9 @@ TEST(Fuzz, NoTextEndsTheProcess) {
     return;
   }
   const char* asked = std::getenv("CINN_FUZZ_SECONDS");
-  double seconds = asked == nullptr ? 10 : std::strtod(asked, nullptr);
-  auto* shared = static_cast<Shared*>(
-      mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  double seconds = asked == nullptr ? 5 : std::strtod(asked, nullptr);
+  auto* shared =
+      static_cast<Shared*>(mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(shared, MAP_FAILED);
   std::vector<std::vector<std::string>> seeds;
   for (int k = 0; k < kNumKinds; ++k) seeds.push_back(Seeds(static_cast<Kind>(k)));
@@ -261,7 +265,7 @@ TEST(Fuzz, NoTextEndsTheProcess) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) break;
     ++failures;
     const std::string text(shared->text, shared->size);
-    const std::string how = hangs ? "takes more than a minute"
+    const std::string how = hangs                 ? "takes more than a minute"
                             : WIFSIGNALED(status) ? Cat("ends the process by signal ", WTERMSIG(status))
                                                   : Cat("ends the process with ", WEXITSTATUS(status));
     ADD_FAILURE() << kKindNames[shared->kind] << " text " << how << ", seed " << seed << ":\n" << text;

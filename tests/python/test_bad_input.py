@@ -235,3 +235,40 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache_dir, folder):
     lib = library.get()
     assert not any(lib.info(lib.compile(EXP, "x86_64"))["cache_hit"] for _ in range(2))
     assert not os.path.exists(folder)
+
+
+# ---- nothing and next to nothing ------------------------------------------------------------------------------------
+
+
+EMPTY = (0, 0)
+
+
+@needs_library
+@pytest.mark.parametrize("function, shapes", [
+    (lambda x: F.unfold(x, 2), [(0, 1, 5, 5)]),
+    (torch.cholesky_inverse, [EMPTY]),
+    (torch.cholesky_solve, [EMPTY, EMPTY]),
+    (lambda x: torch.linalg.svd(x, full_matrices=False), [EMPTY]),
+], ids=["unfold", "cholesky_inverse", "cholesky_solve", "svd"])  # fmt: skip
+def test_gradients_of_nothing(function, shapes):
+    def gradients(f):
+        inputs = [torch.empty(s, requires_grad=True) for s in shapes]
+        results = f(*inputs)
+        sum(r.sum() for r in (results if isinstance(results, tuple) else (results,))).backward()
+        return [x.grad.shape for x in inputs]
+
+    assert gradients(torch.compile(function, backend="cinn_like")) == gradients(function)
+
+
+@needs_library
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_the_extreme_of_a_number_has_place_0(name):
+    function = getattr(torch, name)
+    for arguments in [(), (0,), (-1, True)]:
+        result = torch.compile(lambda x, a=arguments: function(x, *a), backend="cinn_like")(torch.tensor(3.0))
+        assert result.shape == () and result.dtype == torch.int64 and result == 0
+
+
+def test_the_extreme_of_nothing_is_eagers_error():
+    with pytest.raises(IndexError, match="reduction dim 0 to have non-zero size"):
+        torch.compile(lambda x: torch.argmax(x, 0), backend="cinn_like")(torch.empty(0, 3))
