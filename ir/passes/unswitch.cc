@@ -15,8 +15,7 @@ class Unswitcher {
 
   Stmt operator()(const Stmt& s) {
     const For* n = As<For>(s);
-    const bool at_once = n != nullptr && (n->kind == ForKind::kUnrolled || n->kind == ForKind::kVectorized);
-    if (at_once && IsInt(n->extent)) {
+    if (n != nullptr && IsInt(n->extent) && (n->kind == ForKind::kSerial || IsAtOnce(*n))) {
       if (Expr inside = FindInside(s)) {
         const Stmt all = RewriteExprs(
             c_, s, Rewriter(c_, [&](Expr e) -> Expr { return guards_.contains(e) ? c_.Bool(true) : nullptr; }));
@@ -27,11 +26,15 @@ class Unswitcher {
   }
 
  private:
-  // The condition under which every guard in the loop is true; null if there are none. Guards are then in guards_.
+  static bool IsAtOnce(const For& n) { return n.kind == ForKind::kUnrolled || n.kind == ForKind::kVectorized; }
+
+  // The condition under which every guard in the loop is true; null if there are none. Guards are then in guards_. Of a
+  // serial loop they must be all that move with it: else the loops inside ask for more of them.
   Expr FindInside(const Stmt& loop) {
     absl::flat_hash_map<Expr, int64_t> extents;  // of the loops that are run through
     absl::flat_hash_set<Expr> own;               // other variables that the loop declares
     bool alone = true;                           // threads need not meet in it
+    bool all = true;
     VisitStmts(loop, [&](const Stmt& s) {
       alone = alone && As<Barrier>(s) == nullptr;
       if (const Let* let = As<Let>(s)) own.insert(let->var);
@@ -50,16 +53,18 @@ class Unswitcher {
       Visit(root, [&](Expr e) {
         alone = alone && e->op != ExprOp::kShuffleXor;
         if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType) return true;
-        if (!guards_.contains(e) && Uses(e, symbols_) && !Uses(e, own)) {
-          if (Expr worst = AtWorst(e, extents)) {
-            guards_.insert(e);
-            inside = c_.And(inside, worst);
-          }
+        if (guards_.contains(e) || !Uses(e, symbols_)) return false;
+        Expr worst = Uses(e, own) ? nullptr : AtWorst(e, extents);
+        if (worst != nullptr) {
+          guards_.insert(e);
+          inside = c_.And(inside, worst);
+        } else {
+          for (Expr v : VarsOf(e)) all = all && !own.contains(v) && !extents.contains(v);
         }
         return false;
       });
     });
-    return alone && !guards_.empty() ? inside : nullptr;
+    return alone && !guards_.empty() && (all || IsAtOnce(*As<For>(loop))) ? inside : nullptr;
   }
 
   // `a < b` where a - b is largest; null if that is not at an end of each loop, or no loop moves it.

@@ -47,6 +47,25 @@ def test_add(path):
     assert torch.equal(add.call(weight, weight)[0], weight.detach() * 2)
 
 
+@pytest.mark.parametrize("hint", ["", " hint 33554432", " hint 3"])
+def test_reductions_of_a_length_that_is_known_late(path, hint):
+    """Parts of a reduction, as many as there are, whatever length was likely."""
+    text = f"""graph @f(%x: f32[n,3]) where n in 1..2147483647{hint} {{
+  %0 = mul(%x, %x) : f32[n,3]
+  %1 = reduce_sum(%0) {{axes=[0,1]}} : f32[]
+  %2 = reduce_max(%x) {{axes=[0]}} : f32[3]
+  %3 = argmax(%x) {{axis=0}} : i64[3]
+  return %1, %2, %3
+}}
+"""
+    f = compile_text(text, (False,), 3)
+    for n in (1, 17, 87381, 87382, 300001):
+        x = torch.randn(n, 3)
+        total, largest, where = f.call(x)
+        torch.testing.assert_close(total.double(), x.double().square().sum(), rtol=1e-4, atol=0)
+        assert torch.equal(largest, x.amax(0)) and torch.equal(where, x.argmax(0))
+
+
 def test_static_tensors_are_prepared_again_when_they_change(path):
     linear = compile_text(LINEAR, (False, True))
     x, w = torch.randn(5, 8), torch.randn(8, 8)
