@@ -18,13 +18,22 @@
 namespace cinn_like {
 namespace {
 
+// Of parallel loops: the function's own, which no later compilation changes.
+int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
+  return target.num_threads > 0 ? target.num_threads : options.num_threads;
+}
+
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
+<<<<<<< HEAD
                               const CompileOptions& options, HostText kind) {
   std::string errors;
+=======
+                              int64_t threads, const CompileOptions& options, HostText kind) {
+>>>>>>> runtime
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
-  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact"));
+  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact", threads));
   RETURN_IF_ERROR(VerifyLlvm(*module));
   OptimizeModule(*module, *machine);
   if (kind == HostText::kLlvm || options.dump_llvm) {
@@ -95,7 +104,9 @@ class Canonicalizer {
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                         ObjectCache* cache) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
-  Canonicalizer canonicalizer(module, Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics));
+  const int64_t threads = ThreadsOf(target, options);
+  Canonicalizer canonicalizer(module,
+                              Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics, "|", threads));
   HostObjects r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kInternal) continue;
@@ -127,7 +138,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
           return;
         }
       }
-      results[i] = Compile(f.name, {&f, 1}, cpu, options, HostText::kObject);
+      results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
       if (cacheable && results[i].ok()) cache->Put(f.name, *results[i]);
     });
   }
@@ -147,9 +158,13 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
+<<<<<<< HEAD
   StatusOr<std::string> r;
   RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, options, kind); }}, 1));
   return r;
+=======
+  return Compile("module", funcs, cpu, ThreadsOf(target, options), options, kind);
+>>>>>>> runtime
 }
 
 Status ExportHostObject(const ir::Module& module, const Target& target, const CompileOptions& options,

@@ -26,6 +26,7 @@ struct ModuleState {
   llvm::Module& module;
   const llvm::TargetMachine& machine;
   const bool contract;
+  const int64_t threads;
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
@@ -359,7 +360,7 @@ class FunctionEmitter {
 
     llvm::Value* extent = b_.CreateIntCast(exprs_.Emit(n.extent), b_.getInt64Ty(), true);
     llvm::Value* grain = exprs_.Emit(ParallelGrain(*func_.context, n));
-    Call("cinn_parallel_for", {b_.getInt64(0), extent, grain, body, captures});
+    Call("cinn_parallel_for", {b_.getInt64(0), extent, grain, b_.getInt64(m_.threads), body, captures});
     if (failure != nullptr) CheckCode(b_.CreateLoad(b_.getInt32Ty(), failure));
   }
 
@@ -429,12 +430,12 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 }  // namespace
 
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
-                                                 std::string_view name, std::span<const ir::Func> funcs,
-                                                 bool contract) {
+                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract,
+                                                 int64_t threads) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
-  ModuleState state{*module, machine, contract, VectorMath(*module)};
+  ModuleState state{*module, machine, contract, threads, VectorMath(*module)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }

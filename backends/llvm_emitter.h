@@ -21,8 +21,9 @@ class TargetMachine;
 
 namespace cinn_like {
 
-// `contract`: a * b + c may round once.
+// `contract`: a * b + c may round once. `threads`: of parallel loops; 0: as many as the process may use.
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
-                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract);
+                                                 std::string_view name, std::span<const ir::Func> funcs, bool contract,
+                                                 int64_t threads);
 
 }  // namespace cinn_like

@@ -21,7 +21,6 @@
 #include "ir/lower.h"
 #include "ir/pass_table.h"
 #include "runtime/device_api.h"
-#include "runtime/parallel_for.h"
 #include "runtime/prepared_state.h"
 
 namespace cinn_like {
@@ -317,8 +316,6 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target));
-  const int64_t threads = target.num_threads > 0 ? target.num_threads : options.num_threads;
-  if (threads > 0) SetNumThreads(threads);
   auto c = std::make_unique<Compilation>(graph, resolved, options);
   RETURN_IF_ERROR(Annotate(c->Run(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));

@@ -8,12 +8,14 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <thread>
 #include <vector>
 
 #include "cinn_like/base/flags.h"
+#include "runtime/openmp.h"
 #include "runtime/timeline.h"
 
 namespace cinn_like {
@@ -43,31 +45,57 @@ struct Loop {
   void* ctx = nullptr;
   int64_t piece = 1;
   int parts = 0;
+  Part* part = nullptr;
 };
 
 thread_local bool inside_loop = false;
+
+// [begin, end) in as many parts, which lie in `part`.
+Loop Share(int64_t begin, int64_t end, int64_t grain, int parts, Body body, void* ctx, Part* part) {
+  const auto count = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
+  const auto per_part = static_cast<int64_t>(count / parts);
+  const auto rest = static_cast<int64_t>(count % parts);
+  int64_t at = begin;
+  for (int p = 0; p < parts; ++p) {
+    part[p].next.store(at, std::memory_order_relaxed);
+    at += per_part + (p < rest ? 1 : 0);
+    part[p].end = at;
+  }
+  return {body, ctx, std::max(grain, (per_part + kPiecesPerPart - 1) / kPiecesPerPart), parts, part};
+}
+
+// Own part first, then everybody's.
+void RunParts(const Loop loop, int self) {
+  inside_loop = true;
+  for (int i = 0; i < loop.parts; ++i) {
+    Part& part = loop.part[(self + i) % loop.parts];
+    for (;;) {
+      int64_t begin = part.next.load(std::memory_order_relaxed);
+      int64_t end;
+      do {
+        if (begin >= part.end) break;
+        end = part.end - begin > loop.piece ? begin + loop.piece : part.end;
+      } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+      if (begin >= part.end) break;
+      const TimelineSpan span("parallel piece");
+      loop.body(begin, end, loop.ctx);
+    }
+  }
+  inside_loop = false;
+}
 
 class Pool {
  public:
   // Runs the loop on `threads` threads; false if another thread has one in flight.
   bool TryRun(int64_t begin, int64_t end, int64_t grain, int threads, Body body, void* ctx) {
     if (busy_.exchange(true, std::memory_order_acquire)) return false;
-    const auto count = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
-    const auto per_part = static_cast<int64_t>(count / threads);
-    const auto rest = static_cast<int64_t>(count % threads);
-    loop_ = {body, ctx, std::max(grain, (per_part + kPiecesPerPart - 1) / kPiecesPerPart), threads};
-    int64_t at = begin;
-    for (int p = 0; p < threads; ++p) {
-      parts_[p].next.store(at, std::memory_order_relaxed);
-      at += per_part + (p < rest ? 1 : 0);
-      parts_[p].end = at;
-    }
+    loop_ = Share(begin, end, grain, threads, body, ctx, parts_);
     Grow(threads - 1);
     // Sequentially consistent together with Work's sleepers_ and active_: a worker either sees the loop or is woken.
     open_.store(true);
     generation_.fetch_add(1);
     if (sleepers_.load() > 0) Wake();
-    RunParts(0);
+    RunParts(loop_, 0);
     open_.store(false);
     for (int spins = 0; active_.load() != 0; ++spins) {
       if (spins < 4096) {
@@ -81,34 +109,13 @@ class Pool {
   }
 
  private:
-  // Own part first, then everybody's.
-  void RunParts(int self) {
-    inside_loop = true;
-    const Loop loop = loop_;
-    for (int i = 0; i < loop.parts; ++i) {
-      Part& part = parts_[(self + i) % loop.parts];
-      for (;;) {
-        int64_t begin = part.next.load(std::memory_order_relaxed);
-        int64_t end;
-        do {
-          if (begin >= part.end) break;
-          end = part.end - begin > loop.piece ? begin + loop.piece : part.end;
-        } while (!part.next.compare_exchange_weak(begin, end, std::memory_order_relaxed));
-        if (begin >= part.end) break;
-        const TimelineSpan span("parallel piece");
-        loop.body(begin, end, loop.ctx);
-      }
-    }
-    inside_loop = false;
-  }
-
   void Work(int index) {
     uint64_t seen = 0;
     for (;;) {
       seen = WaitForLoop(seen);
       // After active_ is raised the launcher can't leave a loop that is open; a loop that has closed is not touched.
       active_.fetch_add(1);
-      if (open_.load() && index < loop_.parts) RunParts(index);
+      if (open_.load() && index < loop_.parts) RunParts(loop_, index);
       active_.fetch_sub(1);
     }
   }
@@ -209,7 +216,38 @@ Pool* GetPool() {
   return created;
 }
 
+// On a team of the host's OpenMP runtime. All of `threads` are asked for, whatever the number of parts: a team that
+// changes its size stops threads and starts others.
+void RunOnTeam(const OpenMp& omp, int64_t begin, int64_t end, int64_t grain, int parts, int threads, Body body,
+               void* ctx) {
+  thread_local const std::unique_ptr<Part[]> memory(new Part[kMaxThreads]);
+  struct Team {
+    Loop loop;
+    const OpenMp& omp;
+  } team{Share(begin, end, grain, parts, body, ctx, memory.get()), omp};
+  omp.parallel(
+      [](void* data) {
+        const Team& t = *static_cast<const Team*>(data);
+        RunParts(t.loop, t.omp.thread_num());
+      },
+      &team, static_cast<unsigned>(threads), 0);
+}
+
+std::atomic<int> own_pool{-1};  // -1: not yet known
+
+const OpenMp* HostRuntime() {
+  int own = own_pool.load(std::memory_order_relaxed);
+  if (own < 0) {
+    const StatusOr<CompileOptions> options = CompileOptions::FromFlags();
+    own = options.ok() && options->thread_pool == "own";
+    own_pool.store(own, std::memory_order_relaxed);
+  }
+  return own ? nullptr : FindOpenMp();
+}
+
 }  // namespace
+
+void UseOwnPool(bool own) { own_pool.store(own, std::memory_order_relaxed); }
 
 void SetNumThreads(int64_t threads) {
   num_threads.store(threads <= 0 ? UsableCpus() : static_cast<int>(std::min<int64_t>(threads, kMaxThreads)),
@@ -225,15 +263,23 @@ int64_t NumThreads() {
 
 }  // namespace cinn_like
 
-extern "C" void cinn_parallel_for(int64_t begin, int64_t end, int64_t grain,
+extern "C" void cinn_parallel_for(int64_t begin, int64_t end, int64_t grain, int64_t threads,
                                   void (*body)(int64_t begin, int64_t end, void* ctx), void* ctx) {
   using namespace cinn_like;
   if (begin >= end) return;
   grain = std::max<int64_t>(grain, 1);
   const uint64_t count = static_cast<uint64_t>(end) - static_cast<uint64_t>(begin);
   if (const uint64_t pieces = count / grain; pieces > 1 && !inside_loop) {
-    const auto threads = static_cast<int>(std::min<uint64_t>(pieces, NumThreads()));
-    if (threads > 1 && GetPool()->TryRun(begin, end, grain, threads, body, ctx)) return;
+    const auto all = static_cast<int>(threads > 0 ? std::min<int64_t>(threads, kMaxThreads) : NumThreads());
+    const auto parts = static_cast<int>(std::min<uint64_t>(pieces, all));
+    if (parts > 1) {
+      const OpenMp* omp = HostRuntime();
+      if (omp == nullptr) {
+        if (GetPool()->TryRun(begin, end, grain, parts, body, ctx)) return;
+      } else if (omp->in_parallel() == 0) {
+        return RunOnTeam(*omp, begin, end, grain, parts, all, body, ctx);
+      }
+    }
   }
   body(begin, end, ctx);
 }

@@ -98,6 +98,7 @@ StatusOr<CompileOptions> CompileOptions::FromFlags() {
 
 Status CompileOptions::Check() const {
   if (numerics != "fused" && numerics != "exact") return BadValue("cinn_numerics", "fused or exact", numerics);
+  if (thread_pool != "auto" && thread_pool != "own") return BadValue("cinn_thread_pool", "auto or own", thread_pool);
   for (const auto& [name, value] : {std::pair<std::string_view, int64_t>{"cinn_num_threads", num_threads},
                                     {"cinn_compile_threads", compile_threads},
                                     {"cinn_cache_size_mb", cache_size_mb}}) {
@@ -118,7 +119,7 @@ bool CompileOptions::IsDisabled(std::string_view pass) const {
 
 std::string CompileOptions::CacheKey() const {
   return Cat("disable_fusion=", disable_fusion ? 1 : 0, " disable_passes=", disable_passes, " numerics=", numerics,
-             " emit_ptx=", emit_ptx ? 1 : 0);
+             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads);
 }
 
 Status SetFlag(std::string_view name, std::string_view value) {

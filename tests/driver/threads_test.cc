@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cinn_like/driver.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
@@ -76,6 +77,62 @@ TEST(DriverThreads, CallOneFunction) {
   InThreads([&](int t) {
     for (unsigned i = 0; i < 20; ++i) ExpectRight(**f, 2, 100u * static_cast<unsigned>(t) + i);
   });
+}
+
+// Pieces of parallel loops that a call runs; a serial loop has none.
+size_t PiecesOf(const CompiledGraph& f, int64_t rows = 512, int64_t columns = 512) {
+  std::vector<float> x(static_cast<size_t>(rows * columns), 1), y(x.size());
+  int64_t shape[] = {rows, columns};
+  DLTensor tensors[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0},
+                        {y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}};
+  CinnValue args[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    args[i].tag = kCinnTensor;
+    args[i].tensor = &tensors[i];
+  }
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = {kDLCPU, 0};
+  Timeline::Start();
+  EXPECT_EQ(f.entry()(f.self(), args, 2, &env), 0);
+  Timeline::Stop();
+  const std::string json = Timeline::ToJson();
+  size_t pieces = 0;
+  for (size_t at = 0; (at = json.find("parallel piece", at)) != json.npos; ++at) ++pieces;
+  return pieces;
+}
+
+// What is compiled later, with other threads, changes nothing.
+TEST(DriverThreads, AFunctionsNumberOfThreadsIsItsOwn) {
+  CompileOptions options;
+  options.disable_cache = true;
+  const hlir::Graph graph =
+      *hlir::Parse("graph @g(%x: f32[512,512]) {\n  %0 = exp(%x) : f32[512,512]\n  return %0\n}\n");
+  const auto compile = [&](int threads, int by_option) {
+    options.num_threads = by_option;
+    return *CompileGraph(graph, *Target::Parse(Cat("x86_64 -mcpu=native -num-threads=", threads)), options);
+  };
+  const auto one = compile(1, 0);
+  EXPECT_EQ(PiecesOf(*one), 0u);
+  const auto two = compile(2, 0);
+  EXPECT_GE(PiecesOf(*two), 2u);
+  EXPECT_EQ(PiecesOf(*one), 0u);
+  const auto by_option = compile(0, 1);
+  EXPECT_EQ(PiecesOf(*by_option), 0u);
+  EXPECT_GE(PiecesOf(*two), 2u);
+}
+
+// Waking a thread takes longer than what a region of a few microseconds computes.
+TEST(DriverThreads, SmallRegionsAreSerial) {
+  CompileOptions options;
+  options.disable_cache = true;
+  for (const auto& [columns, parallel] : {std::pair<int64_t, bool>{49, false}, {12544, true}}) {
+    const std::string t = Cat("f32[512,", columns, "]");
+    const hlir::Graph graph = *hlir::Parse(
+        Cat("graph @g(%x: ", t, ") {\n  %0 = relu(%x) : ", t, "\n  %1 = add(%0, %x) : ", t, "\n  return %1\n}\n"));
+    const auto f = *CompileGraph(graph, *Target::Parse("x86_64 -mcpu=native -num-threads=2"), options);
+    EXPECT_EQ(PiecesOf(*f, 512, columns) > 0, parallel) << columns;
+  }
 }
 
 TEST(DriverThreads, ShareTheDiskCache) {

@@ -23,7 +23,7 @@ TEXT = """graph @f(%x: f32[64,512]) {
 """
 HOST = "x86_64 -mcpu=native"
 FLAGS = [f"cinn_{name}" for name in """dump_ir dump_source dump_llvm dump_asm dump_ptx dump_dir keep_nvrtc_log
-         disable_fusion disable_cache disable_passes num_threads verbose_timing verify cache_dir
+         disable_fusion disable_cache disable_passes num_threads thread_pool verbose_timing verify cache_dir
          numerics""".split()]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not library.available(), reason="needs the shared library (CINN_LIKE_LIBRARY)")

@@ -20,7 +20,7 @@ namespace {
 // Calls a lambda through the C interface.
 template <class F>
 void For(int64_t begin, int64_t end, int64_t grain, F f) {
-  cinn_parallel_for(begin, end, grain, [](int64_t b, int64_t e, void* ctx) { (*static_cast<F*>(ctx))(b, e); }, &f);
+  cinn_parallel_for(begin, end, grain, 0, [](int64_t b, int64_t e, void* ctx) { (*static_cast<F*>(ctx))(b, e); }, &f);
 }
 
 class ParallelFor : public ::testing::Test {
@@ -95,6 +95,15 @@ TEST_F(ParallelFor, UsesSeveralThreads) {
   For(0, 100, 1, [&](int64_t, int64_t) { EXPECT_EQ(std::this_thread::get_id(), self); });
   SetNumThreads(0);
   EXPECT_GE(NumThreads(), 1);
+}
+
+TEST_F(ParallelFor, ACallMaySayHowManyThreads) {
+  SetNumThreads(4);
+  const auto self = std::this_thread::get_id();
+  cinn_parallel_for(
+      0, 100, 1, 1,
+      [](int64_t, int64_t, void* id) { EXPECT_EQ(std::this_thread::get_id(), *static_cast<std::thread::id*>(id)); },
+      const_cast<std::thread::id*>(&self));
 }
 
 TEST_F(ParallelFor, NestedLoopsAreSerialAndComplete) {
@@ -184,7 +193,7 @@ TEST_F(ParallelFor, LaunchTime) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 1000; ++i) {
       cinn_parallel_for(
-          0, 2, 1, [](int64_t b, int64_t e, void* c) { static_cast<Counter*>(c)->sum.fetch_add(e - b); }, &counter);
+          0, 2, 1, 0, [](int64_t b, int64_t e, void* c) { static_cast<Counter*>(c)->sum.fetch_add(e - b); }, &counter);
     }
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 1000);
   }

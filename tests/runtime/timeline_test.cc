@@ -45,7 +45,7 @@ TEST(Timeline, RecordsOnlyWhenOn) {
 TEST(Timeline, ShowsThePiecesOfParallelLoops) {
   SetNumThreads(2);
   Timeline::Start();
-  cinn_parallel_for(0, 100, 10, [](int64_t, int64_t, void*) {}, nullptr);
+  cinn_parallel_for(0, 100, 10, 0, [](int64_t, int64_t, void*) {}, nullptr);
   Timeline::Stop();
   EXPECT_GE(Count(Timeline::ToJson(), "parallel piece"), 2);
 }
