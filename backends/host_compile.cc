@@ -24,12 +24,8 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 }
 
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
-<<<<<<< HEAD
-                              const CompileOptions& options, HostText kind) {
-  std::string errors;
-=======
                               int64_t threads, const CompileOptions& options, HostText kind) {
->>>>>>> runtime
+  std::string errors;
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
@@ -158,13 +154,9 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
-<<<<<<< HEAD
   StatusOr<std::string> r;
-  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, options, kind); }}, 1));
+  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, ThreadsOf(target, options), options, kind); }}, 1));
   return r;
-=======
-  return Compile("module", funcs, cpu, ThreadsOf(target, options), options, kind);
->>>>>>> runtime
 }
 
 Status ExportHostObject(const ir::Module& module, const Target& target, const CompileOptions& options,

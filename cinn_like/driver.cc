@@ -58,7 +58,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
   const auto for_each_kernel = [&](const std::function<Status(size_t)>& run) -> Status {
     std::vector<std::function<void()>> tasks;
     for (size_t i = 0; i < lowered.kernels.size(); ++i) tasks.push_back([&, i] { statuses[i] = run(i); });
-    RunTasks(tasks, context.options.compile_threads);
+    RETURN_IF_ERROR(RunTasks(tasks, context.options.compile_threads));
     for (size_t i = 0; i < statuses.size(); ++i)
       RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
     return absl::OkStatus();
@@ -74,7 +74,6 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
     if (!program.lost.empty()) return absl::OkStatus();
   }
-<<<<<<< HEAD
   std::vector<hlir::Choice> choices(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
     const auto lower = [&](const hlir::Proposal& p) -> Status {
@@ -88,11 +87,6 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     return absl::OkStatus();
   }));
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
-=======
-  RETURN_IF_ERROR(RunTasks(tasks, context.options.compile_threads));
-  for (size_t i = 0; i < statuses.size(); ++i) {
-    RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
->>>>>>> crash
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
