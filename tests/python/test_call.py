@@ -62,7 +62,7 @@ def test_reductions_of_a_length_that_is_known_late(path, hint):
     for n in (1, 17, 87381, 87382, 300001):
         x = torch.randn(n, 3)
         total, largest, where = f.call(x)
-        torch.testing.assert_close(total.double(), x.double().square().sum(), rtol=1e-4, atol=0)
+        torch.testing.assert_close(total.double(), x.double().square().sum(), rtol=1e-3, atol=0)
         assert torch.equal(largest, x.amax(0)) and torch.equal(where, x.argmax(0))
 
 
