@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "backends/c_emitter.h"
 #include "backends/nvrtc.h"
+#include "cinn_like/base/build_id.h"
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/pass_pipeline.h"
 #include "runtime/cuda_driver.h"
@@ -23,8 +24,10 @@ using backends::Nvrtc;
 
 constexpr std::string_view kPlaceholder = "KERNEL_NAME";
 
-// A kernel by its text: the entry is named by the hash of the text, so any program may hold it.
+// A kernel by its text: the entry is named by the hash of the text, so any program may hold it. The text decides: two
+// of one hash are two kernels, of two names.
 struct Unique {
+  std::string form;  // with the placeholder as its name
   std::string text;
   std::string entry;
   std::vector<std::string> names;
@@ -36,11 +39,12 @@ StatusOr<std::vector<Unique>> FindUnique(const ir::Module& module) {
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) continue;
     ASSIGN_OR_RETURN(std::string text, backends::EmitFunc(f, CudaDialect(), kPlaceholder));
-    const std::string entry = Cat("k", HashBytes(text).Hex().substr(0, 16));
-    auto it = std::find_if(r.begin(), r.end(), [&](const Unique& u) { return u.entry == entry; });
+    auto it = std::find_if(r.begin(), r.end(), [&](const Unique& u) { return u.form == text; });
     if (it == r.end()) {
-      absl::StrReplaceAll({{std::string(kPlaceholder), entry}}, &text);
-      r.push_back({std::move(text), entry, {}});
+      std::string entry = Cat("k", HashBytes(text).Hex().substr(0, 16));
+      while (std::any_of(r.begin(), r.end(), [&](const Unique& u) { return u.entry == entry; })) entry += "_";
+      std::string named = absl::StrReplaceAll(text, {{std::string(kPlaceholder), entry}});
+      r.push_back({std::move(text), std::move(named), std::move(entry), {}});
       it = r.end() - 1;
     }
     it->names.push_back(f.name);
@@ -133,20 +137,21 @@ class CudaCompiler : public DeviceCompiler {
     return Nvrtc::Open(options_.nvrtc, version);
   }
 
-  bool IsExact() const { return options_.numerics == "exact"; }
+  backends::NvrtcOptions ToNvrtc() const {
+    return {.arch = target_.arch,
+            .ptx = options_.emit_ptx,
+            .exact = options_.numerics == "exact",
+            .keep_log = options_.keep_nvrtc_log,
+            .keep_ptx = options_.dump_ptx,
+            .threads = ThreadsOf(options_)};
+  }
 
   StatusOr<std::vector<backends::NvrtcCode>> RunNvrtc(const Nvrtc& nvrtc,
                                                       const std::vector<std::string>& sources) const {
     if (options_.dump_source) {
       for (const std::string& s : sources) Dump(options_, "kernels", "cu", s);
     }
-    ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes,
-                     nvrtc.Compile(sources, {.arch = target_.arch,
-                                             .ptx = options_.emit_ptx,
-                                             .exact = IsExact(),
-                                             .keep_log = options_.keep_nvrtc_log,
-                                             .keep_ptx = options_.dump_ptx,
-                                             .threads = ThreadsOf(options_)}));
+    ASSIGN_OR_RETURN(std::vector<backends::NvrtcCode> codes, nvrtc.Compile(sources, ToNvrtc()));
     for (const backends::NvrtcCode& c : codes) {
       if (options_.keep_nvrtc_log) Dump(options_, "nvrtc", "log", c.log.empty() ? "nothing to say\n" : c.log);
       if (options_.dump_ptx) Dump(options_, "kernels", "ptx", c.ptx);
@@ -156,8 +161,8 @@ class CudaCompiler : public DeviceCompiler {
 
   // Of a source text, as this target, options and NVRTC compile it.
   std::string KeyOf(const Nvrtc& nvrtc, std::string_view kind, std::string_view source) const {
-    return Cat("cuda ", kind, " ", nvrtc.version(), " ", target_.arch, options_.emit_ptx ? " ptx " : " cubin ",
-               IsExact() ? "exact\n" : "fused\n", source);
+    return Cat("cuda ", kind, " ", BuildId(), " nvrtc ", nvrtc.version(), " ", nvrtc.path(), " ", target_.arch, " ",
+               Nvrtc::FlagsOf(ToNvrtc()), "\n", source);
   }
   std::string KernelKey(const Nvrtc& nvrtc, const Unique& k) const {
     return KeyOf(nvrtc, "kernel", backends::JoinSource(CudaDialect(), {k.text}));

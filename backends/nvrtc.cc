@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <functional>
@@ -210,6 +211,19 @@ std::string Nvrtc::SupportedArchs() const {
   return r;
 }
 
+namespace {
+std::array<const char*, 3> NumericFlags(bool exact) {
+  return {exact ? "--fmad=false" : "--fmad=true", exact ? "--prec-div=true" : "--prec-div=false",
+          exact ? "--prec-sqrt=true" : "--prec-sqrt=false"};
+}
+}  // namespace
+
+std::string Nvrtc::FlagsOf(const NvrtcOptions& options) {
+  std::string r = options.ptx ? "ptx" : "cubin";
+  for (const char* flag : NumericFlags(options.exact)) r += Cat(" ", flag);
+  return r;
+}
+
 StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOptions& options) const {
   auto error = [&](int code) { return std::string(api_->error_string(code)); };
   Program program = nullptr;
@@ -223,14 +237,9 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   } destroyer{api_, &program};
   const std::string arch = Cat("--gpu-architecture=", options.arch);
   // The last three save time only; an NVRTC that doesn't know them goes without.
-  const bool exact = options.exact;
-  const char* flags[] = {arch.c_str(),
-                         exact ? "--fmad=false" : "--fmad=true",
-                         exact ? "--prec-div=true" : "--prec-div=false",
-                         exact ? "--prec-sqrt=true" : "--prec-sqrt=false",
-                         "--minimal",
-                         "-modify-stack-limit=false",
-                         "--no-cache"};
+  std::vector<const char*> flags = {arch.c_str()};
+  for (const char* flag : NumericFlags(options.exact)) flags.push_back(flag);
+  for (const char* flag : {"--minimal", "-modify-stack-limit=false", "--no-cache"}) flags.push_back(flag);
   auto read_log = [&] {
     size_t size = 0;
     if (api_->log_size(program, &size) != 0 || size <= 1) return std::string();
@@ -239,11 +248,11 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     log.resize(size - 1);
     return log;
   };
-  int rc = api_->compile(program, 7, flags);
+  int rc = api_->compile(program, 7, flags.data());
   std::string log = rc == 0 && !options.keep_log ? "" : read_log();
   const bool bad_arch = rc == kInvalidOption && absl::StrContains(log, "gpu-architecture");
   if (rc == kInvalidOption && !bad_arch) {
-    rc = api_->compile(program, 4, flags);
+    rc = api_->compile(program, 4, flags.data());
     log = read_log();
   }
   if (bad_arch) {

@@ -39,6 +39,9 @@ class Nvrtc {
   // What it compiles for, "sm_75, sm_80, ...". An arch of the list may have a suffix ("sm_90a").
   std::string SupportedArchs() const;
 
+  // What else than source and NvrtcOptions::arch decides on code: the flags that it is given.
+  static std::string FlagsOf(const NvrtcOptions& options);
+
   // Compiles every program, several at a time, on threads with stacks as deep as NVRTC needs. An error holds the log
   // and, for an unknown arch, the list of those known. The code depends on source and options alone.
   StatusOr<std::vector<NvrtcCode>> Compile(const std::vector<std::string>& sources, const NvrtcOptions& options) const;
