@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/join.h"
 #include "ir/linear.h"
 #include "ir/schedule/region.h"
 
@@ -69,6 +68,34 @@ Expr Quotient(Analyzer& a, Expr x, Expr k) {
   return a.Simplify(c.Div(x, k));
 }
 
+// `value` is what was there joined with something else, or chosen among the two. That a choice is a good one is the
+// author's word, as in te.h.
+bool Joins(Expr value, Expr running) {
+  switch (value->op) {
+    case ExprOp::kSelect:
+      return value->args[1] == running || value->args[2] == running;
+    case ExprOp::kAdd:
+    case ExprOp::kMul:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+    case ExprOp::kBitXor:
+      break;
+    default:
+      return false;
+  }
+  const Expr other = value->args[0] == running ? value->args[1] : value->args[0];
+  bool again = false;
+  Visit(other, [&](Expr x) {
+    again |= x->op == ExprOp::kLoad && x->buffer == running->buffer;
+    return !again;
+  });
+  return !again && (value->args[0] == running || value->args[1] == running);
+}
+
 // How a block reduces; null if it has no reduce iterators.
 std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
   auto r = std::make_unique<Reduction>();
@@ -86,10 +113,12 @@ std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
     else
       ok = ok && !Uses(i.binding, r->loops);
   }
+  r->starts_at_zero = ok;
   const std::optional<Stores> stores = StoresOf(c, b.body);
   ok = ok && stores.has_value();
-  for (size_t k = 0; ok && k < stores->running.size(); ++k) ok = !Uses(stores->running[k], own);
-  r->any_order = ok && FindJoin(c, stores->values, stores->running).has_value();
+  for (size_t k = 0; ok && k < stores->running.size(); ++k)
+    ok = !Uses(stores->running[k], own) && Joins(stores->values[k], stores->running[k]);
+  r->any_order = ok;
   return r;
 }
 
@@ -118,6 +147,7 @@ void Dependences::Collect(const Func& f) {
   std::vector<const For*> loops;
   int statement = 0, conditions = 0, unknown = 0;
   VarMap lets;
+  std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
 
   // Accesses of one block or bare statement; `map` puts iterators and lets into terms of the loops.
   absl::flat_hash_set<std::pair<Buffer, std::vector<Expr>>> seen_reads, seen_writes;
@@ -220,6 +250,11 @@ void Dependences::Collect(const Func& f) {
       if (sum != nullptr) {
         reductions_.push_back(std::move(sum));
         base.sum = reductions_.back().get();
+        Access step = base;
+        for (const BlockIter& i : n->iters) {
+          if (i.kind == IterKind::kReduce) step.indices.push_back(a_.Simplify(i.binding));
+        }
+        steps.emplace_back(reductions_.back().get(), std::move(step));
       }
       const size_t start = accesses_.size();
       if (n->init != nullptr) add_all(n->init, map);
@@ -251,6 +286,19 @@ void Dependences::Collect(const Func& f) {
     if (uses.empty()) buffers_.push_back(accesses_[k].buffer);
     uses.push_back(k);
   }
+  // A step that runs again would add again, or start again.
+  for (const auto& [sum, at] : steps) {
+    std::vector<const For*> fixed;
+    for (const For* n : at.loops) {
+      if (!sum->loops.contains(n->var)) fixed.push_back(n);
+    }
+    const auto known = Meet(at, at, Rename(at, at, fixed));
+    const bool once = !known || std::all_of(at.loops.begin(), at.loops.end(), [&](const For* n) {
+      return !sum->loops.contains(n->var) || Distance(*known, n->var) == 0;
+    });
+    sum->starts_at_zero &= once;
+    sum->any_order &= once;
+  }
 }
 
 Dependences::Range Dependences::RangeOf(const Stmt& s) const {
@@ -269,13 +317,35 @@ std::string Dependences::Describe(const Conflict& x) {
   return Cat(one(*x.a), " and ", one(*x.b));
 }
 
-VarMap Dependences::Rename(const Access& b, const std::vector<const For*>& fixed, const VarMap& twins) {
+VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed,
+                           const VarMap& twins) {
+  auto has = [](const std::vector<const For*>& loops, const For* n) {
+    return std::any_of(loops.begin(), loops.end(), [&](const For* m) { return m->var == n->var; });
+  };
+  // Loops that only one of the two is in: named alike where they can be, so that digits of one index are seen as such.
+  std::vector<const For*> others;
+  for (const For* n : a.loops) {
+    if (!has(fixed, n) && !has(b.loops, n)) others.push_back(n);
+  }
+  for (const auto& [theirs, var] : twins) std::erase_if(others, [&](const For* n) { return n->var == var; });
   VarMap r;
   for (const For* n : b.loops) {
-    if (std::any_of(fixed.begin(), fixed.end(), [&](const For* m) { return m->var == n->var; })) continue;
-    if (IsInt(n->extent, 1) && !twins.contains(n->var)) continue;  // stands still
-    auto it = twins.find(n->var);
-    r[n->var] = Prime(it == twins.end() ? n->var : it->second);
+    const auto twin = twins.find(n->var);
+    if (has(fixed, n)) continue;
+    if (twin != twins.end()) {
+      r[n->var] = Prime(twin->second);
+      continue;
+    }
+    if (IsInt(n->extent, 1)) continue;  // stands still
+    Expr like = n->var;
+    if (!has(a.loops, n)) {
+      const auto it = std::find_if(others.begin(), others.end(), [&](const For* m) { return m->extent == n->extent; });
+      if (it != others.end()) {
+        like = (*it)->var;
+        others.erase(it);
+      }
+    }
+    r[n->var] = Prime(like);
   }
   return r;
 }
@@ -297,7 +367,7 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
   std::vector<Equal> open;
   for (size_t d = 0; d < a.indices.size(); ++d) open.push_back({a.indices[d], Substitute(c_, b.indices[d], rename)});
   // Digits of one index in neighbouring dimensions: where these agree, so does what they make together.
-  for (size_t d = 1; d < a.indices.size(); ++d) {
+  for (size_t d = 1; d < a.indices.size() && a.buffer != nullptr; ++d) {
     auto join = [&](const std::vector<Expr>& at, const VarMap& map) {
       const Expr e = c_.Add(c_.Mul(at[d - 1], a.buffer->shape[d]), at[d]);
       return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
@@ -360,16 +430,17 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
           break;
         }
       }
-      if (d.IsConst() ? d.constant != 0 : a_.CanProve(c_.Lt(FromLinear(c_, d, DType::kI64), c_.Int(0))) ||
-                                              a_.CanProve(c_.Lt(c_.Int(0), FromLinear(c_, d, DType::kI64)))) {
+      if (d.IsConst() ? d.constant != 0
+                      : a_.CanProve(c_.Lt(FromLinear(c_, d, DType::kI64), c_.Int(0))) ||
+                            a_.CanProve(c_.Lt(c_.Int(0), FromLinear(c_, d, DType::kI64)))) {
         return std::nullopt;
       }
     }
     // e / k and e % k agree: so does e, which may be a digit itself.
     std::vector<Equal> whole;
     for (Expr m : same) {
-      const Expr other = m->op == ExprOp::kMod ? Quotient(a_, m->args[0], m->args[1])
-                                               : a_.Simplify(c_.Mod(m->args[0], m->args[1]));
+      const Expr other =
+          m->op == ExprOp::kMod ? Quotient(a_, m->args[0], m->args[1]) : a_.Simplify(c_.Mod(m->args[0], m->args[1]));
       if (!is_same(other)) continue;
       if (!joined.insert(m->args[0]).second) continue;
       whole.push_back({m->args[0], Substitute(c_, m->args[0], primes)});
@@ -442,7 +513,7 @@ std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop
         if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
         // What a thread keeps for itself is proven where it is placed (ir/passes/place_buffers.h).
         if (IsThreadAxis(kind) && buffer->scope == Scope::kLocal) continue;
-        const VarMap rename = Rename(b, fixed);
+        const VarMap rename = Rename(a, b, fixed);
         auto apart = [&] {
           const auto known = Meet(a, b, rename);
           return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
@@ -475,7 +546,7 @@ std::optional<Dependences::Conflict> Dependences::FlowsBetweenIterations(const S
                 return w->statement < r->statement && IsCovered(*r, *w, fixed);
               });
     for (size_t k = 0; k < writes.size() && !ok; ++k) {
-      const auto known = Meet(*writes[k], *r, Rename(*r, outer));
+      const auto known = Meet(*writes[k], *r, Rename(*writes[k], *r, outer));
       if (known && Distance(*known, n.var) != 0) return Conflict{writes[k], r};
     }
   }
@@ -542,6 +613,28 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   return true;
 }
 
+bool Dependences::MeetTogether(const Access& a, const Access& b) {
+  const auto known = Meet(a, b, Rename(a, b, {}));
+  return !known || std::all_of(a.loops.begin(), a.loops.end(), [&](const For* n) {
+    const bool shared = std::any_of(b.loops.begin(), b.loops.end(), [&](const For* m) { return m->var == n->var; });
+    return !shared || Distance(*known, n->var) == 0;
+  });
+}
+
+bool Dependences::WritesWhole(const Access& write) {
+  Access all;
+  all.buffer = write.buffer;
+  std::vector<std::unique_ptr<For>> loops;
+  for (size_t d = 0; d < write.buffer->shape.size(); ++d) {
+    loops.push_back(
+        std::make_unique<For>(For{c_.Var(Cat("#all", d)), write.buffer->shape[d], ForKind::kSerial, nullptr}));
+    a_.BindRange(loops.back()->var, c_.Int(0), loops.back()->extent);
+    all.loops.push_back(loops.back().get());
+    all.indices.push_back(loops.back()->var);
+  }
+  return IsCovered(all, write, {});
+}
+
 std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath& outermost,
                                                                  const std::vector<const For*>& chain,
                                                                  const std::vector<const For*>& order) {
@@ -550,8 +643,14 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
   const Range range = RangeOf(outermost.back());
   // Loops that pass, or are passed by, another.
   std::vector<const For*> moved;
-  for (size_t k = 0; k < chain.size(); ++k) {
-    if (chain[k] != order[k]) moved.push_back(chain[k]);
+  auto place = [](const std::vector<const For*>& v, const For* n) {
+    return std::find(v.begin(), v.end(), n) - v.begin();
+  };
+  for (const For* n : chain) {
+    const bool passes = std::any_of(chain.begin(), chain.end(), [&](const For* m) {
+      return (place(chain, n) < place(chain, m)) != (place(order, n) < place(order, m));
+    });
+    if (passes) moved.push_back(n);
   }
   auto sign = [&](const VarMap& known, const std::vector<const For*>& loops) {
     for (const For* n : loops) {
@@ -573,7 +672,7 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
       for (size_t j = i; j < inside.size(); ++j) {
         const Access &a = *inside[i], &b = *inside[j];
         if (!a.writes && !b.writes) continue;
-        const auto known = Meet(a, b, Rename(b, fixed));
+        const auto known = Meet(a, b, Rename(a, b, fixed));
         if (!known) continue;
         // One loop alone keeps its direction wherever it stands; more must be known.
         int apart = 0;
@@ -602,7 +701,7 @@ std::optional<Dependences::Conflict> Dependences::ChangedByMerge(const StmtPath&
       if (j < q.first || j >= q.second) continue;
       const Access &a = accesses_[i], &b = accesses_[j];
       if (!a.writes && !b.writes) continue;
-      const auto known = Meet(a, b, Rename(b, fixed, {{twin, var}}));
+      const auto known = Meet(a, b, Rename(a, b, fixed, {{twin, var}}));
       if (known && Distance(*known, var).value_or(-1) < 0) return Conflict{&a, &b};
     }
   }
@@ -615,47 +714,104 @@ std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const S
   for (size_t i = r.first; i < r.second; ++i) {
     for (size_t j : by_buffer_[accesses_[i].buffer]) {
       if (j < q.first || j >= q.second || (!accesses_[i].writes && !accesses_[j].writes)) continue;
-      if (Meet(accesses_[i], accesses_[j], Rename(accesses_[j], outer))) return Conflict{&accesses_[i], &accesses_[j]};
+      if (Meet(accesses_[i], accesses_[j], Rename(accesses_[i], accesses_[j], outer)))
+        return Conflict{&accesses_[i], &accesses_[j]};
     }
   }
   return std::nullopt;
 }
 
-Status CheckLoopKinds(const Func& f, const Stmt& s, bool inside) {
-  Dependences dependences(f);
-  Status status;
-  VisitStmts(s, [&](const Stmt& x) {
-    const For* n = As<For>(x);
-    if (!status.ok() || (!inside && x != s)) return false;
-    if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) return true;
-    StatusOr<StmtPath> path = FindLoop(f, n->var->name);
-    if (!path.ok()) {
-      status = path.status();
-      return false;
-    }
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
+  std::optional<Dependences> dependences;
+  for (const Stmt& s : loops) {
+    const For* n = As<For>(s);
+    if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) continue;
+    if (!dependences) dependences.emplace(f);
+    ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
     const std::string what = Cat(Name(n->kind), " ", n->var->name);
     const bool thread = IsThreadAxis(n->kind);
-    if (const auto conflict = dependences.CarriedBy(*path, n->kind, thread || n->kind == ForKind::kVectorized)) {
+    if (const auto conflict = dependences->CarriedBy(path, n->kind, thread || n->kind == ForKind::kVectorized)) {
       const bool reduces = conflict->a->sum != nullptr && conflict->a->sum == conflict->b->sum &&
                            conflict->a->sum->loops.contains(n->var);
-      status = reduces ? InvalidArgument(what, ": the loop carries a reduction:\n", Print(x))
-                       : InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
-                                         " in different iterations:\n", Print(x));
+      if (reduces) return InvalidArgument(what, ": the loop carries a reduction:\n", Print(s));
+      return InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
+                             " in different iterations:\n", Print(s));
     }
     // Threads that reduce together need the start, to join what each has found.
-    VisitStmts(x, [&](const Stmt& y) {
-      const Block* b = As<Block>(y);
+    Status status;
+    VisitStmts(s, [&](const Stmt& x) {
+      const Block* b = As<Block>(x);
       if (b == nullptr || !thread || b->init != nullptr) return status.ok();
       for (const BlockIter& i : b->iters) {
         if (i.kind != IterKind::kReduce || !Uses(i.binding, n->var)) continue;
         status = InvalidArgument(what, ": the loop carries the reduction of block ", b->name,
-                                 ", whose start was split off:\n", Print(x));
+                                 ", whose start was split off:\n", Print(s));
       }
       return true;
     });
-    return true;
-  });
-  return status;
+    RETURN_IF_ERROR(status);
+  }
+  return absl::OkStatus();
+}
+
+Status CheckMemory(const Func& f, Buffer b, Scope before) {
+  Dependences dependences(f);
+  std::optional<StmtPath> common;
+  StmtPath path;
+  std::function<void(const Stmt&)> go = [&](const Stmt& s) {
+    path.push_back(s);
+    const bool holds_others = As<Seq>(s) != nullptr || As<For>(s) != nullptr || As<If>(s) != nullptr;
+    if (holds_others) {
+      ForEachChild(s, [](Expr) {}, go);
+    } else {
+      const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
+      if (std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end()) {
+        if (!common) common = path;
+        size_t same = 0;
+        while (same < common->size() && same < path.size() && (*common)[same] == path[same]) ++same;
+        common->resize(same);
+      }
+    }
+    path.pop_back();
+  };
+  go(f.body);
+  if (!common) return absl::OkStatus();
+  // What iterations had for themselves they may now meet in.
+  if (before != Scope::kGlobal) RETURN_IF_ERROR(CheckLoopKinds(f, *common));
+  if (b->scope == Scope::kGlobal) {
+    for (const Access& x : dependences.accesses()) {
+      if (x.buffer != b || !x.writes || x.is_whole) continue;
+      Analyzer& a = dependences.analyzer();
+      Context& c = a.context();
+      const Analyzer::Assume inside(a, x.condition == nullptr ? c.Bool(true) : x.condition);
+      for (size_t d = 0; d < x.indices.size(); ++d) {
+        if (a.CanProve(c.Lt(x.indices[d], b->shape[d]))) continue;
+        return InvalidArgument(x.block != nullptr ? Cat("block ", x.block->name) : std::string("a statement"),
+                               " may write beyond its end, at ", Print(x.indices[d]), " in dimension ", d);
+      }
+    }
+    return absl::OkStatus();
+  }
+  // A reduction that nobody reads: its start comes before its loops, and so does the memory.
+  const Block* only = As<Block>(common->back());
+  for (size_t k = common->size(); k > 0; --k) {
+    const For* n = As<For>((*common)[k - 1]);
+    if (n == nullptr || IsThreadAxis(n->kind)) continue;
+    auto moves = [&](IterKind kind) {
+      return std::any_of(only->iters.begin(), only->iters.end(),
+                         [&](const BlockIter& i) { return i.kind == kind && Uses(i.binding, n->var); });
+    };
+    if (only != nullptr && only->init != nullptr && moves(IterKind::kReduce) && !moves(IterKind::kData)) continue;
+    const StmtPath loop(common->begin(), common->begin() + static_cast<ptrdiff_t>(k));
+    if (const auto conflict = dependences.FlowsBetweenIterations(loop, b)) {
+      return InvalidArgument("loop ", n->var->name,
+                             " holds all of its uses and would have memory of its own at each "
+                             "iteration, but ",
+                             Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
+                             Print((*common)[k - 1]));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace cinn_like::ir

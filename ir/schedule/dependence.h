@@ -25,6 +25,7 @@ struct Reduction {
   // Its steps may run in any order: they join into accumulators that reduce iterators don't move, and loops that carry
   // it move nothing else and start it where they are 0.
   bool any_order = false;
+  bool starts_at_zero = false;  // that alone: where its loops are 0, so are its iterators, and no other iterator moves
 };
 
 // One place of the text that touches a buffer.
@@ -32,13 +33,13 @@ struct Access {
   Buffer buffer = nullptr;
   std::vector<Expr> indices;  // of loop variables and symbols; empty: any element (calls)
   bool writes = false;
-  bool is_whole = false;            // any element
-  std::vector<const For*> loops;    // around, outermost first
-  const Block* block = nullptr;     // null outside of blocks
-  const Reduction* sum = nullptr;   // where it reads or writes what the block reduces into
-  Expr condition = nullptr;         // of the block, in terms of the loops; null: none
-  bool is_conditional = false;      // under an if, or a masked store
-  int statement = 0;                // accesses of one block or bare statement agree in it; grows along the text
+  bool is_whole = false;           // any element
+  std::vector<const For*> loops;   // around, outermost first
+  const Block* block = nullptr;    // null outside of blocks
+  const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
+  Expr condition = nullptr;        // of the block, in terms of the loops; null: none
+  bool is_conditional = false;     // under an if, or a masked store
+  int statement = 0;               // accesses of one block or bare statement agree in it; grows along the text
 };
 
 class Dependences {
@@ -61,6 +62,10 @@ class Dependences {
   std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions);
   // A value that one iteration of the loop leaves for another in `b`, all of whose uses are in the loop.
   std::optional<Conflict> FlowsBetweenIterations(const StmtPath& loop, Buffer b);
+  // Two touches of one element are at one iteration of the loops that both are in.
+  bool MeetTogether(const Access& a, const Access& b);
+  // Every element of its buffer is written, each run of the access.
+  bool WritesWhole(const Access& write);
   // Two touches of an element whose order would change if the nest's loops ran in another order.
   std::optional<Conflict> ChangedByOrder(const StmtPath& outermost, const std::vector<const For*>& chain,
                                          const std::vector<const For*>& order);
@@ -72,8 +77,9 @@ class Dependences {
  private:
   // The second's variables (primed) in terms of the first's, where both touch one element; nullopt: never.
   std::optional<VarMap> Meet(const Access& a, const Access& b, const VarMap& rename);
-  // Loops that both are in, other than `fixed`, run apart; `twins` are loops of `b` that stand for one of `a`.
-  VarMap Rename(const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
+  // The variables of the second's loops apart from the first's, but for `fixed`; `twins` are loops of `b` that stand
+  // for one of `a`.
+  VarMap Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
@@ -92,8 +98,11 @@ class Dependences {
   absl::flat_hash_map<Buffer, std::vector<size_t>> by_buffer_;
 };
 
-// Whether the loop that `s` is may run as its kind says; with `inside`, the loops in it too. An error names the two
-// touches that stand against it and shows the loop.
-Status CheckLoopKinds(const Func& f, const Stmt& s, bool inside = true);
+// Whether each of these loops of `f` (other statements are passed over) may run as its kind says. An error names the
+// two touches that stand against it and shows the loop.
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops);
+// Whether an allocation may live where its scope says: what is not in global memory is made anew in the innermost loop
+// that holds all of its uses, and what is in global memory all threads share. `before`: where it lived.
+Status CheckMemory(const Func& f, Buffer b, Scope before);
 
 }  // namespace cinn_like::ir

@@ -131,7 +131,22 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
     rest = c.Div(rest, chain[i]->extent);
     extent = c.Mul(chain[i]->extent, extent);
   }
-  f.body = Replace(f.body, path.back(), MakeStmt(For{var, extent, ForKind::kSerial, Substitute(c, s, map)}));
+  const Stmt fused = MakeStmt(For{var, extent, ForKind::kSerial, Substitute(c, s, map)});
+  f.body = Replace(f.body, path.back(), fused);
+  // A loop of a reduction that also moves its result starts it more than once: memory made before it stays.
+  Status status;
+  VisitStmts(fused, [&](const Stmt& x) {
+    const Block* b = As<Block>(x);
+    if (b == nullptr) return status.ok();
+    bool reduces = false, moves = false;
+    for (const BlockIter& i : b->iters) (i.kind == IterKind::kReduce ? reduces : moves) |= Uses(i.binding, var);
+    for (Buffer w : BuffersWritten(x)) {
+      if (status.ok() && reduces && moves && w->scope != Scope::kGlobal)
+        status = Annotate(CheckMemory(f, w, w->scope), Cat("fuse ", absl::StrJoin(loops, " ")));
+    }
+    return status.ok();
+  });
+  RETURN_IF_ERROR(status);
   return SimplifyBindings(std::move(f));
 }
 
@@ -187,8 +202,9 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   for (size_t i = order.size(); i-- > 0;) s = MakeStmt(For{order[i]->var, order[i]->extent, order[i]->kind, s});
   f.body = Replace(f.body, path.back(), s);
   // A loop that runs at once with its neighbours may now hold loops that it stood in.
-  if (std::any_of(order.begin(), order.end(), [](const For* n) { return n->kind != ForKind::kSerial; }))
-    RETURN_IF_ERROR(CheckLoopKinds(f, s));
+  ASSIGN_OR_RETURN(StmtPath inner, FindLoop(f, order.back()->var->name));
+  inner.erase(inner.begin(), inner.begin() + static_cast<ptrdiff_t>(path.size() - 1));
+  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, inner), "reorder"));
   return f;
 }
 
@@ -202,7 +218,7 @@ StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind) {
   n.kind = kind;
   const Stmt changed = MakeStmt(std::move(n));
   f.body = Replace(f.body, path.back(), changed);
-  RETURN_IF_ERROR(CheckLoopKinds(f, changed, /*inside=*/false));
+  RETURN_IF_ERROR(CheckLoopKinds(f, {changed}));
   return f;
 }
 
@@ -280,7 +296,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   const Stmt merged = MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))});
   allocs.push_back(merged);
   f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
-  if (first.kind != ForKind::kSerial) RETURN_IF_ERROR(CheckLoopKinds(f, merged, /*inside=*/false));
+  RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
   return SimplifyBindings(std::move(f));
 }
 

@@ -1,6 +1,7 @@
 // The primitives about blocks and memory: inline, stage, scope, split_init, pad, implement.
 #include <algorithm>
 
+#include "ir/schedule/dependence.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
 #include "ir/te.h"
@@ -19,6 +20,25 @@ Stmt RemoveAlloc(const Stmt& s, Buffer b) {
   });
 }
 
+// Where accesses stand that are not the block's own.
+std::string NameOf(const Access& x) {
+  return x.block != nullptr ? Cat("block ", x.block->name) : std::string("a statement in no block");
+}
+
+// The first access, other than the block's own, that `is_bad`.
+template <class F>
+const Access* FindOther(const Dependences& d, Dependences::Range own, F is_bad) {
+  for (size_t k = 0; k < d.accesses().size(); ++k) {
+    if ((k < own.first || k >= own.second) && is_bad(d.accesses()[k], k)) return &d.accesses()[k];
+  }
+  return nullptr;
+}
+
+void AddConjuncts(Expr e, std::vector<Expr>& out) {
+  if (e->op != ExprOp::kAnd) return out.push_back(e);
+  for (Expr x : e->args) AddConjuncts(x, out);
+}
+
 }  // namespace
 
 StatusOr<Func> Inline(Func f, const std::string& block) {
@@ -26,12 +46,36 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
   const Block b = *As<Block>(path.back());
   const Store* store = As<Store>(b.body);
-  if (b.init != nullptr || store == nullptr)
+  const bool reduces = b.init != nullptr || std::any_of(b.iters.begin(), b.iters.end(),
+                                                        [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
+  if (reduces || store == nullptr)
     return InvalidArgument("inline ", block, ": only a block of one store without reduction can be inlined");
+  if (store->mask != nullptr) return InvalidArgument("inline ", block, ": it writes under a mask");
   if (IsParam(f, store->buffer)) return InvalidArgument("inline ", block, ": ", store->buffer->name, " is a result");
-  for (size_t d = 0; d < store->indices.size(); ++d) {
-    if (store->indices[d] != b.iters[d].var)
-      return InvalidArgument("inline ", block, ": it does not write at its iterators");
+  bool at_iterators = store->indices.size() == b.iters.size();
+  for (size_t d = 0; d < store->indices.size() && at_iterators; ++d) at_iterators = store->indices[d] == b.iters[d].var;
+  if (!at_iterators) return InvalidArgument("inline ", block, ": it does not write at its iterators");
+  // Readers find then what they would find now: nobody else writes it, nor what it is computed from, later.
+  Dependences dependences(f);
+  const Dependences::Range own = dependences.RangeOf(path.back());
+  const std::vector<Buffer> inputs = BuffersRead(path.back());
+  if (std::find(inputs.begin(), inputs.end(), store->buffer) != inputs.end())
+    return InvalidArgument("inline ", block, ": it reads what it writes to ", store->buffer->name);
+  const Access* other = FindOther(dependences, own, [&](const Access& x, size_t k) {
+    if (x.buffer == store->buffer) return x.writes || x.is_whole || k < own.first;
+    if (!x.writes || std::find(inputs.begin(), inputs.end(), x.buffer) == inputs.end()) return false;
+    for (size_t j = own.first; j < own.second; ++j) {
+      const Access& y = dependences.accesses()[j];
+      if (y.buffer == x.buffer && (k > own.first || !dependences.MeetTogether(x, y))) return true;
+    }
+    return false;
+  });
+  if (other != nullptr) {
+    return InvalidArgument("inline ", block, ": ", NameOf(*other),
+                           other->buffer != store->buffer
+                               ? Cat(" writes ", other->buffer->name, ", which the block reads")
+                           : other->writes ? Cat(" writes ", other->buffer->name, ", too")
+                                           : Cat(" reads ", other->buffer->name, " before"));
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
@@ -75,6 +119,33 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
     return InvalidArgument("stage ", buffer, ": block ", block, " does not read it");
   const Stmt reader = ReplaceBuffers(c, path.back(), {{from, to}});
   const Stmt top = path.size() > 1 && As<Seq>(path[0]) != nullptr ? path[1] : path[0];
+  // The copy stands before all of `top`: it must find everything written, and nothing changed since.
+  Dependences dependences(f);
+  const Dependences::Range inside = dependences.RangeOf(top);
+  const Access* writer = nullptr;
+  for (const Access& x : dependences.accesses()) {
+    const size_t k = static_cast<size_t>(&x - dependences.accesses().data());
+    if (x.buffer == from && x.writes && k >= inside.first && k < inside.second) writer = &x;
+  }
+  if (writer != nullptr) {
+    return InvalidArgument("stage ", buffer, ": ", NameOf(*writer), " writes it in the nest of block ", block,
+                           ", before which the copy stands:\n", Print(top));
+  }
+  if (!IsParam(f, from)) {
+    bool declared = false, whole = false;
+    const Seq* seq = As<Seq>(f.body);
+    for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{} : seq->stmts) {
+      if (x == top) break;
+      declared |= As<Alloc>(x) != nullptr && As<Alloc>(x)->buffer == from;
+    }
+    if (!declared) return InvalidArgument("stage ", buffer, ": it is not allocated before the nest of block ", block);
+    for (size_t k = 0; k < inside.first; ++k) {
+      const Access& x = dependences.accesses()[k];
+      whole |= x.buffer == from && x.writes && dependences.WritesWhole(x);
+    }
+    if (!whole)
+      return InvalidArgument("stage ", buffer, ": it is not known to be written everywhere before block ", block);
+  }
   const Stmt changed = Replace(top, path.back(), reader);
   f.body = MakeSeq({MakeStmt(Alloc{to}), Replace(f.body, top, MakeSeq({nest, changed}))});
   return f;
@@ -83,9 +154,12 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
 StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope) {
   ASSIGN_OR_RETURN(Buffer b, FindBuffer(f, buffer));
   if (IsParam(f, b)) return InvalidArgument("scope ", buffer, ": it is a parameter");
+  if (b->scope == scope) return f;
   BufferNode n = *b;
   n.scope = scope;
-  f.body = ReplaceBuffers(*f.context, f.body, {{b, f.context->MakeBuffer(std::move(n))}});
+  const Buffer placed = f.context->MakeBuffer(std::move(n));
+  f.body = ReplaceBuffers(*f.context, f.body, {{b, placed}});
+  RETURN_IF_ERROR(Annotate(CheckMemory(f, placed, b->scope), Cat("scope ", buffer, " ", Name(scope))));
   return f;
 }
 
@@ -108,8 +182,24 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
     if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
   }
   if (b.predicate == nullptr) return f;
+  for (Buffer w : BuffersWritten(b.body)) {
+    if (w->scope == Scope::kGlobal)
+      return InvalidArgument("pad ", block, ": its result ", w->name,
+                             " is in global memory, of which there is no more");
+  }
   Analyzer a(c);
   BindFacts(a, f, LoopsOf(path));
+  // What keeps its iterators inside may go; other conditions stay.
+  Expr bounds = c.Bool(true), stays = nullptr;
+  for (const BlockIter& i : b.iters) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
+  {
+    std::vector<Expr> conditions;
+    AddConjuncts(b.predicate, conditions);
+    const Analyzer::Assume inside(a, bounds);
+    for (Expr e : conditions) {
+      if (!a.CanProve(e)) stays = stays == nullptr ? e : c.And(stays, e);
+    }
+  }
   // The iterators that may run over: their reads are kept inside.
   absl::flat_hash_map<Expr, Expr> extents;
   for (const BlockIter& i : b.iters) {
@@ -133,11 +223,11 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
     return c.Load(load->buffer, std::move(indices), mask);
   };
   auto reads = [&](Expr e) -> Expr {
-    if (e->op != ExprOp::kLoad || !IsParam(f, e->buffer)) return nullptr;
+    if (e->op != ExprOp::kLoad || e->buffer->scope != Scope::kGlobal) return nullptr;
     return keep_inside(e);
   };
   b.body = RewriteExprs(c, b.body, reads);
-  b.predicate = nullptr;
+  b.predicate = stays;
   f.body = Replace(f.body, path.back(), MakeStmt(std::move(b)));
   return f;
 }
@@ -164,6 +254,44 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
                              " outside of it carries the reduction");
     }
   }
+  // The start comes before all of the loop: nothing else there may touch the accumulators, and each of them is started
+  // once.
+  {
+    const Dependences dependences(f);
+    const Dependences::Range own = dependences.RangeOf(path.back()), inside = dependences.RangeOf(path[depth]);
+    const std::vector<Buffer> started = BuffersWritten(b.init);
+    const std::vector<Buffer> inputs = BuffersRead(b.init);
+    const Access* other = FindOther(dependences, own, [&](const Access& x, size_t k) {
+      if (k < inside.first || k >= inside.second) return false;
+      if (std::find(started.begin(), started.end(), x.buffer) != started.end()) return true;
+      return x.writes && std::find(inputs.begin(), inputs.end(), x.buffer) != inputs.end();
+    });
+    if (other != nullptr) {
+      return InvalidArgument("split_init ", block, " ", loop, ": ", NameOf(*other), " in that loop ",
+                             other->writes ? "writes " : "reads ", other->buffer->name);
+    }
+    const Access* sum = nullptr;
+    for (size_t k = own.first; k < own.second; ++k) {
+      if (dependences.accesses()[k].sum != nullptr) sum = &dependences.accesses()[k];
+    }
+    for (size_t k = depth; k + 1 < path.size(); ++k) {
+      if (As<If>(path[k]) != nullptr)
+        return InvalidArgument("split_init ", block, " ", loop, ": the block stands under a condition");
+      const For* n = As<For>(path[k]);
+      if (n == nullptr || IsInt(n->extent, 1)) continue;
+      const bool used =
+          std::any_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) { return Uses(i.binding, n->var); });
+      if (!used) {
+        return InvalidArgument("split_init ", block, " ", loop, ": loop ", n->var->name,
+                               " repeats the reduction, each time from its start");
+      }
+      if (carries(n->var) && IsThreadAxis(n->kind))
+        return InvalidArgument("split_init ", block, " ", loop, ": threads share the reduction over ", n->var->name);
+    }
+    if (sum == nullptr || !sum->sum->starts_at_zero)
+      return InvalidArgument("split_init ", block, " ", loop,
+                             ": the reduction's loops do not start it where they are 0");
+  }
   // The data loops from `loop` inwards, again, around a block that only starts the accumulators.
   Block init;
   init.name = name;
@@ -189,18 +317,30 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
   init.body = Substitute(c, b.init, vars);
   if (b.predicate != nullptr) {
     // Only the conditions on data loops are the init's.
+    bool mixes = false;
     std::function<void(Expr)> conditions = [&](Expr e) {
       if (e->op == ExprOp::kAnd) {
         for (Expr x : e->args) conditions(x);
         return;
       }
+      bool reduces = false, moves = false;
       for (Expr v : VarsOf(e)) {
-        if (carries(v)) return;
+        reduces |= carries(v);
+        moves |= !carries(v) && std::any_of(path.begin(), path.end(), [&](const Stmt& s) {
+          const For* n = As<For>(s);
+          return n != nullptr && n->var == v;
+        });
       }
+      mixes |= reduces && moves;
+      if (reduces) return;
       Expr p = Substitute(c, e, loop_vars);
       init.predicate = init.predicate == nullptr ? p : c.And(init.predicate, p);
     };
     conditions(b.predicate);
+    if (mixes) {
+      return InvalidArgument("split_init ", block, " ", loop, ": the block's condition ", Print(b.predicate),
+                             " mixes the reduction's loops with others");
+    }
   }
   Stmt nest = MakeStmt(std::move(init));
   for (size_t k = loops.size(); k-- > 0;) nest = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, nest});

@@ -121,7 +121,121 @@ const Illegal kIllegal[] = {
        for i in 0..10 { y[i] = x[i] } })",
      "split i 4 -> o n",
      {"split i: 4 is not known to divide the extent 10", "y[o * 4 + n] = x[o * 4 + n]"}},
+    {"ComputeAtResultReadInPart",
+     R"(func @f(x: f32[8], t: f32[8], y: f32[4]) {
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = x[u] } }
+       for p in 0..4 { block b(v in 0..4 = p) { y[v] = t[v] } } })",
+     "compute_at a p",
+     {"compute_at a p: the result t would not be written everywhere in dimension 0, of which its readers need p .. + "
+      "1"}},
+    {"ComputeAtTwoStoresPlace",
+     R"(func @f(x: f32[8], y: f32[4]) {
+       alloc t: f32[8] @global
+       for i in 0..4 { block a(u in 0..4 = i) { t[u * 2] = x[u]  t[u * 2 + 1] = x[u + 4] } }
+       for p in 0..4 { block b(v in 0..4 = p) { y[v] = t[v] } } })",
+     "compute_at a p",
+     {"compute_at a p: iterator u does not move what the block writes to t"}},
+    {"ComputeAtPastWriterOfInput",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = x[u] } }
+       for j in 0..8 { block c(w in 0..8 = j) { x[w] = 0.0 } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "compute_at a p",
+     {"compute_at a p: block c writes x, which the block reads, before it would run there"}},
+    {"ComputeAtScan",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = x[u] + t[u - 1; 0 < u] } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "compute_at a p",
+     {"compute_at a p: it reads what it writes to t"}},
+    {"ComputeAtTwoWriters",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = x[u] } }
+       for j in 0..8 { block c(w in 0..8 = j) { t[w] = 0.0 } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "compute_at a p",
+     {"compute_at a p: block c writes t, too"}},
+    {"StageAboveProducer",
+     R"(func @f(x: f32[8, 4], y: f32[8, 4]) {
+       alloc t: f32[8, 4] @global
+       for p in 0..8 {
+         for i in 0..4 { block a(u in 0..8 = p, v in 0..4 = i) { t[u, v] = x[u, v] } }
+         for j in 0..4 { block b(w in 0..8 = p, z in 0..4 = j) { y[w, z] = t[w, z] } } } })",
+     "stage t b -> ts",
+     {"stage t: block a writes it in the nest of block b, before which the copy stands"}},
+    {"InlineMaskedStore",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { block z(o in 0..8 = i) { t[o] = 0.0 } }
+       for j in 0..8 { block a(u in 0..8 = j) { t[u; u < 4] = x[u] } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "inline a",
+     {"inline a: it writes under a mask"}},
+    {"InlineTwoWriters",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { block z(o in 0..8 = i) { t[o] = 0.0 } }
+       for j in 0..8 { block a(u in 0..8 = j) if j < 4 { t[u] = x[u] } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "inline a",
+     {"inline a: block z writes t, too"}},
+    {"InlineAfterSplitInit",
+     R"(func @f(x: f32[8, 4], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 { for k in 0..4 { block a(u in 0..8 = i, r reduce 0..4 = k) init { t[u] = 0.0 } {
+         t[u] = t[u] + x[u, r] } } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
+     "split_init a k -> start\ninline a",
+     {"inline a: only a block of one store without reduction can be inlined"}},
+    {"PadInGlobalMemory",
+     R"(func @f(x: f32[10], y: f32[10]) {
+       alloc t: f32[10] @global
+       for i in 0..10 { block a(u in 0..10 = i) { t[u] = x[u] } }
+       for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\npad a",
+     {"pad a: its result t is in global memory"}},
+    {"ScopeKeepsNoValues",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @global
+       for i in 0..8 {
+         block a(u in 0..8 = i) { t[u] = x[u] }
+         block b(v in 0..8 = i) { y[v] = t[v - 1; 0 < v] } } })",
+     "scope t local",
+     {"scope t local: loop i holds all of its uses", "block a writes t[i] and block b reads t[i - 1]"}},
+    {"SplitInitOfRepeatedReduction",
+     R"(func @f(x: f32[4], y: f32[1]) {
+       for q in 0..3 { for k in 0..4 { block s(r reduce 0..4 = k) init { y[0] = 0.0 } { y[0] = y[0] + x[r] } } } })",
+     "split_init s q -> start",
+     {"split_init s q: loop q repeats the reduction, each time from its start"}},
 };
+
+// A predicate that is no bound stays.
+TEST(LegalSteps, PadKeepsOtherConditions) {
+  const auto f = ParseFunc(R"(func @f(x: f32[10], y: f32[10]) {
+    alloc t: f32[10] @local
+    for io in 0..3 {
+      for ii in 0..4 { block a(u in 0..10 = io * 4 + ii) if io * 4 + ii < 10 && io < 2 { t[u] = x[u] } }
+      for q in 0..4 { block b(v in 0..10 = io * 4 + q) if io * 4 + q < 10 && io < 2 { y[v] = t[v] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto r = ApplySchedule(*f, "pad a");
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..10 = io * 4 + ii) if io < 2 {")) << Print(*r);
+}
+
+// A producer that writes transposed is computed at the iterators that its readers need.
+TEST(LegalSteps, ComputeAtOfTransposedStore) {
+  const auto f = ParseFunc(R"(func @f(x: f32[8, 4], y: f32[4, 8]) {
+    alloc t: f32[4, 8] @global
+    for i in 0..8 { for j in 0..4 { block a(u in 0..8 = i, v in 0..4 = j) { t[v, u] = x[u, v] } } }
+    for p in 0..4 { for q in 0..8 { block b(w in 0..4 = p, z in 0..8 = q) { y[w, z] = t[w, z] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto r = ApplySchedule(*f, "compute_at a p");
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..8 = l_u, v in 0..4 = p) {")) << Print(*r);
+}
 
 INSTANTIATE_TEST_SUITE_P(All, IllegalSteps, testing::ValuesIn(kIllegal),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -1,0 +1,233 @@
+// Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after.
+// CINN_TEST_ROUNDS says how many programs (tools/nightly.sh tries more than the suite does).
+#include <cstdlib>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/pass_table.h"
+#include "ir/schedule/schedule.h"
+#include "ir/schedule/tree.h"
+#include "tests/rounds.h"
+
+namespace cinn_like::ir {
+namespace {
+
+class Programs {
+ public:
+  explicit Programs(unsigned seed) : g_(seed) {}
+  int Pick(int n) { return static_cast<int>(g_() % static_cast<unsigned>(n)); }
+  template <class T>
+  const T& From(const std::vector<T>& v) {
+    return v[static_cast<size_t>(Pick(static_cast<int>(v.size())))];
+  }
+
+  // Nests that each write one buffer, of rows x columns, of columns x rows or of rows alone, and read earlier ones.
+  std::string Program() {
+    m_ = 1 + Pick(9);
+    text_ = Cat("func @f(x: f32[n, ", m_, "], s: f32[n], y: f32[n, ", m_, "]) where n in 1..64 {\n");
+    values_ = {"x"};
+    rows_.clear();
+    std::string allocs;
+    const int count = 1 + Pick(3);
+    std::string nests;
+    for (int k = 0; k < count; ++k) {
+      const std::string t = Cat("t", k);
+      switch (Pick(5)) {
+        case 0:
+          allocs += Cat("alloc ", t, ": f32[n] @global\n");
+          nests += Reduction(t);
+          rows_.push_back(t);
+          break;
+        case 1:  // transposed, and read so
+          allocs += Cat("alloc ", t, ": f32[", m_, ", n] @global\n");
+          nests += Nest(t, Cat(t, "[j", t, ", i", t, "] = ", Value(t)));
+          transposed_.push_back(t);
+          break;
+        case 2:  // each column from the one before it
+          allocs += Cat("alloc ", t, ": f32[n, ", m_, "] @global\n");
+          nests += Nest(t, Cat(t, "[i", t, ", j", t, "] = ", t, "[i", t, ", j", t, " - 1; 0 < j", t, "] + ", Value(t)));
+          values_.push_back(t);
+          break;
+        default:
+          allocs += Cat("alloc ", t, ": f32[n, ", m_, "] @global\n");
+          nests += Nest(t, Cat(t, "[i", t, ", j", t, "] = ", Value(t)));
+          values_.push_back(t);
+      }
+    }
+    nests += Reduction("s") + Nest("y", Cat("y[iy, jy] = ", Value("y")));
+    return text_ + allocs + nests + "}\n";
+  }
+
+  // A step that may be legal or not.
+  std::string Step(const Func& f, int number) {
+    std::vector<std::string> loops, blocks, buffers = {"x", "y", "s"};
+    std::vector<std::vector<std::string>> chains;  // loops in order, of one nest each
+    VisitStmts(f.body, [&](const Stmt& s) {
+      if (const For* n = As<For>(s)) loops.push_back(n->var->name);
+      if (const Block* n = As<Block>(s)) blocks.push_back(n->name);
+      if (const Alloc* n = As<Alloc>(s)) buffers.push_back(n->buffer->name);
+      return true;
+    });
+    if (loops.empty()) return "inline " + From(blocks);
+    const std::string a = From(loops), b = From(loops), block = From(blocks), buffer = From(buffers);
+    const std::string name = Cat("q", number);
+    std::vector<std::string> around;
+    for (const For* n : LoopsOf(*FindBlock(f, block))) around.push_back(n->var->name);
+    switch (Pick(17)) {
+      case 0:
+      case 1:
+        return Cat("split ", a, " ", 1 + Pick(5), " -> ", name, "o ", name, "i");
+      case 2: {
+        if (around.size() < 2) return Cat("split ", a, " 2 3 -> ", name, "o ", name, "m ", name, "i");
+        const int k = Pick(static_cast<int>(around.size()) - 1);
+        return Cat("fuse ", around[static_cast<size_t>(k)], " ", around[static_cast<size_t>(k) + 1], " -> ", name);
+      }
+      case 3:
+      case 4: {
+        std::shuffle(around.begin(), around.end(), g_);
+        if (around.size() > 2 && Pick(2) == 0) around.resize(2);
+        return "reorder " + absl::StrJoin(around, " ");
+      }
+      case 5:
+      case 6:
+        return Cat("merge ", a, " ", b);
+      case 7:
+        return "parallel " + a;
+      case 8:
+        return "vectorize " + a;
+      case 9:
+        return "unroll " + a;
+      case 10:
+        return "inline " + block;
+      case 11:
+      case 12:
+        return Cat("compute_at ", block, " ", a);
+      case 13:
+        return Cat("stage ", buffer, " ", block, " -> ", name);
+      case 14:
+        return Cat("scope ", buffer, Pick(3) == 0 ? " global" : " local");
+      case 15:
+        return Cat("split_init ", block, " ", around.empty() ? a : From(around), " -> ", name);
+      default:
+        return "pad " + block;
+    }
+  }
+
+ private:
+  std::string Loops(const std::string& t, const std::string& iters, const std::string& body) {
+    return Cat("for p", t, " in 0..n {\nfor r", t, " in 0..", m_, " {\nblock b_", t, "(", iters, ") ", body,
+               "\n}\n}\n");
+  }
+  std::string Nest(const std::string& t, const std::string& body) {
+    return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " in 0..", m_, " = r", t), "{\n" + body + "\n}");
+  }
+  std::string Reduction(const std::string& t) {
+    const bool max = Pick(3) == 0;
+    const std::string at = Cat(t, "[i", t, "]"), value = Value(t);
+    return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " reduce 0..", m_, " = r", t),
+                 Cat("init { ", at, max ? " = -inf" : " = 0.0", " } {\n", at, " = ",
+                     max ? Cat("max(", at, ", ", value, ")") : Cat(at, " + ", value), "\n}"));
+  }
+  std::string Value(const std::string& t) {
+    const std::string i = "i" + t, j = "j" + t;
+    if (!rows_.empty() && Pick(3) == 0) return Cat(From(values_), "[", i, ", ", j, "] - ", From(rows_), "[", i, "]");
+    if (!transposed_.empty() && Pick(2) == 0) return Cat(From(transposed_), "[", j, ", ", i, "] + 1.0");
+    const std::string from = From(values_);
+    switch (Pick(8)) {
+      case 0:
+        return Cat(from, "[", i, ", ", j, " - 1; 0 < ", j, "]");
+      case 1:
+        return Cat(from, "[", i, ", ", m_ - 1, " - ", j, "]");
+      case 2:
+        return Cat(from, "[n - 1 - ", i, ", ", j, "]");
+      case 3:
+        return Cat(from, "[", i, ", ", j, " / 2] * 2.0");
+      case 4:
+        return Cat(from, "[", i, ", 0] + x[", i, ", ", j, "]");
+      default:
+        return Cat(from, "[", i, ", ", j, "] + 1.0");
+    }
+  }
+  std::mt19937 g_;
+  int m_ = 1;
+  std::string text_;
+  std::vector<std::string> values_, rows_, transposed_;
+};
+
+struct Results {
+  HostArray s, y;
+};
+StatusOr<Results> Computed(const Func& f, int64_t n, int64_t m) {
+  std::mt19937 g(7);
+  HostArray x(DType::kF32, {n, m});
+  for (int64_t i = 0; i < n * m; ++i) x.Set(i, static_cast<double>(g() % 17) - 8);
+  Results r{HostArray(DType::kF32, {n}), HostArray(DType::kF32, {n, m})};
+  RETURN_IF_ERROR(Interpret(f, {&x, &r.s, &r.y}, {{"n", n}}));
+  return r;
+}
+
+// Iterations of a parallel loop are blocks of threads to the interpreter, which then sees them meet in memory.
+Func WithBlocks(const Func& f) {
+  int parallel = 0;
+  VisitStmts(f.body, [&](const Stmt& s) {
+    parallel += As<For>(s) != nullptr && As<For>(s)->kind == ForKind::kParallel;
+    return true;
+  });
+  if (parallel != 1) return f;
+  return *ParseFunc(absl::StrReplaceAll(Print(f), {{"@parallel", "@blockIdx.x"}}));
+}
+
+TEST(ScheduleRandom, AcceptedStepsComputeTheSame) {
+  const char* wanted = std::getenv("CINN_TEST_ROUNDS");
+  const int rounds = wanted != nullptr ? std::atoi(wanted) : Rounds(300);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < rounds; ++round) {
+    Programs p(static_cast<unsigned>(round));
+    const std::string text = p.Program();
+    auto f = ParseFunc(text);
+    ASSERT_TRUE(f.ok()) << f.status() << "\n" << text;
+    ASSERT_TRUE(Verify(*f).ok()) << Verify(*f) << "\n" << text;
+    const int64_t n = 1 + p.Pick(9), m = f->params[0].buffer->shape[1]->int_value;
+    const auto want = Computed(*f, n, m);
+    ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
+    Func now = *f;
+    std::string steps;
+    for (int k = 0; k < 24; ++k) {
+      const std::string step = p.Step(now, k);
+      auto next = ApplySchedule(now, step);
+      if (!next.ok()) {
+        ++refused;
+        EXPECT_EQ(next.status().code(), absl::StatusCode::kInvalidArgument) << step << "\n" << next.status();
+        continue;
+      }
+      ++accepted;
+      now = *std::move(next);
+      steps += step + "\n";
+      ASSERT_TRUE(Verify(now).ok()) << "round " << round << ": " << Verify(now) << "\n" << steps << Print(now);
+    }
+    const std::string shown = Cat("round ", round, " n=", n, ":\n", text, "after\n", steps, "becomes\n", Print(now));
+    Func lowered = now;
+    for (const char* pass :
+         {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
+      auto next = FindPass(pass)->run(lowered, {});
+      ASSERT_TRUE(next.ok()) << pass << ": " << next.status() << "\n" << shown;
+      lowered = *std::move(next);
+      if (std::string_view(pass) != "place_buffers" && std::string_view(pass) != "vectorize") continue;
+      const auto got = Computed(WithBlocks(lowered), n, m);
+      ASSERT_TRUE(got.ok()) << pass << ": " << got.status() << "\n" << shown << "\n" << Print(lowered);
+      ASSERT_EQ(got->y.bytes, want->y.bytes) << pass << "\n" << shown << "\n" << Print(lowered);
+      ASSERT_EQ(got->s.bytes, want->s.bytes) << pass << "\n" << shown << "\n" << Print(lowered);
+    }
+  }
+  // The prover is of use.
+  EXPECT_GT(accepted, 4 * rounds);
+  RecordProperty("accepted", accepted);
+  RecordProperty("refused", refused);
+}
+
+}  // namespace
+}  // namespace cinn_like::ir
