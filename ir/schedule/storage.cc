@@ -52,8 +52,10 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
     return InvalidArgument("inline ", block, ": only a block of one store without reduction can be inlined");
   if (store->mask != nullptr) return InvalidArgument("inline ", block, ": it writes under a mask");
   if (IsParam(f, store->buffer)) return InvalidArgument("inline ", block, ": ", store->buffer->name, " is a result");
+  // Each dimension at an iterator of its own.
   bool at_iterators = store->indices.size() == b.iters.size();
-  for (size_t d = 0; d < store->indices.size() && at_iterators; ++d) at_iterators = store->indices[d] == b.iters[d].var;
+  for (const BlockIter& i : b.iters)
+    at_iterators = at_iterators && std::count(store->indices.begin(), store->indices.end(), i.var) == 1;
   if (!at_iterators) return InvalidArgument("inline ", block, ": it does not write at its iterators");
   // Readers find then what they would find now: nobody else writes it, nor what it is computed from, later.
   Dependences dependences(f);
@@ -80,8 +82,7 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   const Buffer buffer = store->buffer;
   Expr value = store->value;
   f.body = RemoveAlloc(Replace(f.body, WholeNest(path), MakeSeq({})), buffer);
-  std::vector<Expr> iters;
-  for (const BlockIter& i : b.iters) iters.push_back(i.var);
+  const std::vector<Expr> iters = store->indices;
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
     return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };

@@ -1,6 +1,8 @@
-// Illegal steps are refused, with the reason.
+// Illegal steps are refused, with the reason; legal ones are taken, and compute the same.
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
+#include "ir/interpreter.h"
+#include "ir/pass_table.h"
 #include "ir/schedule/schedule.h"
 
 namespace cinn_like::ir {
@@ -211,6 +213,129 @@ const Illegal kIllegal[] = {
      "split_init s q -> start",
      {"split_init s q: loop q repeats the reduction, each time from its start"}},
 };
+
+constexpr char kTwo[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n, 12] @global
+  for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) { t[u, v] = x[u, v] + 1.0 } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, z] * 2.0 } } } })";
+constexpr char kSum[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n] @global
+  for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
+    t[u] = t[u] + x[u, r] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = x[w, z] - t[w] } } } })";
+constexpr char kTurn[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[12, n] @global
+  for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) { t[v, u] = x[u, v] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[z, w] } } } })";
+constexpr char kScan[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n, 12] @global
+  for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) {
+    t[u, v] = t[u, v - 1; 0 < v] + x[u, v] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, 11 - z] } } } })";
+
+struct Legal {
+  const char* program;
+  const char* steps;
+};
+const Legal kLegal[] = {
+    {kTwo, "split i 4 -> ao ai"},
+    {kTwo, "split i 5 -> ao ai"},
+    {kTwo, "split j 2 3 -> ao am ai"},
+    {kTwo, "fuse i j -> ij"},
+    {kTwo, "reorder j i"},
+    {kTwo, "reorder q p"},
+    {kTwo, "parallel i"},
+    {kTwo, "parallel p"},
+    {kTwo, "vectorize j"},
+    {kTwo, "unroll j"},
+    {kTwo, "unroll q"},
+    {kTwo, "fuse i j -> ij\nparallel ij"},
+    {kTwo, "split i 4 -> ao ai\nreorder ai ao j"},
+    {kTwo, "split i 5 -> ao ai\nparallel ao"},
+    {kTwo, "split j 4 -> ao ai\nvectorize ai"},
+    {kTwo, "merge i p"},
+    {kTwo, "merge i p\nmerge j q"},
+    {kTwo, "merge i p\nparallel i"},
+    {kTwo, "inline a"},
+    {kTwo, "compute_at a p"},
+    {kTwo, "compute_at a q"},
+    {kTwo, "compute_at a p\nscope t local"},
+    {kTwo, "compute_at a p\nscope t local\nparallel p"},
+    {kTwo, "parallel p\nscope t local\ncompute_at a p"},
+    {kTwo, "stage x a -> xs"},
+    {kTwo, "stage x a -> xs\ncompute_at xs_copy i\nscope xs local"},
+    {kTwo, "stage t b -> ts"},
+    {kTwo, "stage t b -> ts\nscope ts local\ncompute_at ts_copy p"},
+    {kTwo, "scope t local"},
+    {kTwo, "merge i p\nscope t local"},
+    {kTwo, "split p 4 -> po pi\nscope t local\ncompute_at a po\npad a"},
+    {kTwo, "fuse i j -> e\nsplit e 8 -> eb et\nparallel eb\nvectorize et"},
+    {kTwo, "split p 4 -> po pi\ncompute_at a po\nparallel po"},
+    {kSum, "reorder k i"},
+    {kSum, "split k 4 -> ko ki"},
+    {kSum, "split k 4 -> ko ki\nreorder ko i ki"},
+    {kSum, "split k 5 -> ko ki\nvectorize ki"},
+    {kSum, "parallel i"},
+    {kSum, "parallel i\nvectorize k"},
+    {kSum, "unroll k"},
+    {kSum, "split_init s k -> start"},
+    {kSum, "split_init s i -> start"},
+    {kSum, "split i 4 -> io ii\nsplit_init s k -> start\nparallel io"},
+    {kSum, "merge i p"},
+    {kSum, "merge i p\nscope t local\nparallel i"},
+    {kSum, "compute_at s p"},
+    {kSum, "compute_at s p\nscope t local"},
+    {kSum, "compute_at s p\nsplit_init s k_1 -> start"},
+    {kSum, "compute_at s q"},
+    {kSum, "stage x s -> xs\ncompute_at xs_copy i\nscope xs local"},
+    {kSum, "reorder k i\nsplit i 4 -> io ii\nvectorize ii"},
+    {kSum, "fuse i k -> ik"},
+    {kTurn, "reorder j i"},
+    {kTurn, "parallel i"},
+    {kTurn, "parallel j"},
+    {kTurn, "split i 4 -> io ii\nvectorize ii"},
+    {kTurn, "compute_at a p"},
+    {kTurn, "compute_at a p\nscope t local\nparallel p"},
+    {kTurn, "inline a"},
+    {kTurn, "stage t b -> ts"},
+    {kTurn, "fuse i j -> ij\nparallel ij"},
+    {kTurn, "split i 4 -> io ii\nsplit j 2 -> jo ji\nreorder io jo ii ji"},
+    {kScan, "parallel i"},
+    {kScan, "split i 4 -> io ii\nparallel io"},
+    {kScan, "unroll j"},
+    {kScan, "reorder j i"},
+    {kScan, "split i 4 -> io ii\nvectorize ii"},
+    {kScan, "split j 4 -> jo ji"},
+    {kScan, "merge i p"},
+    {kScan, "fuse i j -> e"},
+};
+
+StatusOr<std::vector<uint8_t>> ResultsOf(const Func& f, int64_t n) {
+  HostArray x(DType::kF32, {n, 12}), y(DType::kF32, {n, 12});
+  for (int64_t i = 0; i < n * 12; ++i) x.Set(i, static_cast<double>(i * 7 % 11));
+  RETURN_IF_ERROR(Interpret(f, {&x, &y}, {{"n", n}}));
+  return std::vector<uint8_t>(y.bytes.begin(), y.bytes.end());
+}
+
+TEST(LegalSteps, AreTakenAndComputeTheSame) {
+  for (const Legal& c : kLegal) {
+    const auto f = ParseFunc(c.program);
+    ASSERT_TRUE(f.ok()) << f.status();
+    auto r = ApplySchedule(*f, c.steps);
+    EXPECT_TRUE(r.ok()) << c.steps << "\n" << r.status();
+    if (!r.ok()) continue;
+    for (const char* pass : {"lower_blocks", "simplify", "place_buffers"}) {
+      r = FindPass(pass)->run(*r, {});
+      ASSERT_TRUE(r.ok()) << c.steps << "\n" << pass << ": " << r.status();
+    }
+    for (int64_t n : {1, 4, 9}) {
+      const auto want = ResultsOf(*f, n), got = ResultsOf(*r, n);
+      ASSERT_TRUE(want.ok()) << want.status();
+      ASSERT_TRUE(got.ok()) << c.steps << "\n" << got.status() << "\n" << Print(*r);
+      EXPECT_EQ(*got, *want) << c.steps << "\n" << Print(*r);
+    }
+  }
+}
 
 // A predicate that is no bound stays.
 TEST(LegalSteps, PadKeepsOtherConditions) {
