@@ -52,7 +52,11 @@ StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const 
   for (std::string_view name : names) passes.push_back(*FindPass(name));
   PassContext named = context;
   named.name = f.name;
-  return RunPipeline<Func>(std::move(f), passes, Hooks(), named);
+  ASSIGN_OR_RETURN(f, RunPipeline<Func>(std::move(f), passes, Hooks(), named));
+#ifdef NDEBUG
+  if (Status s = Verify(f); !s.ok()) return Internal("lowered: ", Message(s), "\n", Print(f));
+#endif
+  return f;
 }
 
 }  // namespace

@@ -1,7 +1,14 @@
 #!/bin/bash
-# What takes too long for every change: nightly.sh [part...], all parts without arguments. A part is a function below.
+# What takes too long for the suite: one function a part. nightly.sh [part...]; without names all parts run, and the first
+# that fails ends it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+# Random programs x random schedule steps: the interpreter before and after.
+schedules() {
+  tools/build.sh release ir_schedule_random_test
+  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test
+}
 
 # Ten minutes of damaged texts through the compiler under AddressSanitizer: none ends the process.
 fuzz() {
@@ -11,9 +18,13 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
-parts=("$@")
-[ ${#parts[@]} -gt 0 ] || parts=(fuzz)
-for part in "${parts[@]}"; do
+parts=(schedules fuzz)
+
+for part in "${@:-${parts[@]}}"; do
+  if [[ " ${parts[*]} " != *" $part "* ]]; then
+    echo "nightly: no part '$part'; there are ${parts[*]}"
+    exit 1
+  fi
   printf '\n== %s\n' "$part"
   "$part"
 done

@@ -59,7 +59,8 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
       const bool is_data = producer.iters[i].kind == IterKind::kData;
       // An iterator of one value may be left out.
       if (is_data != dims[i].has_value() && !(is_data && IsInt(producer.iters[i].extent, 1)))
-        form = refuse("iterator ", producer.iters[i].var->name, is_data ? " does not move" : " reduces and moves", " what the block writes to ", n->buffer->name);
+        form = refuse("iterator ", producer.iters[i].var->name, is_data ? " does not move" : " reduces and moves",
+                      " what the block writes to ", n->buffer->name);
       found += dims[i].has_value();
     }
     found += static_cast<size_t>(std::count(constant.begin(), constant.end(), true));
@@ -175,8 +176,7 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
         a.BindRange(in_tile, c.Int(0), r.extent);
         const Expr at = c.Add(r.min, in_tile);
         const std::optional<Span> span = DenseSpanOf(a, at, moving);
-        all = span && a.CanProve(c.Le(span->min, c.Int(0))) &&
-              a.CanProve(c.Le(whole, c.Add(span->min, span->extent)));
+        all = span && a.CanProve(c.Le(span->min, c.Int(0))) && a.CanProve(c.Le(whole, c.Add(span->min, span->extent)));
         for (Expr v : VarsOf(r.min)) all = all && (!outer.contains(v) || taken.insert(v).second);
       }
       if (!all) {
@@ -203,8 +203,8 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
     } else if (i.kind == IterKind::kData) {
       const Span& r = region[*dim_of[k]];
       if (stays(i.binding) && (r.min != i.binding || !IsInt(r.extent, 1))) {
-        return refuse("its readers need ", outputs[0]->name, " at ", Print(r.min), " .. + ", Print(r.extent), " in dimension ",
-                      *dim_of[k], ", and the loops around both compute it at ", Print(i.binding));
+        return refuse("its readers need ", outputs[0]->name, " at ", Print(r.min), " .. + ", Print(r.extent),
+                      " in dimension ", *dim_of[k], ", and the loops around both compute it at ", Print(i.binding));
       }
       if (IsInt(r.extent, 1)) {
         i.binding = r.min;

@@ -327,8 +327,7 @@ VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<c
   for (const For* n : a.loops) {
     if (!has(fixed, n) && !has(b.loops, n)) others.push_back(n);
   }
-  for (const auto& [theirs, var] : twins)
-    std::erase_if(others, [&](const For* n) { return n->var == var; });
+  for (const auto& [theirs, var] : twins) std::erase_if(others, [&](const For* n) { return n->var == var; });
   VarMap r;
   for (const For* n : b.loops) {
     const auto twin = twins.find(n->var);
@@ -340,8 +339,7 @@ VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<c
     if (IsInt(n->extent, 1)) continue;  // stands still
     Expr like = n->var;
     if (!has(a.loops, n)) {
-      const auto it =
-          std::find_if(others.begin(), others.end(), [&](const For* m) { return m->extent == n->extent; });
+      const auto it = std::find_if(others.begin(), others.end(), [&](const For* m) { return m->extent == n->extent; });
       if (it != others.end()) {
         like = (*it)->var;
         others.erase(it);
@@ -432,16 +430,17 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
           break;
         }
       }
-      if (d.IsConst() ? d.constant != 0 : a_.CanProve(c_.Lt(FromLinear(c_, d, DType::kI64), c_.Int(0))) ||
-                                              a_.CanProve(c_.Lt(c_.Int(0), FromLinear(c_, d, DType::kI64)))) {
+      if (d.IsConst() ? d.constant != 0
+                      : a_.CanProve(c_.Lt(FromLinear(c_, d, DType::kI64), c_.Int(0))) ||
+                            a_.CanProve(c_.Lt(c_.Int(0), FromLinear(c_, d, DType::kI64)))) {
         return std::nullopt;
       }
     }
     // e / k and e % k agree: so does e, which may be a digit itself.
     std::vector<Equal> whole;
     for (Expr m : same) {
-      const Expr other = m->op == ExprOp::kMod ? Quotient(a_, m->args[0], m->args[1])
-                                               : a_.Simplify(c_.Mod(m->args[0], m->args[1]));
+      const Expr other =
+          m->op == ExprOp::kMod ? Quotient(a_, m->args[0], m->args[1]) : a_.Simplify(c_.Mod(m->args[0], m->args[1]));
       if (!is_same(other)) continue;
       if (!joined.insert(m->args[0]).second) continue;
       whole.push_back({m->args[0], Substitute(c_, m->args[0], primes)});
@@ -614,12 +613,21 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   return true;
 }
 
+bool Dependences::MeetTogether(const Access& a, const Access& b) {
+  const auto known = Meet(a, b, Rename(a, b, {}));
+  return !known || std::all_of(a.loops.begin(), a.loops.end(), [&](const For* n) {
+    const bool shared = std::any_of(b.loops.begin(), b.loops.end(), [&](const For* m) { return m->var == n->var; });
+    return !shared || Distance(*known, n->var) == 0;
+  });
+}
+
 bool Dependences::WritesWhole(const Access& write) {
   Access all;
   all.buffer = write.buffer;
   std::vector<std::unique_ptr<For>> loops;
   for (size_t d = 0; d < write.buffer->shape.size(); ++d) {
-    loops.push_back(std::make_unique<For>(For{c_.Var(Cat("#all", d)), write.buffer->shape[d], ForKind::kSerial, nullptr}));
+    loops.push_back(
+        std::make_unique<For>(For{c_.Var(Cat("#all", d)), write.buffer->shape[d], ForKind::kSerial, nullptr}));
     a_.BindRange(loops.back()->var, c_.Int(0), loops.back()->extent);
     all.loops.push_back(loops.back().get());
     all.indices.push_back(loops.back()->var);
@@ -635,7 +643,9 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
   const Range range = RangeOf(outermost.back());
   // Loops that pass, or are passed by, another.
   std::vector<const For*> moved;
-  auto place = [](const std::vector<const For*>& v, const For* n) { return std::find(v.begin(), v.end(), n) - v.begin(); };
+  auto place = [](const std::vector<const For*>& v, const For* n) {
+    return std::find(v.begin(), v.end(), n) - v.begin();
+  };
   for (const For* n : chain) {
     const bool passes = std::any_of(chain.begin(), chain.end(), [&](const For* m) {
       return (place(chain, n) < place(chain, m)) != (place(order, n) < place(order, m));
@@ -704,7 +714,8 @@ std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const S
   for (size_t i = r.first; i < r.second; ++i) {
     for (size_t j : by_buffer_[accesses_[i].buffer]) {
       if (j < q.first || j >= q.second || (!accesses_[i].writes && !accesses_[j].writes)) continue;
-      if (Meet(accesses_[i], accesses_[j], Rename(accesses_[i], accesses_[j], outer))) return Conflict{&accesses_[i], &accesses_[j]};
+      if (Meet(accesses_[i], accesses_[j], Rename(accesses_[i], accesses_[j], outer)))
+        return Conflict{&accesses_[i], &accesses_[j]};
     }
   }
   return std::nullopt;
@@ -793,8 +804,10 @@ Status CheckMemory(const Func& f, Buffer b, Scope before) {
     if (only != nullptr && only->init != nullptr && moves(IterKind::kReduce) && !moves(IterKind::kData)) continue;
     const StmtPath loop(common->begin(), common->begin() + static_cast<ptrdiff_t>(k));
     if (const auto conflict = dependences.FlowsBetweenIterations(loop, b)) {
-      return InvalidArgument("loop ", n->var->name, " holds all of its uses and would have memory of its own at each "
-                             "iteration, but ", Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
+      return InvalidArgument("loop ", n->var->name,
+                             " holds all of its uses and would have memory of its own at each "
+                             "iteration, but ",
+                             Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
                              Print((*common)[k - 1]));
     }
   }

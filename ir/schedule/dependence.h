@@ -33,13 +33,13 @@ struct Access {
   Buffer buffer = nullptr;
   std::vector<Expr> indices;  // of loop variables and symbols; empty: any element (calls)
   bool writes = false;
-  bool is_whole = false;            // any element
-  std::vector<const For*> loops;    // around, outermost first
-  const Block* block = nullptr;     // null outside of blocks
-  const Reduction* sum = nullptr;   // where it reads or writes what the block reduces into
-  Expr condition = nullptr;         // of the block, in terms of the loops; null: none
-  bool is_conditional = false;      // under an if, or a masked store
-  int statement = 0;                // accesses of one block or bare statement agree in it; grows along the text
+  bool is_whole = false;           // any element
+  std::vector<const For*> loops;   // around, outermost first
+  const Block* block = nullptr;    // null outside of blocks
+  const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
+  Expr condition = nullptr;        // of the block, in terms of the loops; null: none
+  bool is_conditional = false;     // under an if, or a masked store
+  int statement = 0;               // accesses of one block or bare statement agree in it; grows along the text
 };
 
 class Dependences {
@@ -62,6 +62,8 @@ class Dependences {
   std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions);
   // A value that one iteration of the loop leaves for another in `b`, all of whose uses are in the loop.
   std::optional<Conflict> FlowsBetweenIterations(const StmtPath& loop, Buffer b);
+  // Two touches of one element are at one iteration of the loops that both are in.
+  bool MeetTogether(const Access& a, const Access& b);
   // Every element of its buffer is written, each run of the access.
   bool WritesWhole(const Access& write);
   // Two touches of an element whose order would change if the nest's loops ran in another order.
@@ -75,8 +77,8 @@ class Dependences {
  private:
   // The second's variables (primed) in terms of the first's, where both touch one element; nullopt: never.
   std::optional<VarMap> Meet(const Access& a, const Access& b, const VarMap& rename);
-  // The variables of the second's loops apart from the first's, but for `fixed`; `twins` are loops of `b` that stand for
-  // one of `a`.
+  // The variables of the second's loops apart from the first's, but for `fixed`; `twins` are loops of `b` that stand
+  // for one of `a`.
   VarMap Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);

@@ -46,42 +46,43 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
   const Block b = *As<Block>(path.back());
   const Store* store = As<Store>(b.body);
-  const bool reduces = b.init != nullptr || std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) {
-    return i.kind == IterKind::kReduce;
-  });
+  const bool reduces = b.init != nullptr || std::any_of(b.iters.begin(), b.iters.end(),
+                                                        [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
   if (reduces || store == nullptr)
     return InvalidArgument("inline ", block, ": only a block of one store without reduction can be inlined");
   if (store->mask != nullptr) return InvalidArgument("inline ", block, ": it writes under a mask");
   if (IsParam(f, store->buffer)) return InvalidArgument("inline ", block, ": ", store->buffer->name, " is a result");
+  // Each dimension at an iterator of its own.
   bool at_iterators = store->indices.size() == b.iters.size();
-  for (size_t d = 0; d < store->indices.size() && at_iterators; ++d)
-    at_iterators = store->indices[d] == b.iters[d].var;
+  for (const BlockIter& i : b.iters)
+    at_iterators = at_iterators && std::count(store->indices.begin(), store->indices.end(), i.var) == 1;
   if (!at_iterators) return InvalidArgument("inline ", block, ": it does not write at its iterators");
   // Readers find then what they would find now: nobody else writes it, nor what it is computed from, later.
-  const Dependences dependences(f);
+  Dependences dependences(f);
   const Dependences::Range own = dependences.RangeOf(path.back());
   const std::vector<Buffer> inputs = BuffersRead(path.back());
   if (std::find(inputs.begin(), inputs.end(), store->buffer) != inputs.end())
     return InvalidArgument("inline ", block, ": it reads what it writes to ", store->buffer->name);
-  const std::vector<const For*> around = LoopsOf(path);
   const Access* other = FindOther(dependences, own, [&](const Access& x, size_t k) {
     if (x.buffer == store->buffer) return x.writes || x.is_whole || k < own.first;
-    const bool again = std::any_of(x.loops.begin(), x.loops.end(), [&](const For* n) {
-      return std::find(around.begin(), around.end(), n) != around.end();
-    });
-    return x.writes && (k > own.first || again) && std::find(inputs.begin(), inputs.end(), x.buffer) != inputs.end();
+    if (!x.writes || std::find(inputs.begin(), inputs.end(), x.buffer) == inputs.end()) return false;
+    for (size_t j = own.first; j < own.second; ++j) {
+      const Access& y = dependences.accesses()[j];
+      if (y.buffer == x.buffer && (k > own.first || !dependences.MeetTogether(x, y))) return true;
+    }
+    return false;
   });
   if (other != nullptr) {
     return InvalidArgument("inline ", block, ": ", NameOf(*other),
-                           other->buffer != store->buffer ? Cat(" writes ", other->buffer->name, ", which the block reads")
-                           : other->writes                ? Cat(" writes ", other->buffer->name, ", too")
-                                                          : Cat(" reads ", other->buffer->name, " before"));
+                           other->buffer != store->buffer
+                               ? Cat(" writes ", other->buffer->name, ", which the block reads")
+                           : other->writes ? Cat(" writes ", other->buffer->name, ", too")
+                                           : Cat(" reads ", other->buffer->name, " before"));
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
   f.body = RemoveAlloc(Replace(f.body, WholeNest(path), MakeSeq({})), buffer);
-  std::vector<Expr> iters;
-  for (const BlockIter& i : b.iters) iters.push_back(i.var);
+  const std::vector<Expr> iters = store->indices;
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
     return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };
@@ -143,7 +144,8 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
       const Access& x = dependences.accesses()[k];
       whole |= x.buffer == from && x.writes && dependences.WritesWhole(x);
     }
-    if (!whole) return InvalidArgument("stage ", buffer, ": it is not known to be written everywhere before block ", block);
+    if (!whole)
+      return InvalidArgument("stage ", buffer, ": it is not known to be written everywhere before block ", block);
   }
   const Stmt changed = Replace(top, path.back(), reader);
   f.body = MakeSeq({MakeStmt(Alloc{to}), Replace(f.body, top, MakeSeq({nest, changed}))});
@@ -183,7 +185,8 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
   if (b.predicate == nullptr) return f;
   for (Buffer w : BuffersWritten(b.body)) {
     if (w->scope == Scope::kGlobal)
-      return InvalidArgument("pad ", block, ": its result ", w->name, " is in global memory, of which there is no more");
+      return InvalidArgument("pad ", block, ": its result ", w->name,
+                             " is in global memory, of which there is no more");
   }
   Analyzer a(c);
   BindFacts(a, f, LoopsOf(path));
@@ -277,8 +280,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
         return InvalidArgument("split_init ", block, " ", loop, ": the block stands under a condition");
       const For* n = As<For>(path[k]);
       if (n == nullptr || IsInt(n->extent, 1)) continue;
-      const bool used = std::any_of(b.iters.begin(), b.iters.end(),
-                                    [&](const BlockIter& i) { return Uses(i.binding, n->var); });
+      const bool used =
+          std::any_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) { return Uses(i.binding, n->var); });
       if (!used) {
         return InvalidArgument("split_init ", block, " ", loop, ": loop ", n->var->name,
                                " repeats the reduction, each time from its start");
@@ -287,7 +290,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
         return InvalidArgument("split_init ", block, " ", loop, ": threads share the reduction over ", n->var->name);
     }
     if (sum == nullptr || !sum->sum->starts_at_zero)
-      return InvalidArgument("split_init ", block, " ", loop, ": the reduction's loops do not start it where they are 0");
+      return InvalidArgument("split_init ", block, " ", loop,
+                             ": the reduction's loops do not start it where they are 0");
   }
   // The data loops from `loop` inwards, again, around a block that only starts the accumulators.
   Block init;

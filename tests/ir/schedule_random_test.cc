@@ -119,7 +119,8 @@ class Programs {
 
  private:
   std::string Loops(const std::string& t, const std::string& iters, const std::string& body) {
-    return Cat("for p", t, " in 0..n {\nfor r", t, " in 0..", m_, " {\nblock b_", t, "(", iters, ") ", body, "\n}\n}\n");
+    return Cat("for p", t, " in 0..n {\nfor r", t, " in 0..", m_, " {\nblock b_", t, "(", iters, ") ", body,
+               "\n}\n}\n");
   }
   std::string Nest(const std::string& t, const std::string& body) {
     return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " in 0..", m_, " = r", t), "{\n" + body + "\n}");
@@ -210,7 +211,8 @@ TEST(ScheduleRandom, AcceptedStepsComputeTheSame) {
     }
     const std::string shown = Cat("round ", round, " n=", n, ":\n", text, "after\n", steps, "becomes\n", Print(now));
     Func lowered = now;
-    for (const char* pass : {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
+    for (const char* pass :
+         {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
       auto next = FindPass(pass)->run(lowered, {});
       ASSERT_TRUE(next.ok()) << pass << ": " << next.status() << "\n" << shown;
       lowered = *std::move(next);
