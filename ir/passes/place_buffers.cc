@@ -217,6 +217,10 @@ class Placer {
       if (FromLinear(c_, x, DType::kI64) != FromLinear(c_, fixed[0], DType::kI64)) return;
     }
     for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
+    // Rows that run downwards (n - 1 - p) leave a constant below 0 behind.
+    int64_t start = l[0].constant;
+    for (const Linear& x : l) start = std::max(start, x.constant);
+    for (Linear& x : l) x.constant -= std::min<int64_t>(start, 0);
     // The same whole index everywhere, moved by threads alone: one element for each thread.
     const Expr first = FromLinear(c_, l[0], DType::kI64);
     const bool same =
