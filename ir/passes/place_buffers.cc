@@ -143,7 +143,13 @@ class Placer {
     for (size_t d = 0; d < old_shape.size(); ++d) {
       std::vector<Linear> l;
       for (const std::vector<Expr>& index : old) l.push_back(ToLinear(c_, index[d]));
+      const std::vector<Linear> whole = l;
       DropFixed(l);
+      // What falls from where it starts (n - 1 - v) keeps that.
+      const bool falls = std::any_of(l.begin(), l.end(), [](const Linear& x) {
+        return std::any_of(x.terms.begin(), x.terms.end(), [](const LinearTerm& t) { return t.coef < 0; });
+      });
+      if (falls) l = whole;
       if (b.scope == Scope::kLocal) {
         RETURN_IF_ERROR(DropThreads(b, d, l, analyzer));
       }
