@@ -1,13 +1,16 @@
 #include "ir/passes/guard_stores.h"
 
+#include <set>
+
 namespace cinn_like::ir {
 
 StatusOr<Func> GuardStores(Func f) {
-  bool has_blocks = false, has_threads = false, has_calls = false, has_memory = false;
+  bool has_blocks = false, has_calls = false, has_memory = false;
+  std::set<ForKind> axes;  // of threads
   VisitStmts(f.body, [&](const Stmt& s) {
     const For* n = As<For>(s);
     has_blocks |= n != nullptr && IsBlockAxis(n->kind);
-    has_threads |= n != nullptr && n->kind == ForKind::kThreadX;
+    if (n != nullptr && IsThreadAxis(n->kind)) axes.insert(n->kind);
     has_calls |= As<Call>(s) != nullptr;
     const Alloc* a = As<Alloc>(s);
     has_memory |= a != nullptr && a->buffer->scope == Scope::kGlobal;
@@ -36,14 +39,23 @@ StatusOr<Func> GuardStores(Func f) {
       f.body = MakeSeq(std::move(stmts));
     }
   }
-  if (!has_threads) return f;
+  if (axes.empty()) return f;
   NameSupply names(f);
+  std::set<ForKind> missing = axes;  // whose threads all come here
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     const For* n = As<For>(s);
-    if (n != nullptr && n->kind == ForKind::kThreadX) return s;
+    if (missing.empty()) return s;
+    if (n != nullptr && missing.contains(n->kind)) {
+      missing.erase(n->kind);
+      const Stmt r = MakeStmt(For{n->var, n->extent, n->kind, go(n->body)});
+      missing.insert(n->kind);
+      return r;
+    }
     const Store* store = As<Store>(s);
     if (store != nullptr && store->buffer->scope != Scope::kLocal) {
-      return MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), ForKind::kThreadX, s});
+      Stmt r = s;
+      for (ForKind axis : missing) r = MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), axis, r});
+      return r;
     }
     return MapChildren(s, [](Expr e) { return e; }, go);
   };

@@ -1,5 +1,5 @@
-// In a kernel with threads, what is stored to global or shared memory outside of a loop over threadIdx.x is stored by
-// one thread instead of by all (private memory is still written by each).
+// In a kernel with threads, what is stored to global or shared memory outside of a loop over one of its thread axes is
+// stored by one thread along it instead of by all (private memory is still written by each).
 //
 //   for b in 0..n @blockIdx.x { for t in 0..256 @threadIdx.x {...}  y[b] = s[0] }
 //     =>   ...  for one in 0..1 @threadIdx.x { y[b] = s[0] }

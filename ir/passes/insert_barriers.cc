@@ -1,5 +1,8 @@
 #include "ir/passes/insert_barriers.h"
 
+#include <algorithm>
+#include <map>
+
 namespace cinn_like::ir {
 namespace {
 
@@ -99,11 +102,72 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
   return s;
 }
 
+// Whether all threads of a block come to every barrier, and all of a warp to every shuffle.
+class Meeting {
+ public:
+  explicit Meeting(const Func& f) {
+    VisitStmts(f.body, [&](const Stmt& s) {
+      const For* n = As<For>(s);
+      if (n == nullptr || !IsThreadAxis(n->kind) || !IsInt(n->extent)) return true;
+      int64_t& most = threads_[n->kind];
+      most = std::max(most, n->extent->int_value);
+      return true;
+    });
+  }
+
+  Status Check(const Stmt& s) {
+    if (As<Barrier>(s) != nullptr && !apart_.empty())
+      return Unimplemented("a barrier that not all threads reach, ", apart_);
+    Status status;
+    auto expr = [&](Expr e) {
+      Visit(e, [&](Expr x) {
+        if (x->op == ExprOp::kShuffleXor && !split_warp_.empty())
+          status = Unimplemented("a shuffle that not all of a warp reach, ", split_warp_);
+        return true;
+      });
+    };
+    const std::string apart = apart_, split_warp = split_warp_;
+    if (const Let* n = As<Let>(s); n != nullptr && Varies(n->value)) varying_.insert(n->var);
+    if (const If* n = As<If>(s); n != nullptr && Varies(n->cond)) apart_ = split_warp_ = Cat("under ", Print(n->cond));
+    if (const For* n = As<For>(s)) {
+      const bool is_thread = IsThreadAxis(n->kind);
+      if (is_thread || Varies(n->extent)) varying_.insert(n->var);
+      const int64_t all = is_thread ? threads_[n->kind] : 0;
+      if (is_thread && IsInt(n->extent) && n->extent->int_value < all) {
+        apart_ = Cat("in loop ", n->var->name, " over ", n->extent->int_value, " of ", all, " threads");
+        const int64_t row = n->kind == ForKind::kThreadX ? n->extent->int_value : threads_[ForKind::kThreadX];
+        if (row % kWarp != 0) split_warp_ = apart_;
+      } else if (!is_thread && Varies(n->extent)) {
+        apart_ = split_warp_ = Cat("in loop ", n->var->name, ", whose extent differs between threads");
+      }
+    }
+    ForEachChild(s, expr, [&](const Stmt& x) { status.Update(Check(x)); });
+    apart_ = apart;
+    split_warp_ = split_warp;
+    return status;
+  }
+
+ private:
+  static constexpr int64_t kWarp = 32;
+  bool Varies(Expr e) {
+    bool found = false;
+    Visit(e, [&](Expr x) {
+      found |= varying_.contains(x) || (x->op == ExprOp::kLoad && x->buffer->scope != Scope::kGlobal);
+      return !found;
+    });
+    return found;
+  }
+  std::map<ForKind, int64_t> threads_;
+  absl::flat_hash_set<Expr> varying_;
+  std::string apart_, split_warp_;  // why threads are apart here; empty: they are not
+};
+
 }  // namespace
 
 StatusOr<Func> InsertBarriers(Func f) {
   Accesses pending;
   f.body = Insert(f.body, pending);
+  RETURN_IF_ERROR(Annotate(Meeting(f).Check(f.body), Cat("@", f.name)));
   return f;
 }
 

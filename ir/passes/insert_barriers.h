@@ -3,7 +3,9 @@
 //
 //   s[t] = x[t];  y[t] = s[255 - t]   =>   s[t] = x[t];  barrier;  y[t] = s[255 - t]
 //
-// Thread loops are transparent: every thread of the block passes through them. Runs after lower_blocks.
+// A barrier that some threads, or a shuffle that some of a warp would not reach (in a loop over fewer threads than the
+// block has, or under a condition that differs between them) is an error. Thread loops are transparent: every thread of
+// the block passes through them. Runs after lower_blocks.
 #pragma once
 #include "ir/stmt.h"
 

@@ -138,7 +138,13 @@ class Placer {
     for (size_t d = 0; d < old_shape.size(); ++d) {
       std::vector<Linear> l;
       for (const std::vector<Expr>& index : old) l.push_back(ToLinear(c_, index[d]));
+      const std::vector<Linear> whole = l;
       DropFixed(l);
+      // What falls from where it starts (n - 1 - v) keeps that.
+      const bool falls = std::any_of(l.begin(), l.end(), [](const Linear& x) {
+        return std::any_of(x.terms.begin(), x.terms.end(), [](const LinearTerm& t) { return t.coef < 0; });
+      });
+      if (falls) l = whole;
       if (b.scope == Scope::kLocal) {
         RETURN_IF_ERROR(DropThreads(b, d, l, analyzer));
       }
@@ -237,6 +243,10 @@ class Placer {
       if (FromLinear(c_, x, DType::kI64) != FromLinear(c_, fixed[0], DType::kI64)) return;
     }
     for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
+    // Rows that run downwards (n - 1 - p) leave a constant below 0 behind.
+    int64_t start = l[0].constant;
+    for (const Linear& x : l) start = std::max(start, x.constant);
+    for (Linear& x : l) x.constant -= std::min<int64_t>(start, 0);
     // The same whole index everywhere, moved by threads alone: one element for each thread.
     const Expr first = FromLinear(c_, l[0], DType::kI64);
     const bool same =

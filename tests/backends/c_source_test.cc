@@ -274,17 +274,21 @@ TEST(CSource, FloatOperators) {
   }
 }
 
-// As docs/numerics.md has it.
-int64_t Saturated(DType to, double v) {
+// As docs/numerics.md has it of a CPU: 32 and 64 bits by their own conversion, whose answer to what does not fit is the
+// lowest integer; others are the low bits of a wider one.
+int64_t Converted(DType to, double v) {
   if (to == DType::kBool) return v != 0;
-  if (std::isnan(v)) return 0;
-  v = std::trunc(v);
-  const DType wide = InfoOf(to).bits < 32 ? DType::kI32 : to;
-  const int bits = InfoOf(wide).bits - (IsSigned(wide) ? 1 : 0);
-  const double lo = IsSigned(wide) ? -std::ldexp(1.0, bits) : 0, hi = std::ldexp(1.0, bits);
-  if (v < lo) return ir::WrapTo(to, static_cast<int64_t>(lo));
-  if (v >= hi) return ir::WrapTo(to, bits == 64 ? -1 : bits == 63 ? INT64_MAX : (int64_t{1} << bits) - 1);
-  return ir::WrapTo(to, bits == 64 ? static_cast<int64_t>(static_cast<uint64_t>(v)) : static_cast<int64_t>(v));
+  const auto signed_bits = [](double x, int bits) {
+    const double end = std::ldexp(1.0, bits - 1);
+    return x >= -end && x < end ? static_cast<int64_t>(x) : bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1));
+  };
+  if (to == DType::kI64) return signed_bits(v, 64);
+  if (to == DType::kU64) {
+    const double half = std::ldexp(1.0, 63);
+    return v >= half ? signed_bits(v - half, 64) ^ INT64_MIN : signed_bits(v, 64);
+  }
+  const bool wide = to == DType::kU8 || to == DType::kU32;
+  return ir::WrapTo(to, signed_bits(v, wide ? 64 : 32));
 }
 
 TEST(CSource, Casts) {
@@ -316,7 +320,7 @@ TEST(CSource, Casts) {
       program.Call(Cat("f_", Name(from), "_", Name(to)), a.data(), a.data(), y.data());
       for (int i = 0; i < kCount; ++i) {
         if (!IsFloat(to)) {
-          const int64_t want = IsFloat(from) ? Saturated(to, a.Float(i)) : ir::WrapTo(to, a.Int(i));
+          const int64_t want = IsFloat(from) ? Converted(to, a.Float(i)) : ir::WrapTo(to, a.Int(i));
           ASSERT_EQ(y.Int(i), want) << Name(from) << " to " << Name(to) << " of " << (IsFloat(from) ? a.Float(i) : 0);
           continue;
         }

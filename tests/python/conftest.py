@@ -12,6 +12,9 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.append(str(HERE.parents[1] / "frontend" / "torch"))
 
+# Tests of what is compiled want all of it compiled, whoever is faster (test_bids.py is about that).
+os.environ.setdefault("FLAGS_cinn_leave_to_framework", "false")
+
 import cinn_like  # noqa: E402
 from cinn_like import function, library  # noqa: E402
 from reference import DTYPES, Graph  # noqa: E402

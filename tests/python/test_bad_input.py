@@ -240,15 +240,15 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache_dir, folder):
 # ---- nothing and next to nothing ------------------------------------------------------------------------------------
 
 
-EMPTY = (0, 0)
+NOTHING = (0, 0)
 
 
 @needs_library
 @pytest.mark.parametrize("function, shapes", [
     (lambda x: F.unfold(x, 2), [(0, 1, 5, 5)]),
-    (torch.cholesky_inverse, [EMPTY]),
-    (torch.cholesky_solve, [EMPTY, EMPTY]),
-    (lambda x: torch.linalg.svd(x, full_matrices=False), [EMPTY]),
+    (torch.cholesky_inverse, [NOTHING]),
+    (torch.cholesky_solve, [NOTHING, NOTHING]),
+    (lambda x: torch.linalg.svd(x, full_matrices=False), [NOTHING]),
 ], ids=["unfold", "cholesky_inverse", "cholesky_solve", "svd"])  # fmt: skip
 def test_gradients_of_nothing(function, shapes):
     def gradients(f):
