@@ -12,7 +12,8 @@ namespace cinn_like {
 namespace {
 
 constexpr SpeedRow kRows[] = {
-    // name            product {f32, f16, f64}   convolution           depthwise  pooling  own: product, rows  call, region
+    // name            product {f32, f16, f64}   convolution           depthwise  pooling  own: product, rows  call,
+    // region
     {"intel-amx", {120, 900, 60}, {130, 500, 60}, {40, 40, 10}, 4, 115, 20, 4e-6, 9e-6},
     {"intel-avx512", {110, 110, 55}, {120, 90, 60}, {40, 20, 10}, 4, 105, 20, 4e-6, 9e-6},
     {"amd-avx512", {92, 400, 46}, {170, 250, 80}, {45, 25, 12}, 4, 145, 25, 4e-6, 9e-6},

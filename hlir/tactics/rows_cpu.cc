@@ -143,9 +143,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const double seconds = PredictSeconds(r, vector, lanes, target);
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
-  for (int d : outer) num_rows = std::min(num_rows * r.LikelyExtent(d), kMostRows);
+  for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
   const int64_t vectors =
-      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(r.LikelyExtent(vector), lanes, num_rows, target);
+      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);

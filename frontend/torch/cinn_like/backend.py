@@ -17,6 +17,13 @@ from torch._guards import TracingContext, detect_fake_mode
 from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
 from .stitch import stitch
 
+_OPTIONS = ("dynamic_batch", "freeze", "leave_to_framework", "target")
+
+
+def _names(words):
+    return ", ".join(f"'{word}'" for word in words)
+
+
 # What torch.compile's modes ask for, and what there is in their place.
 _MODES = {
     "reduce-overhead": "CUDA graphs are not captured",
@@ -29,21 +36,23 @@ _lock = threading.RLock()
 
 
 def cinn_like(gm, example_inputs, options=None, mode=None):
-    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True}; see docs/torch.md."""
+    """`options`: {"target": "cuda -libs=cublas", "dynamic_batch": True, "freeze": True,
+    "leave_to_framework": False}; see docs/torch.md."""
     if mode not in (None, "default"):
         why = _MODES.get(mode, "it is unknown")
         raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; "
-                         "what can be chosen are the options 'dynamic_batch', 'freeze', 'target'")  # fmt: skip
+                         "what can be chosen are the options " + _names(_OPTIONS))  # fmt: skip
     options = options or {}
-    unknown = set(options) - {"target", "dynamic_batch", "freeze"}
+    unknown = set(options) - set(_OPTIONS)
     if unknown:
-        raise ValueError(f"unknown options {sorted(unknown)}; known are 'dynamic_batch', 'freeze', 'target'")
+        raise ValueError(f"unknown options {sorted(unknown)}; known are {_names(_OPTIONS)}")
     if options.get("dynamic_batch", False):
         dynamic.request_dynamic_batch(gm)
 
     def compiler(inference):
         freeze = inference and options.get("freeze", False)
-        return lambda graph, inputs: compile_graph(graph, inputs, freeze, options.get("target"))
+        target, leave = options.get("target"), options.get("leave_to_framework", True)
+        return lambda graph, inputs: compile_graph(graph, inputs, freeze, target, leave)
 
     from functorch.compile import min_cut_rematerialization_partition
 
@@ -70,8 +79,9 @@ def __getattr__(name):
             registry.register_backend(cinn_like, "cinn_like")
 
 
-def compile_graph(gm, example_inputs, freeze=False, target=None):
-    """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static."""
+def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framework=True):
+    """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static;
+    `leave_to_framework`: ops that it computes faster, by the compiler's prices, are left to it."""
     with _lock:
         start = time.perf_counter()
         graph = gm.graph
@@ -81,7 +91,9 @@ def compile_graph(gm, example_inputs, freeze=False, target=None):
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
         compile_region = functools.partial(_compile_region, static=static, shape_env=shape_env, device=device)
-        regions, reasons, compiled = _share_out(graph, device, target or function.default_target(device), compile_region)
+        target = target or function.default_target(device)
+        target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
+        regions, reasons, compiled = _share_out(graph, device, target, compile_region)
         for node, reason in reasons.items():
             if reason is not None and not partition.is_getitem(node):
                 reporting.add_fallback(emit.op_name(node), reason)

@@ -42,8 +42,8 @@ def default_target(device):
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
         tf32 = " -allow-tf32=1" if _allows_tf32() else ""
-        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs}{tf32} -framework=auto"
-    return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()} -framework=auto"
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{libs}{tf32}"
+    return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
 
 
 def device_id(device):

@@ -129,9 +129,12 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
                 errors.append(why)
                 return -1
 
+        def free(context, data):
+            workspaces.pop(data, None)
+
         stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
         env = _Env(ctypes.sizeof(_Env), _Device(device_type, device_id), stream, None, _ALLOC(alloc),
-                   _FREE(lambda context, data: workspaces.pop(data, None) and None), None)  # fmt: skip
+                   _FREE(free), None)  # fmt: skip
         values = (_Value * (len(args) + num_results))()
         for i, tensor in enumerate(described):
             values[i] = _Value(7, 0, ctypes.addressof(tensor))

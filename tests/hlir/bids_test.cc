@@ -1,0 +1,90 @@
+#include "hlir/bids.h"
+
+#include "cinn_like/driver.h"
+#include "gtest/gtest.h"
+
+namespace cinn_like {
+namespace {
+
+constexpr char kConvolution[] = R"(graph @f(%x: f32[1,64,56,56], %w: f32[64,64,3,3]) {
+  %0 = tanh(%x) : f32[1,64,56,56]
+  %1 = conv2d(%0, %w) {padding=[1,1]} : f32[1,64,56,56]
+  %2 = relu(%1) : f32[1,64,56,56]
+  return %2
+}
+)";
+
+CompileOptions Uncached() {
+  CompileOptions options;
+  options.disable_cache = true;
+  return options;
+}
+
+std::vector<int> LostOps(const char* graph, const std::string& target, const CompileOptions& options = Uncached()) {
+  const auto compiled = CompileGraph(*hlir::Parse(graph), *Target::Parse(target), options);
+  EXPECT_TRUE(compiled.ok()) << compiled.status();
+  if (!compiled.ok()) return {};
+  std::vector<int> r;
+  for (const hlir::LostOp& l : (*compiled)->report().lost) {
+    EXPECT_LT(l.framework_seconds, l.own_seconds);
+    r.push_back(l.op);
+  }
+  EXPECT_EQ((*compiled)->entry() == nullptr, !r.empty());
+  return r;
+}
+
+TEST(Bids, OpsAreNamedByTheirPlaceInTheGraphThatWasGiven) {
+  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=amd-avx512"), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=intel-amx"), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto"), std::vector<int>{1});
+}
+
+TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
+  EXPECT_TRUE(LostOps(kConvolution, "cpu").empty());
+  CompileOptions options = Uncached();
+  options.leave_to_framework = false;
+  EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
+}
+
+TEST(Bids, EveryCallOfASharedKernelIsLost) {
+  EXPECT_EQ(LostOps(R"(graph @f(%x: bf16[256,512], %w: bf16[512,512], %v: bf16[512,512]) {
+  %0 = matmul(%x, %w) : bf16[256,512]
+  %1 = tanh(%0) : bf16[256,512]
+  %2 = matmul(%1, %v) : bf16[256,512]
+  return %2
+}
+)",
+                    "cpu -framework=intel-amx"),
+            (std::vector<int>{0, 2}));
+}
+
+TEST(Bids, WhatTheFrameworkHasNoKernelForStays) {
+  EXPECT_TRUE(LostOps(R"(graph @f(%x: f32[64,4096], %y: f32[64,4096]) {
+  %0 = mul(%x, %y) : f32[64,4096]
+  %1 = reduce_sum(%0) {axes=[1]} : f32[64]
+  return %1
+}
+)",
+                      "cpu -framework=auto")
+                  .empty());
+}
+
+TEST(Bids, SmallProductsCostLessThanTheBordersTheyWouldMake) {
+  EXPECT_TRUE(LostOps(R"(graph @f(%x: f32[4,16], %w: f32[16,16]) {
+  %0 = matmul(%x, %w) : f32[4,16]
+  %1 = tanh(%0) : f32[4,16]
+  return %1
+}
+)",
+                      "cpu -framework=intel-amx")
+                  .empty());
+}
+
+TEST(Bids, UnknownRowsAreAnErrorThatListsTheKnown) {
+  EXPECT_EQ(Target::Parse("cpu -framework=vax").status().message(),
+            "target: option -framework: unknown row 'vax'; known: auto, intel-amx, intel-avx512, amd-avx512, avx2, "
+            "sm_80, sm_90");
+}
+
+}  // namespace
+}  // namespace cinn_like
