@@ -49,6 +49,18 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
                                 const std::vector<double>& seconds, const Target& target) {
   const SpeedRow* row = FindSpeedRow(target.framework);
   if (row == nullptr) return {};
+  auto kernel_of = [&](const ir::Stage& s) {
+    return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
+  };
+  // Kernels that only lay out what an op's own kernel reads count as the op's, too.
+  std::map<int, double> around;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const std::vector<ir::Stage>& stages = kernels[k].group.stages;
+    if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return s.IsReduction(); })) continue;
+    const ir::Stage& last = stages.back();
+    if (kernel_of(last) == FrameworkKernel::kNone) continue;
+    for (const std::vector<int>& call : kernels[k].origins) around[call.back()] += seconds[k];
+  }
   std::map<int, LostOp> lost;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const LoweredGraph::Kernel& kernel = kernels[k];
@@ -58,10 +70,8 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     std::vector<size_t> tuned;
     for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
       const ir::Stage& s = kernel.group.stages[i];
-      if (s.origin < 0 || !s.IsReduction()) continue;
-      const FrameworkKernel kind = source.ops()[s.origin].def->framework_kernel;
-      if (kind == FrameworkKernel::kNone) continue;
-      theirs += SecondsOfKernel(s, kind, symbols, *row, target);
+      if (!s.IsReduction() || kernel_of(s) == FrameworkKernel::kNone) continue;
+      theirs += SecondsOfKernel(s, kernel_of(s), symbols, *row, target);
       tuned.push_back(i);
     }
     if (tuned.empty()) continue;
@@ -72,9 +82,12 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       }
       theirs += row->region_seconds + bytes / BytesPerSecond(target);
     }
-    if (theirs >= seconds[k]) continue;
     for (const std::vector<int>& call : kernel.origins) {
-      for (size_t i : tuned) lost.insert({call[i], {call[i], seconds[k], theirs}});
+      double own = seconds[k];
+      for (size_t i : tuned) own += around.contains(call[i]) ? around.at(call[i]) : 0;
+      for (size_t i : tuned) {
+        if (theirs < own) lost.insert({call[i], {call[i], own, theirs}});
+      }
     }
   }
   std::vector<LostOp> r;

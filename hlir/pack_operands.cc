@@ -24,9 +24,10 @@ bool EndsWith(Expr load, const Iters& iters) {
   return !at.empty() && !iters.empty() && Uses(at.back(), iters.back().var);
 }
 
-Stage Copy(Context& c, Expr load, const Iters& iters, const std::string& name) {
+Stage Copy(Context& c, Expr load, const Iters& iters, const std::string& name, int origin) {
   Stage s;
   s.name = name;
+  s.origin = origin;
   VarMap own;
   std::vector<Expr> shape;
   for (const StageIter& i : iters) {
@@ -57,7 +58,8 @@ std::vector<Stage> PackOperands(const TeProgram& program, const Target& target, 
       const Expr load = side == kLhs ? con->lhs : con->rhs;
       const Iters& own = side == kLhs ? con->m : con->n;
       const Iters iters = EndsWith(load, own) ? Join({&con->batch, &con->k, &own}) : Join({&con->batch, &own, &con->k});
-      stages.push_back(Copy(c, load, iters, names.Fresh(Cat(stage.name, side == kLhs ? "_lhs" : "_rhs"))));
+      stages.push_back(
+          Copy(c, load, iters, names.Fresh(Cat(stage.name, side == kLhs ? "_lhs" : "_rhs")), stage.origin));
       const Expr read = c.Load(stages.back().outputs[0], VarsOf(iters));
       Expr& value = changed.stages.back().values[0];
       value = Rewriter(c, [&](Expr e) -> Expr { return e == load ? read : nullptr; })(value);
