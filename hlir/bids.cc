@@ -84,7 +84,12 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     }
     for (const std::vector<int>& call : kernel.origins) {
       double own = seconds[k];
-      for (size_t i : tuned) own += around.contains(call[i]) ? around.at(call[i]) : 0;
+      bool convolves = false;
+      for (size_t i : tuned) {
+        own += around.contains(call[i]) ? around.at(call[i]) : 0;
+        convolves |= kernel_of(kernel.group.stages[i]) == FrameworkKernel::kConvolution;
+      }
+      if (convolves) own *= row->own_convolution;
       for (size_t i : tuned) {
         if (theirs < own) lost.insert({call[i], {call[i], own, theirs}});
       }

@@ -20,9 +20,12 @@ struct SpeedRow {
   };
   std::string_view name;
   Rates product, convolution, depthwise;
-  double pooling;  // two operations for each element of each window
-  double own_product;     // ours in f32, with operands as the register tiles want them
-  double own_rows;        // ours in f32, of vectorised loops whose operands lie next to each other
+  double pooling;      // two operations for each element of each window
+  double own_product;  // ours in f32, with operands as the register tiles want them
+  double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other
+  // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
+  // get.
+  double own_convolution;
   double call_seconds;    // of one framework op, its dispatch included
   double region_seconds;  // of calling one compiled region
 };
