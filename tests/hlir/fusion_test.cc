@@ -8,6 +8,7 @@
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
 #include "tests/hlir/large_graph.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -27,17 +28,20 @@ double SecondsToLower(const StatusOr<Graph>& graph, const Target& target) {
   return best;
 }
 
-TEST(Fusion, TwiceTheOpsCostTwiceTheTime) {
-  constexpr double kMost = 2.2, kNoise = 0.5;
+// Twice the ops may cost 2.2 times the time, so four times the ops 4.8 times; a quadratic step would make it 16.
+// Between the two lies what a busy machine adds.
+TEST(Fusion, FourTimesTheOpsCostFourTimesTheTime) {
+  if (kRoundsDivisor > 1) GTEST_SKIP() << "times under a sanitizer say nothing";
+  constexpr double kMost = 8;
   for (const char* text : {"x86_64 -mcpu=skylake", "cuda -arch=sm_90a"}) {
     const Target target = *Target::Parse(text);
     for (bool symbolic : {false, true}) {
-      const double once = SecondsToLower(LargeGraph(1000, symbolic), target);
-      const double twice = SecondsToLower(LargeGraph(2000, symbolic), target);
-      EXPECT_LE(twice, (kMost + kNoise) * once) << text << " blocks: " << once << " s, then " << twice << " s";
+      const double few = SecondsToLower(LargeGraph(500, symbolic), target);
+      const double many = SecondsToLower(LargeGraph(2000, symbolic), target);
+      EXPECT_LE(many, kMost * few) << text << " blocks: " << few << " s, then " << many << " s";
     }
-    const double once = SecondsToLower(LongChain(1000), target), twice = SecondsToLower(LongChain(2000), target);
-    EXPECT_LE(twice, (kMost + kNoise) * once) << text << " chain: " << once << " s, then " << twice << " s";
+    const double few = SecondsToLower(LongChain(500), target), many = SecondsToLower(LongChain(2000), target);
+    EXPECT_LE(many, kMost * few) << text << " chain: " << few << " s, then " << many << " s";
   }
 }
 

@@ -36,6 +36,16 @@ def test_a_convolution_goes_back_and_what_lies_around_it_is_compiled():
     torch.testing.assert_close(compiled(*operands(3)).shape, torch.Size((3, 64, 28, 28)))
 
 
+def test_verifying_compiles_every_op_whoever_is_faster():
+    cinn_like.set_flag("cinn_verify", True)
+    try:
+        args = operands()
+        torch.testing.assert_close(torch.compile(block, backend=backend)(*args), block(*args), rtol=1e-4, atol=1e-4)
+        assert not cinn_like.report().differences and not cinn_like.report().failures
+    finally:
+        cinn_like.set_flag("cinn_verify", False)
+
+
 def test_its_gradient_goes_back_too():
     args = [a.requires_grad_() for a in operands()]
     grads = [torch.autograd.grad(f(*args).square().sum(), args) for f in (torch.compile(block, backend=backend), block)]

@@ -189,7 +189,7 @@ def _compile_region(region, static, shape_env, device, target):
         raise LeftToFramework({sources[op]: reason(theirs, ours) for op, ours, theirs in why.ops}) from None
     call = compiled.call
     if verify.enabled():
-        call = verify.beside(call, region, emitter, permutations, shape_env, target, device)
+        call = verify.beside(call, region, emitter, permutations, shape_env, _without_framework(target), device)
     info = compiled.info
     stages = {"emit": emit_seconds, **info.get("seconds", {})}
     total = stages.pop("total", 0.0)
