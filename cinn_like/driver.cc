@@ -255,8 +255,8 @@ class Compilation : public CompiledGraph {
 
   Status Compile(const CompilationCache& cache) {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
-    CompiledProgram program{{},           p->main,           p->prepare, p->slots,   p->kernels,
-                            p->unique_kernels, p->tactics, p->refused, p->lost};
+    CompiledProgram program{{},         p->main,    p->prepare, p->slots, p->kernels, p->unique_kernels,
+                            p->tactics, p->refused, p->lost};
     if (!program.lost.empty()) {
       RETURN_IF_ERROR(Load(program));
     } else {

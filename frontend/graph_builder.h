@@ -28,10 +28,9 @@ class GraphBuilder : public hlir::OpBuilder {
   GraphBuilder(const GraphBuilder&) = delete;
   GraphBuilder& operator=(const GraphBuilder&) = delete;
 
-  // A symbol in lo..hi (inclusive), always a multiple of `divisor`, likely `hint` (0: not known). Its value comes from the parameter dimension that
-  // is just this symbol, or from an argument of its own if `as_param`.
-  Dim Symbol(std::string name, int64_t lo, int64_t hi, int64_t divisor = 1, bool as_param = false,
-             int64_t hint = 0);
+  // A symbol in lo..hi (inclusive), always a multiple of `divisor`, likely `hint` (0: not known). Its value comes from
+  // the parameter dimension that is just this symbol, or from an argument of its own if `as_param`.
+  Dim Symbol(std::string name, int64_t lo, int64_t hi, int64_t divisor = 1, bool as_param = false, int64_t hint = 0);
   // Contiguous unless strides (in elements) are given.
   ValueRef Param(std::string name, DType dtype, Dims shape, std::optional<Dims> strides = std::nullopt);
   // The same between calls: a weight.

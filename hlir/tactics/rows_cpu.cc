@@ -144,8 +144,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
-  const int64_t vectors =
-      vector_is_reduced || reduced.empty() ? 1 : VectorsInChunk(std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
+  const int64_t vectors = vector_is_reduced || reduced.empty()
+                              ? 1
+                              : VectorsInChunk(std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);

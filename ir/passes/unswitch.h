@@ -1,6 +1,6 @@
 // Asks once whether all steps of a loop of constant extent are inside, where each step asks whether it is: what is read
-// then does not wait for answers, and vectors need no masks. The outermost loop that can ask does. Only where the end is
-// a symbol; loops of constant ends are cut without a rest where possible.
+// then does not wait for answers, and vectors need no masks. The outermost loop that can ask does. Only where the end
+// is a symbol; loops of constant ends are cut without a rest where possible.
 //
 //   for u in 0..8 @unrolled { if k * 8 + u < n { s[0] = s[0] + x[k * 8 + u] } }
 //     =>

@@ -63,9 +63,10 @@ TEST(Target, ErrorsListWhatIsKnown) {
   EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda");
   EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda");
   EXPECT_EQ(Error("cuda sm_90"), "target: expected -option=value, got 'sm_90'");
-  EXPECT_EQ(Error("cpu -arch=sm_90"),
-            "target: x86_64 has no option -arch; known: -mcpu, -features, -framework, -num-threads, -cores, -vector-bytes, "
-            "-l1-bytes, -l2-bytes, -bandwidth, -registers");
+  EXPECT_EQ(
+      Error("cpu -arch=sm_90"),
+      "target: x86_64 has no option -arch; known: -mcpu, -features, -framework, -num-threads, -cores, -vector-bytes, "
+      "-l1-bytes, -l2-bytes, -bandwidth, -registers");
   // What no code can be made for is no target.
   EXPECT_EQ(Error("opencl"), "target: unknown kind 'opencl'; known: cpu, x86_64, cuda");
   EXPECT_EQ(Error("c"), "target: unknown kind 'c'; known: cpu, x86_64, cuda");

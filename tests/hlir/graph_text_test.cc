@@ -47,7 +47,8 @@ TEST(GraphText, NamesSpacingAndDefaultsDoNotCount) {
       return %half, %ix, %x
     })");
   ASSERT_TRUE(h.ok()) << h.status();
-  EXPECT_EQ(Print(*h), R"(graph @f(%x: f32[n*2,m], n: i64, k: i64) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
+  EXPECT_EQ(Print(*h),
+            R"(graph @f(%x: f32[n*2,m], n: i64, k: i64) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
   %0 = reshape(%x) {shape=[1,1,n*2,m]} : f32[1,1,n*2,m]
   %1, %2 = max_pool2d(%0) {kernel=[2,2], stride=[2,2]} : f32[1,1,n,m/2], i64[1,1,n,m/2]
   return %1, %2, %x

@@ -27,7 +27,8 @@ StatusOr<std::vector<Proposal>> Bid(const ir::TeProgram& group, const Target& ta
 
 const std::vector<Tactic>& Bidders() {
   static const auto* bidders = new std::vector<Tactic>{
-      {"broken", [](const ir::TeProgram&, const Target&) -> StatusOr<std::vector<Proposal>> {
+      {"broken",
+       [](const ir::TeProgram&, const Target&) -> StatusOr<std::vector<Proposal>> {
          return Internal("step 'merge e f': no");
        }},
       {"dear", [](const ir::TeProgram& g, const Target& t) { return Bid(g, t, "dear", 3); }},
@@ -60,8 +61,7 @@ TEST_P(Bidding, WhatDoesNotLowerIsFollowedByTheNext) {
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->proposal.tactic, "dear");
   EXPECT_EQ(tried, (Names{"cheap", "dear"}));
-  EXPECT_EQ(choice->refused,
-            (Names{"tactic broken: step 'merge e f': no", "tactic cheap: pass 'place_buffers': no"}));
+  EXPECT_EQ(choice->refused, (Names{"tactic broken: step 'merge e f': no", "tactic cheap: pass 'place_buffers': no"}));
 }
 
 TEST_P(Bidding, NaiveIsLeft) {
