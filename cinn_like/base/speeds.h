@@ -1,6 +1,6 @@
 // How fast a class of machines computes what cost models ask about: our loops, and the framework's tuned kernels, which
-// are the other side's prices when ops are shared out between it and us. A row per class, measured with PyTorch
-// (docs/performance.md says how).
+// are the other side's prices when ops are shared out between it and us. A row per class; speeds.cc says which were
+// measured.
 #pragma once
 #include <cstdint>
 #include <string>
