@@ -13,9 +13,9 @@ namespace {
 
 constexpr SpeedRow kRows[] = {
     // name, {f32, f16, f64} of product, convolution and depthwise, pooling, own_product, own_rows, own_convolution,
-    // call_seconds, region_seconds. Measured: amd-avx512 (Zen 5) in f32 and bf16. Set from measured models, not kernel
-    // by
-    // kernel: intel-amx (Xeon with AMX), sm_90 (H200). Estimates: the other rows, and f64 in all.
+    // call_seconds, region_seconds.
+    // Measured kernel by kernel: amd-avx512 (Zen 5), f32 and bf16. Set by whole models: intel-amx, sm_90 (H200).
+    // Estimates: the other rows, and f64 in all.
     {"intel-amx", {120, 900, 60}, {130, 500, 60}, {40, 40, 10}, 4, 115, 20, 1.25, 4e-6, 9e-6},
     {"intel-avx512", {110, 110, 55}, {120, 90, 60}, {40, 20, 10}, 4, 105, 20, 1.25, 4e-6, 9e-6},
     {"amd-avx512", {92, 400, 46}, {170, 250, 80}, {45, 25, 12}, 4, 145, 25, 1.25, 4e-6, 9e-6},
