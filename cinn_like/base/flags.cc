@@ -119,7 +119,8 @@ bool CompileOptions::IsDisabled(std::string_view pass) const {
 
 std::string CompileOptions::CacheKey() const {
   return Cat("disable_fusion=", disable_fusion ? 1 : 0, " disable_passes=", disable_passes, " numerics=", numerics,
-             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads);
+             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads,
+             " leave_to_framework=", leave_to_framework ? 1 : 0);
 }
 
 Status SetFlag(std::string_view name, std::string_view value) {

@@ -46,6 +46,15 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
   EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
 }
 
+TEST(Bids, WhatTheCacheHoldsIsOfTheSameFlag) {
+  CompileOptions options;
+  options.cache_dir = testing::TempDir() + "/cinn_like_bids";
+  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto", options), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto", options), std::vector<int>{1});  // from the cache
+  options.leave_to_framework = false;
+  EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
+}
+
 TEST(Bids, EveryCallOfASharedKernelIsLost) {
   EXPECT_EQ(LostOps(R"(graph @f(%x: bf16[256,512], %w: bf16[512,512], %v: bf16[512,512]) {
   %0 = matmul(%x, %w) : bf16[256,512]
