@@ -40,7 +40,12 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
                                  : kind == FrameworkKernel::kConvolution ? row.convolution
                                                                          : row.product;
   const double rate = kind == FrameworkKernel::kPooling ? row.pooling : RateFor(rates, dtype);
-  return row.call_seconds + std::max(flops / (rate * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+  double seconds = flops / (rate * 1e9 * Cores(target));
+  if (kind == FrameworkKernel::kProduct && con && SizeOf(con->m, symbols) > 1) {
+    const double elements = SizeOf(con->batch, symbols) * SizeOf(con->n, symbols) * SizeOf(con->k, symbols);
+    seconds += elements * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
+  }
+  return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
 
 }  // namespace

@@ -334,7 +334,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       wider |= reads && is_wider(stages[j], s);
     }
     const int cost = CostOf(s.values[0]);
-    const bool costly = cost >= 12;
+    const bool costly = cost >= kCostly;
     if (costly && (readers > 1 || wider)) {
       if (plain) continue;
       if (wider) return std::nullopt;

@@ -20,6 +20,9 @@ bool IsView(const ir::Stage& s);
 // Estimated scalar operations of one element; functions such as exp count 16.
 int CostOf(ir::Expr e);
 
+// From this cost on a value is kept rather than computed again by each reader.
+constexpr int kCostly = 12;
+
 // A sum of products of two tensors, each of which is used for many results: work grows faster than memory.
 // lhs, rhs: the two loads, as read in the element (perhaps under a cast).
 struct Contraction {

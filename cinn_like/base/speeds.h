@@ -14,12 +14,15 @@ namespace cinn_like {
 enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling };
 
 struct SpeedRow {
-  // Of one core or SM, in 1e9 floating-point operations a second.
+  // By type; where nothing else is said of one core or SM, in 1e9 floating-point operations a second.
   struct Rates {
     double f32, f16, f64;  // f16: both 16-bit types
   };
   std::string_view name;
   Rates product, convolution, depthwise;
+  // Of an element of a product's right-hand side, by one core: what laying it out takes before it is multiplied, in
+  // 1e-9 seconds. Products of one row do without.
+  Rates laid_out;
   double pooling;      // two operations for each element of each window
   double own_product;  // ours in f32, with operands as the register tiles want them
   double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other

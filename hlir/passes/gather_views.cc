@@ -15,15 +15,19 @@ StatusOr<Graph> GatherViews(Graph graph, const PassContext&) {
         if (!IsMovable(&view) || uses[view.operands[0]] != 1) return std::nullopt;
         const Op* pointwise = b->graph().ProducerOf(x[0].id);
         if (!pointwise || !pointwise->def->is_pointwise || pointwise->results.size() != 1) return std::nullopt;
-        // Scalars stay as they are; one other operand is a view already; the rest is viewed as well.
+        // Scalars stay as they are; one other operand is a view already; so is the rest, or it is the graph's and free
+        // to be read in another shape.
         const Dims& dims = b->DimsOf(x[0]);
         const Op op = *pointwise;  // building below moves the ops
         bool meets_view = false;
         for (ValueId v : op.operands) {
           const TensorType& type = b->graph().TypeOf(v);
           if (type.rank() == 0) continue;
-          if (type.dims != dims || !IsMovable(b->graph().ProducerOf(v))) return std::nullopt;
-          meets_view = true;
+          if (type.dims != dims) return std::nullopt;
+          const Op* source = b->graph().ProducerOf(v);
+          const bool is_view = IsMovable(source);
+          if (!is_view && (source != nullptr || view.def->name != "reshape")) return std::nullopt;
+          meets_view |= is_view;
         }
         if (!meets_view) return std::nullopt;
         std::vector<ValueRef> operands;

@@ -177,8 +177,10 @@ struct Tiling {
 };
 
 double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target& target) {
-  constexpr double kLoopSeconds = 1.5e-6;                               // of starting and ending a parallel loop
-  constexpr double kPackSeconds = 0.25e-9, kTransposeSeconds = 0.8e-9;  // of an element, by one core
+  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
+  // Of an element, by one core; the last where each row of what is transposed begins in a page of its own.
+  constexpr double kPackSeconds = 0.25e-9, kTransposeSeconds = 0.5e-9, kTransposePagesSeconds = 1e-9;
+  constexpr double kPageBytes = 4096;
   constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
   constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -196,7 +198,9 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
   if (!t.packed) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
   const double packing = !t.packed ? 0
                                    : b * panels * static_cast<double>(t.width) * depth * balance / cores *
-                                         (t.contiguous ? kPackSeconds : kTransposeSeconds);
+                                         (t.contiguous                                         ? kPackSeconds
+                                          : depth * BytesOf(f.rhs->buffer->dtype) > kPageBytes ? kTransposePagesSeconds
+                                                                                               : kTransposeSeconds);
   compute += flops / (2 * depth) * kResultSeconds * balance / cores;
   return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }

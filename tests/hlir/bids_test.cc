@@ -67,6 +67,19 @@ TEST(Bids, EveryCallOfASharedKernelIsLost) {
             (std::vector<int>{0, 2}));
 }
 
+// What the framework's product takes to lay out its right-hand side is much beside few rows, and nothing for one.
+TEST(Bids, ProductsOfFewRowsPayForLayingOutTheirWeights) {
+  const auto product = [](int rows) {
+    return Cat("graph @f(%x: f32[", rows,
+               ",384], %w: f32[384,384]) {\n  %0 = transpose(%w) {perm=[1,0]} : f32[384,384]\n",
+               "  %1 = matmul(%x, %0) : f32[", rows, ",384]\n  return %1\n}\n");
+  };
+  for (int rows : {32, 128, 512}) {
+    EXPECT_TRUE(LostOps(product(rows).c_str(), "cpu -mcpu=znver4 -num-threads=2 -framework=amd-avx512").empty())
+        << rows;
+  }
+}
+
 TEST(Bids, WhatTheFrameworkHasNoKernelForStays) {
   EXPECT_TRUE(LostOps(R"(graph @f(%x: f32[64,4096], %y: f32[64,4096]) {
   %0 = mul(%x, %y) : f32[64,4096]

@@ -84,5 +84,37 @@ TEST(Fusion, HintsCountAsConstants) {
   }
 }
 
+// The gradient of a cross entropy: one-hot rows are computed where they are read, by the row sums and by the result,
+// and take no memory.
+TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
+  const StatusOr<Graph> graph = Parse(R"(graph @f(%p: f32[256,5000], %t: i64[256,1], %g: f32[256,1]) {
+  %0 = iota() {dtype=i64, shape=[5000], axis=0} : i64[5000]
+  %1 = reshape(%0) {shape=[1,5000]} : i64[1,5000]
+  %2 = eq(%1, %t) : bool[256,5000]
+  %3 = full() {value=0.0, dtype=f32, shape=[]} : f32[]
+  %4 = select(%2, %g, %3) : f32[256,5000]
+  %5 = reduce_sum(%4) {axes=[1], keepdims=true} : f32[256,1]
+  %6 = exp(%p) : f32[256,5000]
+  %7 = mul(%6, %5) : f32[256,5000]
+  %8 = sub(%4, %7) : f32[256,5000]
+  %9 = reduce_sum(%8) {axes=[0]} : f32[5000]
+  return %8, %9
+}
+)");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
+    const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, *Target::Parse(device));
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    int written = 0;  // matrices
+    for (const LoweredGraph::Kernel& k : lowered->kernels) {
+      for (const ir::Param& p : k.group.params) {
+        written += p.role == ir::ParamRole::kResult && p.buffer != nullptr && p.buffer->shape.size() == 2 &&
+                   ir::IsInt(p.buffer->shape[1], 5000);
+      }
+    }
+    EXPECT_EQ(written, 1) << device;
+  }
+}
+
 }  // namespace
 }  // namespace cinn_like::hlir

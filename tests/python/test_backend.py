@@ -303,6 +303,65 @@ def test_a_cache_is_updated_in_place_for_batches_of_any_size(engine):
     assert graphs() == 2 and not cinn_like.report().fallback_ops
 
 
+UPDATES = {
+    "index_copy_": lambda kept, at, x: kept.index_copy_(1, at, x),
+    "index_add_": lambda kept, at, x: kept.index_add_(1, at, x),
+    "index_put_": lambda kept, at, x: kept.__setitem__((slice(None), at), x),
+    "slice": lambda kept, at, x: kept[:, 2:4].copy_(x),
+    "select": lambda kept, at, x: kept[:, 3].copy_(x[:, 0]),
+    "both": lambda kept, at, x: kept[:, 1:7].index_copy_(1, at, x),
+    "twice": lambda kept, at, x: kept.index_copy_(1, at, x).index_copy_(1, at + 1, x * 2),
+    "scatter": lambda kept, at, x: kept.scatter_(1, at[None, :, None].expand_as(x), x),
+}
+
+
+@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize("reads", ["after", "before", "both", "result"])
+def test_a_part_of_an_input_is_updated_where_it_is(engine, update, reads):
+    """Whatever else reads the input finds what eager does; where nothing reads the old values, no copy is made."""
+
+    def fn(kept, at, x):
+        old = (kept * 2).sum() if reads in ("before", "both") else 0
+        view = kept.view(-1)[3:9] if reads == "both" else 1
+        UPDATES[update](kept, at, x.exp())
+        return kept.sum(0) * old + x.sum(), view * 2, kept if reads == "result" else kept.transpose(0, 1)
+
+    ours, at, x = torch.randn(3, 8, 4), torch.tensor([4, 1]), torch.randn(3, 2, 4)
+    eager = ours.clone()
+    f = compiled(fn)
+    for _ in range(2):
+        torch.testing.assert_close(f(ours, at, x), fn(eager, at, x))
+        torch.testing.assert_close(ours, eager)
+    if update in ("index_copy_", "index_put_", "scatter", "slice", "select") and reads == "after":
+        left = [op for op in cinn_like.report().fallback_ops if not op.endswith("view")]
+        assert len(left) == 1 and left[0].removesuffix(".default").removesuffix(".src").endswith("_"), left
+
+
+def test_what_a_backward_pass_recomputes_is_computed_where_it_is_read(engine):
+    """An op that depends on saved values alone could run first; it joins what reads it instead."""
+
+    def fn(x, order):
+        saved = x.exp() * 2
+        first = torch.sort(order, dim=1).values
+        return (first * 3).cos() * saved
+
+    x, order = torch.randn(4, 5), torch.randn(4, 5)
+    torch.testing.assert_close(compiled(fn)(x, order), fn(x, order))
+    assert len(cinn_like.report().subgraphs) == 1
+
+
+def test_a_small_result_of_a_large_value_does_not_wait(engine):
+    """What would keep more alive than it saves runs when it can."""
+
+    def fn(x, order):
+        small = x.exp().sum(1, keepdim=True)
+        return torch.sort(order, dim=1).values * small
+
+    x, order = torch.randn(4, 500), torch.randn(4, 5)
+    torch.testing.assert_close(compiled(fn)(x, order), fn(x, order))
+    assert len(cinn_like.report().subgraphs) == 2
+
+
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_batches_in_any_order_reuse_one_graph_of_each_kind(engine, mode):
     """The first batch and batch 1 are graphs of their own, all others share one; results keep dtype and layout of eager."""

@@ -11,10 +11,11 @@ import os
 import threading
 import time
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
-from . import decompositions, dynamic, emit, function, library, partition, placement, reporting, verify
+from . import decompositions, dynamic, emit, function, in_place, library, partition, placement, reporting, verify
 from .stitch import stitch
 
 _OPTIONS = ("dynamic_batch", "freeze", "leave_to_framework", "target")
@@ -62,6 +63,7 @@ def cinn_like(gm, example_inputs, options=None, mode=None):
         inference_compiler=compiler(True),
         decompositions=decompositions.table(),
         partition_fn=min_cut_rematerialization_partition,
+        keep_inference_input_mutations=True,
     )
     return compile_fn(decompositions.rewrite(gm), example_inputs)
 
@@ -88,6 +90,7 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         device = partition.find_device(graph)
         static = _static_inputs(graph) if freeze else set()
         placement.bring_to_device(gm, device)
+        in_place.restore(graph)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
         compile_region = functools.partial(_compile_region, static=static, shape_env=shape_env, device=device)
@@ -95,7 +98,7 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
         regions, reasons, compiled = _share_out(graph, device, target, compile_region)
         for node, reason in reasons.items():
-            if reason is not None and not partition.is_getitem(node):
+            if reason is not None and not partition.is_getitem(node) and node.target is not torch.ops.aten.copy_.default:
                 reporting.add_fallback(emit.op_name(node), reason)
         reporting.add_graph(gm, {n for region in compiled for n in region.nodes})
         start = time.perf_counter()

@@ -32,7 +32,10 @@ def table():
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
     whole = aten._scaled_dot_product_flash_attention_for_cpu.default
-    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor, whole):
+    # From the second line on: those that fall apart into more passes over memory than they take.
+    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor, whole,
+                 aten.embedding_dense_backward.default, aten.index_add.default, aten.index_copy.default,
+                 aten.select_scatter.default):  # fmt: skip
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes

@@ -7,6 +7,7 @@ The value that a rule writes must have the dtype and shape of the framework's Fa
 
 import dataclasses
 import operator
+import types
 
 import sympy
 import torch
@@ -30,6 +31,8 @@ def is_constant(node):
 
 
 def op_name(node):
+    if isinstance(node.target, types.FunctionType):
+        return node.target.__name__
     return str(node.target) if not isinstance(node.target, str) else f"{node.op} {node.target}"
 
 

@@ -3,10 +3,13 @@
 Every op is written once on trial; what the table refuses is left to the framework with the reason, and so is what the
 compiler refuses of that text (it reads the whole trial at once; only where something is wrong with it, op by op). Then each op gets a
 level that grows where an edge crosses between the two kinds, and the compilable ops of one level are one region: edges
-never lead from a level to a lower one, so the regions can't form a cycle.
+never lead from a level to a lower one, so the regions can't form a cycle. A level is the first one at which an op can run;
+ops whose results one later region alone reads move there, where they are fused with what reads them, if that passes fewer
+bytes between the regions.
 """
 
 import dataclasses
+import math
 import operator
 
 import torch
@@ -125,6 +128,7 @@ def partition(graph, device, lost=(), min_ops=1):
                 source_compiled, source_level = group[source]
                 level = max(level, source_level + (source_compiled != compiled))
         group[node] = (compiled, level)
+    _sink(graph, group)
     _copy_views(graph, group)
     regions = []
     for key in sorted({g for g in group.values() if g[0]}, key=lambda g: g[1]):
@@ -133,6 +137,61 @@ def partition(graph, device, lost=(), min_ops=1):
         if region.outputs and sum(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes) >= min_ops:
             regions.append(region)
     return regions, reasons
+
+
+def _sink(graph, group):
+    """Moves ops to the later region that alone reads their results: what a backward pass recomputes from saved values
+    alone would otherwise all run first, and lie in memory until it is read."""
+    order = list(graph.nodes)
+    for level in sorted({level for compiled, level in group.values() if compiled}, reverse=True):
+        here = [n for n in order if group.get(n) == (True, level)]
+        readers = {group[user] for n in here for user in n.users if group.get(user, (False, 0))[0]}
+        for target in sorted(readers - {(True, level)}):
+            moved = {}
+            for node in reversed(here):
+                if node.users and all(user in moved or group.get(user) == target for user in node.users):
+                    moved[node] = None
+            for part in _connected(moved):
+                if _is_worth_moving(part, group, level, target):
+                    group.update(dict.fromkeys(part, target))
+            here = [n for n in here if group[n] == (True, level)]
+
+
+def _connected(nodes):
+    """The sets of nodes that edges between them connect."""
+    left, parts = dict.fromkeys(nodes), []
+    while left:
+        part, stack = set(), [next(iter(left))]
+        while stack:
+            node = stack.pop()
+            if node in left:
+                del left[node]
+                part.add(node)
+                stack.extend([*node.all_input_nodes, *node.users])
+        parts.append(part)
+    return parts
+
+
+def _is_worth_moving(part, group, level, target):
+    """Whether the values that no longer pass from the level to the target are at least those that would pass instead, and
+    half of those that would live longer."""
+    saved = sum(_bytes(n) for n in part if any(user not in part for user in n.users))
+    passed = kept = 0
+    for source in {source for n in part for source in n.all_input_nodes} - part:
+        users = [user for user in source.users if user not in part]
+        if group.get(source) == (True, level):
+            passed += 0 if any(group.get(user) != (True, level) for user in users) else _bytes(source)
+        if not any(group.get(user, target)[1] >= target[1] for user in users):
+            kept += _bytes(source)
+    return passed <= saved and kept <= 2 * saved
+
+
+def _bytes(node):
+    """Of a value by its sizes in the trace; a view has none of its own."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or node.target in VIEWS:
+        return 0
+    return math.prod(s.node.hint if isinstance(s, torch.SymInt) else s for s in value.shape) * value.element_size()
 
 
 def _copy_views(graph, group):
