@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ir/linear.h"
-#include "ir/schedule/dependence.h"
+#include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/region.h"
 #include "ir/schedule/tree.h"
@@ -264,6 +264,7 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   // Loops around that run at once may now meet in what is written here.
   ASSIGN_OR_RETURN(const StmtPath now, FindLoop(f, loop));
   RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, now), Cat("compute_at ", block, " ", loop)));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(f, now.back()), Cat("compute_at ", block, " ", loop)));
   return f;
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "ir/schedule/dependence.h"
+#include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
 
@@ -205,6 +205,7 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   ASSIGN_OR_RETURN(StmtPath inner, FindLoop(f, order.back()->var->name));
   inner.erase(inner.begin(), inner.begin() + static_cast<ptrdiff_t>(path.size() - 1));
   RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, inner), "reorder"));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(f, inner[0]), "reorder"));
   return f;
 }
 
@@ -297,6 +298,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   allocs.push_back(merged);
   f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
   RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(f, merged), "merge"));
   return SimplifyBindings(std::move(f));
 }
 

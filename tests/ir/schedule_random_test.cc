@@ -1,5 +1,6 @@
 // Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after.
-// CINN_TEST_ROUNDS says how many programs (tools/nightly.sh tries more than the suite does).
+// CINN_TEST_ROUNDS says how many programs (tools/nightly.sh tries more than the suite does), CINN_TEST_FIRST_ROUND with
+// which of them to begin.
 #include <cstdlib>
 #include <random>
 
@@ -182,10 +183,13 @@ Func WithBlocks(const Func& f) {
 }
 
 TEST(ScheduleRandom, AcceptedStepsComputeTheSame) {
-  const char* wanted = std::getenv("CINN_TEST_ROUNDS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : Rounds(300);
+  auto from_env = [](const char* name, int otherwise) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::atoi(value) : otherwise;
+  };
+  const int rounds = from_env("CINN_TEST_ROUNDS", Rounds(300)), first = from_env("CINN_TEST_FIRST_ROUND", 0);
   int accepted = 0, refused = 0;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = first; round < first + rounds; ++round) {
     Programs p(static_cast<unsigned>(round));
     const std::string text = p.Program();
     auto f = ParseFunc(text);
