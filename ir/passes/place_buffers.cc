@@ -160,7 +160,7 @@ class Placer {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {
           if (info.is_thread && Uses(index, thread)) {
-            return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
+            return Unimplemented("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
                             " depends on the thread\n", Print(f_));
           }
         }
@@ -297,8 +297,8 @@ class Placer {
           }
         }
         if (!found || !fits || low >= coef) {
-          return Internal("local buffer ", b.name, ": in dimension ", d,
-                          " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)), "\n",
+          return Unimplemented("local buffer ", b.name, ": in dimension ", d,
+                               " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)), "\n",
                           Print(f_));
         }
         x = r;

@@ -33,7 +33,9 @@ class Lanes {
   //   x * 16 + lane < n  ->  if x * 16 + 15 < n { whole } else if x * 16 < n { masked }
   template <typename Whole, typename Masked>
   Stmt Guard(Expr lane, const Whole& whole, const Masked& masked) {
+    const auto stores = stores_ahead_;
     Stmt rest = masked();
+    stores_ahead_ = stores;
     if (rest == nullptr) return nullptr;
     Expr all = nullptr, some = nullptr;
     for (Expr e : Conjuncts(lane)) {
@@ -48,6 +50,16 @@ class Lanes {
     return most == nullptr ? nullptr : MakeStmt(If{all, most, rest});
   }
 
+  // The loop's body; null where it cannot be.
+  Stmt VectorizeBody(const Stmt& body) {
+    VisitStmts(body, [&](const Stmt& s) {
+      if (const Store* n = As<Store>(s)) ++stores_ahead_[n->buffer];
+      return true;
+    });
+    return Vectorize(body);
+  }
+
+ private:
   // Null where it cannot be.
   Stmt Vectorize(const Stmt& s) {
     return Match(
@@ -81,13 +93,15 @@ class Lanes {
           return uniform == nullptr ? then : MakeStmt(If{uniform, then, otherwise});
         },
         [&](const Let& n) -> Stmt {
-          if (!Depends(n.value)) return s;
+          if (!Depends(n.value)) return ReadsAhead(n.value) ? nullptr : s;
           const Expr value = Wide(Vector(n.value));
           const Expr var = c_.Var(n.var->name, value->type);
           vectors_[n.var] = var;
           return ok_ ? MakeStmt(Let{var, value}) : nullptr;
         },
         [&](const Store& n) -> Stmt {
+          const bool accumulates = ReadsAhead(n.value);
+          --stores_ahead_[n.buffer];
           Store r{n.buffer, {}, nullptr, nullptr};
           bool moves = false;
           for (Expr e : n.indices) {
@@ -96,8 +110,8 @@ class Lanes {
           }
           if (!moves) {
             // One element for all lanes: only if each would write the same.
-            if (Depends(n.value) || (n.mask != nullptr && Depends(n.mask)) || mask_ != nullptr) return nullptr;
-            return s;
+            const bool depends = Depends(n.value) || (n.mask != nullptr && Depends(n.mask)) || mask_ != nullptr;
+            return depends || accumulates ? nullptr : s;
           }
           r.value = Wide(Vector(n.value));
           r.mask = n.mask == nullptr ? mask_ : And(Vector(n.mask), mask_);
@@ -106,6 +120,7 @@ class Lanes {
         [&](const auto&) -> Stmt { return nullptr; });
   }
 
+ public:
   bool Depends(Expr e) {
     bool found = false;
     Visit(e, [&](Expr x) {
@@ -138,6 +153,16 @@ class Lanes {
     return r;
   }
   Expr And(Expr a, Expr b) { return a == nullptr ? b : b == nullptr ? a : c_.And(a, b); }
+  // What is the same in all lanes differs between iterations: it reads what is stored later in the body.
+  bool ReadsAhead(Expr e) const {
+    bool found = false;
+    Visit(e, [&](Expr x) {
+      const auto it = x->op == ExprOp::kLoad ? stores_ahead_.find(x->buffer) : stores_ahead_.end();
+      found |= it != stores_ahead_.end() && it->second > 0;
+      return !found;
+    });
+    return found;
+  }
 
   // In every lane.
   bool Implies(Expr a, Expr b) {
@@ -224,6 +249,7 @@ class Lanes {
   Expr mask_ = nullptr;
   absl::flat_hash_map<Expr, Expr> vectors_;  // lane-dependent variables
   absl::flat_hash_map<Expr, Expr> memo_;     // under the current mask
+  absl::flat_hash_map<Buffer, int> stores_ahead_;
 };
 
 class Vectorizer {
@@ -240,7 +266,7 @@ class Vectorizer {
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
     if (IsInt(n->extent) && n->extent->int_value > 1) {
       Lanes lanes(a_, n->var, static_cast<int>(n->extent->int_value));
-      if (Stmt r = lanes.Vectorize(n->body); r != nullptr) return r;
+      if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
     return MakeStmt(For{n->var, n->extent, ForKind::kSerial, n->body});
   }

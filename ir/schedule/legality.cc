@@ -125,17 +125,22 @@ Status CheckMemory(const Func& f, Buffer b, Scope before) {
   return absl::OkStatus();
 }
 
-Status CheckPlaces(const Func& f, const Stmt& changed) {
+Status CheckPlaces(const Func& before, const Func& after) {
   std::optional<Dependences> dependences;
-  std::vector<Buffer> used = BuffersWritten(changed);
-  for (Buffer b : BuffersRead(changed)) {
-    if (std::find(used.begin(), used.end(), b) == used.end()) used.push_back(b);
-  }
-  for (Buffer b : used) {
-    if (b->scope == Scope::kGlobal) continue;
-    const StmtPath home = HomeOf(f, b);
-    if (LoopsOf(home).empty()) continue;
-    if (!dependences) dependences.emplace(f);
+  std::vector<Buffer> allocations;
+  VisitStmts(after.body, [&](const Stmt& s) {
+    const Alloc* n = As<Alloc>(s);
+    if (n != nullptr && n->buffer->scope != Scope::kGlobal) allocations.push_back(n->buffer);
+    return true;
+  });
+  for (Buffer b : allocations) {
+    const StmtPath home = HomeOf(after, b);
+    const std::vector<const For*> around = LoopsOf(home), held = LoopsOf(HomeOf(before, b));
+    const bool same = std::all_of(around.begin(), around.end(), [&](const For* n) {
+      return std::any_of(held.begin(), held.end(), [&](const For* m) { return m->var == n->var; });
+    });
+    if (same) continue;
+    if (!dependences) dependences.emplace(after);
     RETURN_IF_ERROR(Annotate(CheckNoFlow(*dependences, home, b), Cat("memory ", b->name)));
   }
   return absl::OkStatus();

@@ -14,8 +14,9 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops);
 // Whether an allocation may live where its scope says: what is not in global memory is made anew in the innermost loop
 // that holds all of its uses, and what is in global memory all threads share. `before`: where it lived.
 Status CheckMemory(const Func& f, Buffer b, Scope before);
-// The same of all that a changed statement uses and that is not in global memory: its uses may have come together.
-Status CheckPlaces(const Func& f, const Stmt& changed);
+// The same of all that is not in global memory and whose uses a step has brought together in a loop that did not hold
+// them all before.
+Status CheckPlaces(const Func& before, const Func& after);
 // Whether the threads of every kernel meet in global memory nowhere: what one writes no other touches, in whatever
 // loops on the same axes, since nothing makes one wait for another there. A statement in no loop on an axis is the
 // first thread's.

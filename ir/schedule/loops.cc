@@ -205,7 +205,6 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   ASSIGN_OR_RETURN(StmtPath inner, FindLoop(f, order.back()->var->name));
   inner.erase(inner.begin(), inner.begin() + static_cast<ptrdiff_t>(path.size() - 1));
   RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, inner), "reorder"));
-  RETURN_IF_ERROR(Annotate(CheckPlaces(f, inner[0]), "reorder"));
   return f;
 }
 
@@ -291,6 +290,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
     }
   }
   if (next != paths.size()) return InvalidArgument("merge: name the loops in the order in which they stand");
+  const Func before = f;
   // Allocations between come first.
   for (const Stmt& s : allocs) f.body = Replace(f.body, s, MakeSeq({}));
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
@@ -298,7 +298,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   allocs.push_back(merged);
   f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
   RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
-  RETURN_IF_ERROR(Annotate(CheckPlaces(f, merged), "merge"));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), "merge"));
   return SimplifyBindings(std::move(f));
 }
 

@@ -83,13 +83,14 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
+  const Func before = f;
   f.body = RemoveAlloc(Replace(f.body, WholeNest(path), MakeSeq({})), buffer);
   const std::vector<Expr> iters = store->indices;
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
     return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };
   f.body = go(f.body);
-  RETURN_IF_ERROR(Annotate(CheckPlaces(f, path.back()), Cat("inline ", block)));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("inline ", block)));
   return f;
 }
 

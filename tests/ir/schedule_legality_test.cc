@@ -233,6 +233,12 @@ constexpr char kScan[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..
     t[u, v] = t[u, v - 1; 0 < v] + x[u, v] } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, 11 - z] } } } })";
 
+constexpr char kCount[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n] @global
+  for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
+    t[u] = t[u] + x[u, 3] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = x[w, z] - t[w] } } } })";
+
 struct Legal {
   const char* program;
   const char* steps;
@@ -290,6 +296,8 @@ const Legal kLegal[] = {
     {kSum, "stage x s -> xs\ncompute_at xs_copy i\nscope xs local"},
     {kSum, "reorder k i\nsplit i 4 -> io ii\nvectorize ii"},
     {kSum, "fuse i k -> ik"},
+    {kCount, "vectorize k"},
+    {kCount, "reorder k i\nvectorize k"},
     {kTurn, "reorder j i"},
     {kTurn, "parallel i"},
     {kTurn, "parallel j"},
@@ -324,7 +332,8 @@ TEST(LegalSteps, AreTakenAndComputeTheSame) {
     auto r = ApplySchedule(*f, c.steps);
     EXPECT_TRUE(r.ok()) << c.steps << "\n" << r.status();
     if (!r.ok()) continue;
-    for (const char* pass : {"lower_blocks", "simplify", "place_buffers"}) {
+    for (const char* pass :
+         {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
       r = FindPass(pass)->run(*r, {});
       ASSERT_TRUE(r.ok()) << c.steps << "\n" << pass << ": " << r.status();
     }
