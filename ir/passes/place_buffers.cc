@@ -161,7 +161,7 @@ class Placer {
         for (const auto& [thread, info] : inner_) {
           if (info.is_thread && Uses(index, thread)) {
             return Unimplemented("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
-                            " depends on the thread\n", Print(f_));
+                                 " depends on the thread\n", Print(f_));
           }
         }
         r.indices[k].push_back(index);
@@ -298,8 +298,8 @@ class Placer {
         }
         if (!found || !fits || low >= coef) {
           return Unimplemented("local buffer ", b.name, ": in dimension ", d,
-                               " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)), "\n",
-                          Print(f_));
+                               " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)),
+                               "\n", Print(f_));
         }
         x = r;
       }

@@ -57,7 +57,9 @@ std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
   for (Expr e : running) r->any_order &= !Uses(e, own);
   for (Expr e : r->any_order ? join->elements : std::vector<Expr>{}) {
     Visit(e, [&](Expr x) {
-      if (x->op == ExprOp::kLoad && std::find(stores->buffers.begin(), stores->buffers.end(), x->buffer) != stores->buffers.end()) r->any_order = false;
+      if (x->op == ExprOp::kLoad &&
+          std::find(stores->buffers.begin(), stores->buffers.end(), x->buffer) != stores->buffers.end())
+        r->any_order = false;
       return r->any_order;
     });
   }

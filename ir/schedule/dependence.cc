@@ -265,7 +265,8 @@ std::optional<Dependences::Conflict> Dependences::FlowsBetweenIterations(const S
   return std::nullopt;
 }
 
-// `read` finds what `write` has written, at the same iteration of `fixed`; `inside`: it stays within the buffer's shape.
+// `read` finds what `write` has written, at the same iteration of `fixed`; `inside`: it stays within the buffer's
+// shape.
 bool Dependences::IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed,
                             bool inside) {
   if (read.is_whole || write.is_whole || write.is_conditional) return false;

@@ -1,8 +1,8 @@
-// Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after: for
-// a CPU, and for a GPU through all of its lowering, where the interpreter looks for threads that meet in memory without
-// a barrier between (which orders of threads would give another result is then all the same).
-// CINN_TEST_ROUNDS says how many programs (tools/nightly.sh tries more than the suite does), CINN_TEST_FIRST_ROUND with
-// which of them to begin.
+// Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after:
+// for a CPU, and for a GPU through all of its lowering, where the interpreter looks for threads that meet in memory
+// without a barrier between (which orders of threads would give another result is then all the same). CINN_TEST_ROUNDS
+// says how many programs (tools/nightly.sh tries more than the suite does), CINN_TEST_FIRST_ROUND with which of them to
+// begin.
 #include <cstdlib>
 #include <random>
 
@@ -195,8 +195,7 @@ Func WithBlocks(const Func& f) {
 // What to run: lowered some way, and all of it.
 StatusOr<std::vector<Module>> LoweredForCpu(Func f) {
   std::vector<Module> r;
-  for (const char* name :
-       {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
+  for (const char* name : {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
     ASSIGN_OR_RETURN(f, FindPass(name)->run(std::move(f), {}));
     const Func shown = WithBlocks(f);
     if (std::string_view(name) == "place_buffers" || std::string_view(name) == "vectorize")
@@ -247,7 +246,8 @@ void TryRound(int round, bool on_gpu, Counts& counts) {
     // What threads can't do together is known when all steps are there.
     ++counts.not_lowered;
     EXPECT_TRUE(absl::IsInvalidArgument(lowered.status()) || absl::IsUnimplemented(lowered.status()))
-        << lowered.status() << "\n" << shown;
+        << lowered.status() << "\n"
+        << shown;
     return;
   }
   ASSERT_TRUE(lowered.ok()) << lowered.status() << "\n" << shown;
