@@ -188,7 +188,9 @@ void Dependences::Collect(const Func& f) {
       }
       if (n->predicate != nullptr) {
         add_reads(n->predicate, lets);
-        base.condition = Substitute(c_, n->predicate, lets);
+        // What memory says may change between two runs.
+        if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, lets);
+        base.is_conditional |= base.condition == nullptr;
       }
       std::unique_ptr<Reduction> sum = ReductionOf(c_, *n);
       if (sum != nullptr) {

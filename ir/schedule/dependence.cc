@@ -202,37 +202,41 @@ bool Dependences::IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const 
   return uses.front() >= range.first && uses.back() < range.second;
 }
 
+std::vector<std::pair<const Access*, const Access*>> Dependences::PairsOf(Buffer b, const Range& range) const {
+  std::vector<const Access*> inside;
+  for (size_t k : by_buffer_.at(b)) {
+    if (k >= range.first && k < range.second) inside.push_back(&accesses_[k]);
+  }
+  std::vector<std::pair<const Access*, const Access*>> r;
+  for (size_t i = 0; i < inside.size(); ++i) {
+    for (size_t j = i; j < inside.size(); ++j) {
+      if (inside[i]->writes || inside[j]->writes) r.emplace_back(inside[i], inside[j]);
+    }
+  }
+  return r;
+}
+
 std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop, ForKind kind, bool reductions) {
   const For& n = *As<For>(loop.back());
   std::vector<const For*> fixed = LoopsOf(loop);
   fixed.pop_back();
   const Range range = RangeOf(loop.back());
   for (Buffer buffer : buffers_) {
-    std::vector<const Access*> inside;
-    bool written = false;
-    for (size_t k : by_buffer_[buffer]) {
-      if (k < range.first || k >= range.second) continue;
-      inside.push_back(&accesses_[k]);
-      written |= accesses_[k].writes;
-    }
-    if (!written) continue;
     std::optional<Conflict> conflict;
-    for (size_t i = 0; i < inside.size() && !conflict; ++i) {
-      for (size_t j = i; j < inside.size() && !conflict; ++j) {
-        const Access &a = *inside[i], &b = *inside[j];
-        if (!a.writes && !b.writes) continue;
-        // Threads wait for each other between statements on shared memory.
-        if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
-        // What a thread keeps for itself is proven where it is placed (ir/passes/place_buffers.h).
-        if (IsThreadAxis(kind) && buffer->scope == Scope::kLocal) continue;
-        const VarMap rename = Rename(a, b, fixed);
-        auto apart = [&] {
-          const auto known = Meet(a, b, rename);
-          return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
-        };
-        if (apart() || Where(a, b, rename, apart)) continue;
-        conflict = {&a, &b};
-      }
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access &a = *first, &b = *second;
+      // Threads wait for each other between statements on shared memory.
+      if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
+      // What a thread keeps for itself is proven where it is placed (ir/passes/place_buffers.h).
+      if (IsThreadAxis(kind) && buffer->scope == Scope::kLocal) continue;
+      const VarMap rename = Rename(a, b, fixed);
+      auto apart = [&] {
+        const auto known = Meet(a, b, rename);
+        return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
+      };
+      if (apart() || Where(a, b, rename, apart)) continue;
+      conflict = {&a, &b};
+      break;
     }
     if (!conflict) continue;
     if (IsPrivate(buffer, loop, kind)) conflict = FlowsBetweenIterations(loop, buffer);
@@ -389,32 +393,21 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
     return 0;
   };
   for (Buffer buffer : buffers_) {
-    std::vector<const Access*> inside;
-    bool written = false;
-    for (size_t k : by_buffer_[buffer]) {
-      if (k < range.first || k >= range.second) continue;
-      inside.push_back(&accesses_[k]);
-      written |= accesses_[k].writes;
-    }
-    if (!written) continue;
-    for (size_t i = 0; i < inside.size(); ++i) {
-      for (size_t j = i; j < inside.size(); ++j) {
-        const Access &a = *inside[i], &b = *inside[j];
-        if (!a.writes && !b.writes) continue;
-        const auto known = Meet(a, b, Rename(a, b, fixed));
-        if (!known) continue;
-        // One loop alone keeps its direction wherever it stands; more must be known.
-        int apart = 0;
-        bool exact = true;
-        for (const For* n : chain) {
-          const auto d = Distance(*known, n->var);
-          exact = exact && d.has_value();
-          if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
-          apart += !IsFree(a, b, *known, fixed, n->var);
-        }
-        if (apart <= 1 || (exact && sign(*known, chain) == sign(*known, order))) continue;
-        return Conflict{&a, &b};
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access &a = *first, &b = *second;
+      const auto known = Meet(a, b, Rename(a, b, fixed));
+      if (!known) continue;
+      // One loop alone keeps its direction wherever it stands; more must be known.
+      int apart = 0;
+      bool exact = true;
+      for (const For* n : chain) {
+        const auto d = Distance(*known, n->var);
+        exact = exact && d.has_value();
+        if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
+        apart += !IsFree(a, b, *known, fixed, n->var);
       }
+      if (apart <= 1 || (exact && sign(*known, chain) == sign(*known, order))) continue;
+      return Conflict{&a, &b};
     }
   }
   return std::nullopt;
@@ -453,53 +446,42 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
   for (Buffer buffer : buffers_) {
     if (buffer->scope == Scope::kLocal) continue;
     const bool shared = buffer->scope == Scope::kShared;
-    std::vector<const Access*> inside;
-    bool written = false;
-    for (size_t k : by_buffer_[buffer]) {
-      if (k < range.first || k >= range.second) continue;
-      inside.push_back(&accesses_[k]);
-      written |= accesses_[k].writes;
-    }
-    if (!written) continue;
-    for (size_t i = 0; i < inside.size(); ++i) {
-      for (size_t j = i; j < inside.size(); ++j) {
-        const Access *a = inside[i], *b = inside[j];
-        if (!a->writes && !b->writes) continue;
-        if (shared && a->statement != b->statement) continue;
-        std::vector<const For*> fixed = outside;
-        VarMap twins;
-        std::vector<std::pair<const For*, const For*>> axes;
-        for (ForKind axis : kThreadKinds) {
-          const For *p = loop_on(*a, axis), *q = loop_on(*b, axis);
-          if (shared && IsBlockAxis(axis)) {
-            if (p != nullptr) fixed.push_back(p);
-            continue;
-          }
-          if ((bound && (p == nullptr || q == nullptr)) || (p == nullptr && q == nullptr)) continue;
-          // The wider loop stands for both.
-          if (p != nullptr && q != nullptr && p->var != q->var && axes.empty() &&
-              !a_.CanProve(c_.Le(q->extent, p->extent))) {
-            std::swap(a, b);
-            std::swap(p, q);
-          }
-          axes.emplace_back(p, q);
-          if (p != nullptr && q != nullptr && p->var != q->var && a_.CanProve(c_.Le(q->extent, p->extent)))
-            twins[q->var] = p->var;
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access *a = first, *b = second;
+      if (shared && a->statement != b->statement) continue;
+      std::vector<const For*> fixed = outside;
+      VarMap twins;
+      std::vector<std::pair<const For*, const For*>> axes;
+      for (ForKind axis : kThreadKinds) {
+        const For *p = loop_on(*a, axis), *q = loop_on(*b, axis);
+        if (shared && IsBlockAxis(axis)) {
+          if (p != nullptr) fixed.push_back(p);
+          continue;
         }
-        if (axes.empty()) continue;
-        const VarMap rename = Rename(*a, *b, fixed, twins);
-        auto same = [&] {
-          const auto known = Meet(*a, *b, rename);
-          return !known || std::all_of(axes.begin(), axes.end(), [&](const auto& axis) {
-            const auto& [p, q] = axis;
-            if (p != nullptr && q != nullptr) return Distance(*known, p->var) == 0;
-            Expr only = p != nullptr ? p->var : Substitute(c_, q->var, rename);
-            if (p == nullptr && known->contains(only)) only = known->at(only);
-            return a_.CanProve(c_.Eq(only, c_.Int(0)));
-          });
-        };
-        if (!same() && !Where(*a, *b, rename, same)) return Conflict{inside[i], inside[j]};
+        if ((bound && (p == nullptr || q == nullptr)) || (p == nullptr && q == nullptr)) continue;
+        // The wider loop stands for both.
+        if (p != nullptr && q != nullptr && p->var != q->var && axes.empty() &&
+            !a_.CanProve(c_.Le(q->extent, p->extent))) {
+          std::swap(a, b);
+          std::swap(p, q);
+        }
+        axes.emplace_back(p, q);
+        if (p != nullptr && q != nullptr && p->var != q->var && a_.CanProve(c_.Le(q->extent, p->extent)))
+          twins[q->var] = p->var;
       }
+      if (axes.empty()) continue;
+      const VarMap rename = Rename(*a, *b, fixed, twins);
+      auto same = [&] {
+        const auto known = Meet(*a, *b, rename);
+        return !known || std::all_of(axes.begin(), axes.end(), [&](const auto& axis) {
+          const auto& [p, q] = axis;
+          if (p != nullptr && q != nullptr) return Distance(*known, p->var) == 0;
+          Expr only = p != nullptr ? p->var : Substitute(c_, q->var, rename);
+          if (p == nullptr && known->contains(only)) only = known->at(only);
+          return a_.CanProve(c_.Eq(only, c_.Int(0)));
+        });
+      };
+      if (!same() && !Where(*a, *b, rename, same)) return Conflict{first, second};
     }
   }
   return std::nullopt;

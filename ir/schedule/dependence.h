@@ -91,6 +91,8 @@ class Dependences {
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
   bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed, bool inside = true);
+  // The touches of one buffer in the range, two by two, one of them writing; each with itself, too.
+  std::vector<std::pair<const Access*, const Access*>> PairsOf(Buffer b, const Range& range) const;
   bool IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const;
   Expr Prime(Expr var);
   void Collect(const Func& f);
