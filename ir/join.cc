@@ -13,6 +13,9 @@ bool IsAssociative(ExprOp op) {
     case ExprOp::kMax:
     case ExprOp::kAnd:
     case ExprOp::kOr:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+    case ExprOp::kBitXor:
       return true;
     default:
       return false;
@@ -32,6 +35,34 @@ Expr ElementOf(Expr value, Expr running) {
 }
 
 }  // namespace
+
+std::vector<Expr> Stores::Running(Context& c) const {
+  std::vector<Expr> r;
+  for (size_t k = 0; k < buffers.size(); ++k) r.push_back(c.Load(buffers[k], indices[k]));
+  return r;
+}
+
+std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
+  Stores r;
+  VarMap lets;
+  const Seq* seq = As<Seq>(s);
+  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{s} : seq->stmts) {
+    const Let* let = As<Let>(x);
+    const Store* store = As<Store>(x);
+    const bool stored = !r.buffers.empty();
+    if (let != nullptr && !stored) {
+      lets[let->var] = Substitute(c, let->value, lets);
+    } else if (store != nullptr && store->mask == nullptr &&
+               (!stored || IsConst(store->value) || lets.contains(store->value))) {
+      r.buffers.push_back(store->buffer);
+      r.indices.push_back(store->indices);
+      r.values.push_back(Substitute(c, store->value, lets));
+    } else {
+      return std::nullopt;
+    }
+  }
+  return r;
+}
 
 std::vector<Expr> Join::Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const {
   Rewriter rewrite(c, [&](Expr e) -> Expr {

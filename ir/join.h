@@ -9,9 +9,18 @@
 #include <optional>
 #include <vector>
 
-#include "ir/expr.h"
+#include "ir/stmt.h"
 
 namespace cinn_like::ir {
+
+// What a block's init or body stores: all of it is computed before any is stored.
+struct Stores {
+  std::vector<Buffer> buffers;
+  std::vector<std::vector<Expr>> indices;
+  std::vector<Expr> values;
+  std::vector<Expr> Running(Context& c) const;  // what the stores replace, as loads
+};
+std::optional<Stores> StoresOf(Context& c, const Stmt& s);  // nullopt: it is no such sequence
 
 // nullopt where `values` are no joins of the `running` values (loads) with elements: each value is one associative
 // operator, or chooses by `select` between the running value and the element. A reduction's steps may run in any order

@@ -2,6 +2,7 @@
 
 #include "ir/pass_table.h"
 #include "ir/passes/split_host_device.h"
+#include "ir/schedule/legality.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -62,7 +63,10 @@ StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const 
 }  // namespace
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
-  if (context.target.IsGpu()) return RunPasses(std::move(f), kDevicePasses, context);
+  if (context.target.IsGpu()) {
+    RETURN_IF_ERROR(CheckThreads(f));
+    return RunPasses(std::move(f), kDevicePasses, context);
+  }
   return RunPasses(std::move(f), kHostPasses, context);
 }
 

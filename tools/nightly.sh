@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Random programs x random schedule steps: the interpreter before and after.
+# Random programs x random schedule steps, for a CPU and for a GPU: the interpreter before and after.
 schedules() {
   tools/build.sh release ir_schedule_random_test
   CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test

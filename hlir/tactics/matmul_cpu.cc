@@ -319,6 +319,13 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     s.Step("split ", loop, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
     to.push_back(vector);
   };
+  // First what others read: they compute beyond bounds only what they find there.
+  if (pack) {
+    const std::vector<std::string> v = inner("b_panel");
+    std::vector<std::string> unused;
+    if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
+    s.Run("pad b_panel");
+  }
   {
     std::vector<std::string> v = inner("b_acc");
     size_t k = 0;
@@ -351,12 +358,6 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   if (!columns.empty() && width > 1) {
     std::vector<std::string> unused;
     lane_loops(columns, "o", unused);
-  }
-  if (pack) {
-    const std::vector<std::string> v = inner("b_panel");
-    std::vector<std::string> unused;
-    if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
-    s.Run("pad b_panel");
   }
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), seconds}};

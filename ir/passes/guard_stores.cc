@@ -6,11 +6,9 @@ namespace cinn_like::ir {
 
 StatusOr<Func> GuardStores(Func f) {
   bool has_blocks = false, has_calls = false, has_memory = false;
-  std::set<ForKind> axes;  // of threads
   VisitStmts(f.body, [&](const Stmt& s) {
     const For* n = As<For>(s);
     has_blocks |= n != nullptr && IsBlockAxis(n->kind);
-    if (n != nullptr && IsThreadAxis(n->kind)) axes.insert(n->kind);
     has_calls |= As<Call>(s) != nullptr;
     const Alloc* a = As<Alloc>(s);
     has_memory |= a != nullptr && a->buffer->scope == Scope::kGlobal;
@@ -39,12 +37,11 @@ StatusOr<Func> GuardStores(Func f) {
       f.body = MakeSeq(std::move(stmts));
     }
   }
-  if (axes.empty()) return f;
+  // In each kernel, what is in no loop on one of its axes.
   NameSupply names(f);
-  std::set<ForKind> missing = axes;  // whose threads all come here
+  std::set<ForKind> missing;  // axes whose threads all come here
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     const For* n = As<For>(s);
-    if (missing.empty()) return s;
     if (n != nullptr && missing.contains(n->kind)) {
       missing.erase(n->kind);
       const Stmt r = MakeStmt(For{n->var, n->extent, n->kind, go(n->body)});
@@ -54,12 +51,26 @@ StatusOr<Func> GuardStores(Func f) {
     const Store* store = As<Store>(s);
     if (store != nullptr && store->buffer->scope != Scope::kLocal) {
       Stmt r = s;
-      for (ForKind axis : missing) r = MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), axis, r});
+      for (ForKind axis : missing) {
+        // Each block has shared memory of its own.
+        if (IsBlockAxis(axis) && store->buffer->scope != Scope::kGlobal) continue;
+        r = MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), axis, r});
+      }
       return r;
     }
     return MapChildren(s, [](Expr e) { return e; }, go);
   };
-  f.body = go(f.body);
+  f.body = RewriteStmts(f.body, [&](const Stmt& s) -> Stmt {
+    const For* n = As<For>(s);
+    if (n == nullptr || (!IsBlockAxis(n->kind) && !IsThreadAxis(n->kind))) return nullptr;
+    missing.clear();
+    VisitStmts(s, [&](const Stmt& x) {
+      const For* m = As<For>(x);
+      if (m != nullptr && (IsBlockAxis(m->kind) || IsThreadAxis(m->kind))) missing.insert(m->kind);
+      return true;
+    });
+    return go(s);
+  });
   return f;
 }
 

@@ -1,5 +1,6 @@
-// In a kernel with threads, what is stored to global or shared memory outside of a loop over one of its thread axes is
-// stored by one thread along it instead of by all (private memory is still written by each).
+// What a kernel stores to global or shared memory outside of a loop over one of its thread axes is stored by one thread
+// along it instead of by all, and to global memory outside of one of its block axes by one block (private memory is
+// still written by each thread, shared memory by each block).
 //
 //   for b in 0..n @blockIdx.x { for t in 0..256 @threadIdx.x {...}  y[b] = s[0] }
 //     =>   ...  for one in 0..1 @threadIdx.x { y[b] = s[0] }

@@ -53,6 +53,29 @@ bool HasBarrier(const Stmt& s) {
   return found;
 }
 
+// Of one run of `s`, two places touch shared memory at different elements, one of them writing: where all are at one
+// element, it is one thread's (ir/schedule/legality.h).
+bool MeetsInside(const Stmt& s) {
+  absl::flat_hash_map<Buffer, absl::flat_hash_set<std::vector<Expr>>> places;
+  auto add = [&](Buffer b, const std::vector<Expr>& at) {
+    if (b->scope == Scope::kShared) places[b].insert(at);
+  };
+  VisitStmts(s, [&](const Stmt& x) {
+    if (const Store* n = As<Store>(x)) add(n->buffer, n->indices);
+    return true;
+  });
+  ForEachExpr(s, [&](Expr e) {
+    Visit(e, [&](Expr x) {
+      if (x->op == ExprOp::kLoad) add(x->buffer, IndicesOf(x));
+      return true;
+    });
+  });
+  const std::vector<Buffer> written = BuffersWritten(s);
+  return std::any_of(places.begin(), places.end(), [&](const auto& x) {
+    return x.second.size() > 1 && std::find(written.begin(), written.end(), x.first) != written.end();
+  });
+}
+
 // `s` with barriers inside; `pending` is what came before since the last barrier, and is updated.
 Stmt Insert(const Stmt& s, Accesses& pending) {
   if (const Seq* q = As<Seq>(s)) {
@@ -93,13 +116,24 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
     return MakeSeq(std::move(before));
   }
   const Accesses own = SharedAccesses(s);
+  std::vector<Stmt> out;
   if (Conflicts(pending, own)) {
+    out.push_back(MakeStmt(Barrier{}));
     pending.Clear();
-    pending.Add(own);
-    return MakeSeq({MakeStmt(Barrier{}), s});
   }
-  pending.Add(own);
-  return s;
+  const If* n = As<If>(s);
+  if (n == nullptr || !MeetsInside(s)) {
+    pending.Add(own);
+    out.push_back(s);
+    return MakeSeq(std::move(out));
+  }
+  pending.Add(SharedAccesses(MakeStmt(If{n->cond, MakeSeq({}), nullptr})));
+  Accesses other = pending;
+  const Stmt then = Insert(n->then, pending);
+  const Stmt otherwise = n->otherwise == nullptr ? nullptr : Insert(n->otherwise, other);
+  pending.Add(other);
+  out.push_back(MakeStmt(If{n->cond, then, otherwise}));
+  return MakeSeq(std::move(out));
 }
 
 // Whether all threads of a block come to every barrier, and all of a warp to every shuffle.

@@ -12,34 +12,6 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kDirect = 8;  // parts that one thread adds up, where there is a choice
 
-// What a block's init or body stores: all of it is computed before any is stored.
-struct Stores {
-  std::vector<Buffer> buffers;
-  std::vector<std::vector<Expr>> indices;
-  std::vector<Expr> values;
-};
-std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
-  Stores r;
-  VarMap lets;
-  const Seq* seq = As<Seq>(s);
-  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{s} : seq->stmts) {
-    const Let* let = As<Let>(x);
-    const Store* store = As<Store>(x);
-    const bool stored = !r.buffers.empty();
-    if (let != nullptr && !stored) {
-      lets[let->var] = Substitute(c, let->value, lets);
-    } else if (store != nullptr && store->mask == nullptr &&
-               (!stored || IsConst(store->value) || lets.contains(store->value))) {
-      r.buffers.push_back(store->buffer);
-      r.indices.push_back(store->indices);
-      r.values.push_back(Substitute(c, store->value, lets));
-    } else {
-      return std::nullopt;
-    }
-  }
-  return r;
-}
-
 class Lowering {
  public:
   explicit Lowering(Func& f) : f_(f), c_(*f.context), names_(f) {}
@@ -51,10 +23,7 @@ class Lowering {
     if (!init || !update || init->buffers != update->buffers) {
       return Unimplemented("block ", b.name, ": what starts and what continues the reduction store different values");
     }
-    std::vector<Expr> running;
-    for (size_t k = 0; k < update->buffers.size(); ++k)
-      running.push_back(c_.Load(update->buffers[k], update->indices[k]));
-    join_ = FindJoin(c_, update->values, running);
+    join_ = FindJoin(c_, update->values, update->Running(c_));
     if (!join_)
       return Unimplemented("block ", b.name, ": ", Print(update->values[0]), " is no associative combination");
     const VarMap bindings = Bindings(b);

@@ -160,8 +160,8 @@ class Placer {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {
           if (info.is_thread && Uses(index, thread)) {
-            return Internal("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
-                            " depends on the thread\n", Print(f_));
+            return Unimplemented("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
+                                 " depends on the thread\n", Print(f_));
           }
         }
         r.indices[k].push_back(index);
@@ -297,9 +297,9 @@ class Placer {
           }
         }
         if (!found || !fits || low >= coef) {
-          return Internal("local buffer ", b.name, ": in dimension ", d,
-                          " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)), "\n",
-                          Print(f_));
+          return Unimplemented("local buffer ", b.name, ": in dimension ", d,
+                               " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)),
+                               "\n", Print(f_));
         }
         x = r;
       }

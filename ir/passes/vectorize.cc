@@ -29,25 +29,50 @@ class Lanes {
     vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
   }
 
+  static std::vector<Expr> Conjuncts(Expr e) {
+    if (e->op != ExprOp::kAnd) return {e};
+    std::vector<Expr> r = Conjuncts(e->args[0]);
+    for (Expr x : Conjuncts(e->args[1])) r.push_back(x);
+    return r;
+  }
+
   // Code with the condition `lane`: `whole()` where it is seen to hold in all lanes, `masked()` where in some.
   //   x * 16 + lane < n  ->  if x * 16 + 15 < n { whole } else if x * 16 < n { masked }
   template <typename Whole, typename Masked>
   Stmt Guard(Expr lane, const Whole& whole, const Masked& masked) {
-    Stmt rest = masked();
-    if (rest == nullptr) return nullptr;
     Expr all = nullptr, some = nullptr;
-    for (Expr e : Conjuncts(lane)) {
+    bool known = true;
+    const std::vector<Expr> conjuncts = Conjuncts(lane);
+    for (Expr e : conjuncts) {
       const Expr first = Substitute(c_, e, {{var_, c_.Int(0)}}), last = Substitute(c_, e, {{var_, c_.Int(lanes_ - 1)}});
       const bool rises = Implies(first, e), falls = !rises && Implies(last, e);
-      if (!rises && !falls) return rest;
+      known = known && (rises || falls);
+      if (!known) break;
       all = And(all, rises ? first : last);
       if (Implies(e, rises ? last : first)) some = And(some, rises ? last : first);
     }
+    const auto stores = stores_ahead_;
+    const bool before = some_on_;
+    some_on_ = known && some != nullptr && conjuncts.size() == 1 && mask_ == nullptr;
+    Stmt rest = masked();
+    some_on_ = before;
+    stores_ahead_ = stores;
+    if (rest == nullptr || !known) return rest;
     Stmt most = whole();
     if (some != nullptr) rest = MakeStmt(If{some, rest, nullptr});
     return most == nullptr ? nullptr : MakeStmt(If{all, most, rest});
   }
 
+  // The loop's body; null where it cannot be.
+  Stmt VectorizeBody(const Stmt& body) {
+    VisitStmts(body, [&](const Stmt& s) {
+      if (const Store* n = As<Store>(s)) ++stores_ahead_[n->buffer];
+      return true;
+    });
+    return Vectorize(body);
+  }
+
+ private:
   // Null where it cannot be.
   Stmt Vectorize(const Stmt& s) {
     return Match(
@@ -81,13 +106,15 @@ class Lanes {
           return uniform == nullptr ? then : MakeStmt(If{uniform, then, otherwise});
         },
         [&](const Let& n) -> Stmt {
-          if (!Depends(n.value)) return s;
+          if (!Depends(n.value) && !ReadsUnderMask(n.value)) return ReadsAhead(n.value) ? nullptr : s;
           const Expr value = Wide(Vector(n.value));
           const Expr var = c_.Var(n.var->name, value->type);
           vectors_[n.var] = var;
           return ok_ ? MakeStmt(Let{var, value}) : nullptr;
         },
         [&](const Store& n) -> Stmt {
+          const bool accumulates = ReadsAhead(n.value);
+          --stores_ahead_[n.buffer];
           Store r{n.buffer, {}, nullptr, nullptr};
           bool moves = false;
           for (Expr e : n.indices) {
@@ -96,8 +123,8 @@ class Lanes {
           }
           if (!moves) {
             // One element for all lanes: only if each would write the same.
-            if (Depends(n.value) || (n.mask != nullptr && Depends(n.mask)) || mask_ != nullptr) return nullptr;
-            return s;
+            const bool depends = Depends(n.value) || (n.mask != nullptr && Depends(n.mask)) || mask_ != nullptr;
+            return depends || accumulates ? nullptr : s;
           }
           r.value = Wide(Vector(n.value));
           r.mask = n.mask == nullptr ? mask_ : And(Vector(n.mask), mask_);
@@ -106,6 +133,7 @@ class Lanes {
         [&](const auto&) -> Stmt { return nullptr; });
   }
 
+ public:
   bool Depends(Expr e) {
     bool found = false;
     Visit(e, [&](Expr x) {
@@ -131,13 +159,17 @@ class Lanes {
   }
 
  private:
-  static std::vector<Expr> Conjuncts(Expr e) {
-    if (e->op != ExprOp::kAnd) return {e};
-    std::vector<Expr> r = Conjuncts(e->args[0]);
-    for (Expr x : Conjuncts(e->args[1])) r.push_back(x);
-    return r;
-  }
   Expr And(Expr a, Expr b) { return a == nullptr ? b : b == nullptr ? a : c_.And(a, b); }
+  // What is the same in all lanes differs between iterations: it reads what is stored later in the body.
+  bool ReadsAhead(Expr e) const {
+    bool found = false;
+    Visit(e, [&](Expr x) {
+      const auto it = x->op == ExprOp::kLoad ? stores_ahead_.find(x->buffer) : stores_ahead_.end();
+      found |= it != stores_ahead_.end() && it->second > 0;
+      return !found;
+    });
+    return found;
+  }
 
   // In every lane.
   bool Implies(Expr a, Expr b) {
@@ -156,8 +188,18 @@ class Lanes {
     return r;
   }
 
+  // All lanes may be off, and then nothing may be read.
+  bool ReadsUnderMask(Expr e) const {
+    bool found = false;
+    Visit(e, [&](Expr x) {
+      found |= x->op == ExprOp::kLoad;
+      return !found;
+    });
+    return found && mask_ != nullptr && !some_on_;
+  }
+
   Expr Compute(Expr e) {
-    if (!Depends(e)) return e;
+    if (!Depends(e) && !ReadsUnderMask(e)) return e;
     if (e->type.lanes != 1 || e->op == ExprOp::kShuffleXor) {
       ok_ = false;
       return e;
@@ -173,8 +215,8 @@ class Lanes {
       bool moves = false;
       for (Expr i : args) moves |= i->type.lanes > 1;
       // A lane that is off must not touch memory.
-      Expr mask = moves ? And(own, mask_) : own;
-      if (!moves && own != nullptr && own->type.lanes > 1) {
+      Expr mask = moves || !some_on_ ? And(own, mask_) : own;
+      if (!moves && mask != nullptr && mask->type.lanes > 1) {
         // One element, wanted by some lanes.
         for (Expr& i : args) i = Wide(i);
       }
@@ -222,8 +264,10 @@ class Lanes {
   int lanes_;
   bool ok_ = true;
   Expr mask_ = nullptr;
+  bool some_on_ = false;                     // of the mask's lanes
   absl::flat_hash_map<Expr, Expr> vectors_;  // lane-dependent variables
   absl::flat_hash_map<Expr, Expr> memo_;     // under the current mask
+  absl::flat_hash_map<Buffer, int> stores_ahead_;
 };
 
 class Vectorizer {
@@ -240,7 +284,7 @@ class Vectorizer {
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
     if (IsInt(n->extent) && n->extent->int_value > 1) {
       Lanes lanes(a_, n->var, static_cast<int>(n->extent->int_value));
-      if (Stmt r = lanes.Vectorize(n->body); r != nullptr) return r;
+      if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
     return MakeStmt(For{n->var, n->extent, ForKind::kSerial, n->body});
   }
@@ -306,11 +350,21 @@ class Vectorizer {
       if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
       return MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
     };
+    Expr uniform = nullptr;
+    if (condition != nullptr) {
+      Expr lane = nullptr;
+      for (Expr e : Lanes::Conjuncts(condition)) {
+        Expr& to = Uses(e, vector.var) ? lane : uniform;
+        to = to == nullptr ? e : c_.And(to, e);
+      }
+      condition = lane;
+    }
     Stmt body = condition == nullptr ? accumulate(nullptr)
                                      : spread.Guard(
                                            condition, [&] { return accumulate(nullptr); },
                                            [&] { return accumulate(spread.Wide(spread.Vector(condition))); });
     if (!spread.ok()) return nullptr;
+    if (uniform != nullptr) body = MakeStmt(If{uniform, body, nullptr});
     for (size_t i = loops.size() - 1; i-- > 0;)
       body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
     Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,

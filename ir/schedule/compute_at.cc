@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "ir/linear.h"
-#include "ir/schedule/dependence.h"
+#include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/region.h"
 #include "ir/schedule/tree.h"
@@ -258,12 +258,14 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
     body.push_back(x);
   }
   const Stmt moved_to = MakeStmt(For{at.var, at.extent, at.kind, MakeSeq(std::move(body))});
+  const Func before = f;
   f.body = Replace(f.body, target, moved_to);
   f.body = Replace(f.body, nest, MakeSeq({}));
   f = SimplifyBindings(std::move(f));
   // Loops around that run at once may now meet in what is written here.
   ASSIGN_OR_RETURN(const StmtPath now, FindLoop(f, loop));
   RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, now), Cat("compute_at ", block, " ", loop)));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("compute_at ", block, " ", loop)));
   return f;
 }
 

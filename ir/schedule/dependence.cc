@@ -10,49 +10,8 @@ namespace {
 
 using VarSet = absl::flat_hash_set<Expr>;
 
-// What a block's body stores: all of it from what was there before. nullopt where it is no such sequence.
-struct Stores {
-  std::vector<Expr> running, values;  // what each store replaces, as a load, and its value
-};
-std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
-  Stores r;
-  VarMap lets;
-  const Seq* seq = As<Seq>(s);
-  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{s} : seq->stmts) {
-    const Let* let = As<Let>(x);
-    const Store* store = As<Store>(x);
-    if (let != nullptr) {
-      lets[let->var] = Substitute(c, let->value, lets);
-    } else if (store != nullptr && store->mask == nullptr) {
-      r.running.push_back(c.Load(store->buffer, store->indices));
-      r.values.push_back(Substitute(c, store->value, lets));
-    } else {
-      return std::nullopt;
-    }
-  }
-  return r;
-}
-
-// e is 0 where the loops are.
-bool StartsAtZero(Expr e, const VarSet& loops) {
-  auto zero = [&](size_t k) { return StartsAtZero(e->args[k], loops); };
-  switch (e->op) {
-    case ExprOp::kVar:
-      return loops.contains(e);
-    case ExprOp::kInt:
-      return e->int_value == 0;
-    case ExprOp::kAdd:
-    case ExprOp::kSub:
-      return zero(0) && zero(1);
-    case ExprOp::kMul:
-      return zero(0) || zero(1);
-    case ExprOp::kDiv:
-    case ExprOp::kMod:
-      return zero(0);
-    default:
-      return false;
-  }
-}
+constexpr ForKind kThreadKinds[] = {ForKind::kBlockX,  ForKind::kBlockY,  ForKind::kBlockZ,
+                                    ForKind::kThreadX, ForKind::kThreadY, ForKind::kThreadZ};
 
 // x / k, where the simplifier has taken a division into x: (a * 64 + b / 2) / 5 -> (a * 128 + b) / 10.
 Expr Quotient(Analyzer& a, Expr x, Expr k) {
@@ -68,254 +27,7 @@ Expr Quotient(Analyzer& a, Expr x, Expr k) {
   return a.Simplify(c.Div(x, k));
 }
 
-// `value` is what was there joined with something else, or chosen among the two. That a choice is a good one is the
-// author's word, as in te.h.
-bool Joins(Expr value, Expr running) {
-  switch (value->op) {
-    case ExprOp::kSelect:
-      return value->args[1] == running || value->args[2] == running;
-    case ExprOp::kAdd:
-    case ExprOp::kMul:
-    case ExprOp::kMin:
-    case ExprOp::kMax:
-    case ExprOp::kAnd:
-    case ExprOp::kOr:
-    case ExprOp::kBitAnd:
-    case ExprOp::kBitOr:
-    case ExprOp::kBitXor:
-      break;
-    default:
-      return false;
-  }
-  const Expr other = value->args[0] == running ? value->args[1] : value->args[0];
-  bool again = false;
-  Visit(other, [&](Expr x) {
-    again |= x->op == ExprOp::kLoad && x->buffer == running->buffer;
-    return !again;
-  });
-  return !again && (value->args[0] == running || value->args[1] == running);
-}
-
-// How a block reduces; null if it has no reduce iterators.
-std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
-  auto r = std::make_unique<Reduction>();
-  VarSet own;
-  for (const BlockIter& i : b.iters) {
-    if (i.kind != IterKind::kReduce) continue;
-    own.insert(i.var);
-    for (Expr v : VarsOf(i.binding)) r->loops.insert(v);
-  }
-  if (own.empty()) return nullptr;
-  bool ok = true;
-  for (const BlockIter& i : b.iters) {
-    if (i.kind == IterKind::kReduce)
-      ok = ok && StartsAtZero(i.binding, r->loops);
-    else
-      ok = ok && !Uses(i.binding, r->loops);
-  }
-  r->starts_at_zero = ok;
-  const std::optional<Stores> stores = StoresOf(c, b.body);
-  ok = ok && stores.has_value();
-  for (size_t k = 0; ok && k < stores->running.size(); ++k)
-    ok = !Uses(stores->running[k], own) && Joins(stores->values[k], stores->running[k]);
-  r->any_order = ok;
-  return r;
-}
-
-bool ReadsMemory(Expr e) {
-  bool found = false;
-  Visit(e, [&](Expr x) {
-    found |= x->op == ExprOp::kLoad;
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
-
-Dependences::Dependences(const Func& f) : c_(*f.context), a_(f) { Collect(f); }
-
-Expr Dependences::Prime(Expr var) {
-  Expr& p = primes_[var];
-  if (p == nullptr) p = c_.Var(var->name + "'", var->type);
-  return p;
-}
-
-void Dependences::Collect(const Func& f) {
-  absl::flat_hash_set<Buffer> written;
-  for (Buffer b : BuffersWritten(f.body)) written.insert(b);
-  std::vector<const For*> loops;
-  int statement = 0, conditions = 0, unknown = 0;
-  VarMap lets;
-  std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
-
-  // Accesses of one block or bare statement; `map` puts iterators and lets into terms of the loops.
-  absl::flat_hash_set<std::pair<Buffer, std::vector<Expr>>> seen_reads, seen_writes;
-  Access base;
-  auto begin = [&] {
-    base = Access();
-    base.loops = loops;
-    base.statement = ++statement;
-    base.is_conditional = conditions > 0;
-    seen_reads.clear();
-    seen_writes.clear();
-  };
-  auto add = [&](Buffer b, const std::vector<Expr>& indices, bool writes, bool masked, const VarMap& map) {
-    Access x = base;
-    x.buffer = b;
-    x.writes = writes;
-    x.is_conditional |= masked;
-    for (Expr e : indices) {
-      x.is_whole |= e->type.lanes > 1;
-      Expr at = Substitute(c_, e, map);
-      // An index out of memory that changes is any value.
-      at = Rewriter(c_, [&](Expr y) -> Expr {
-        return y->op == ExprOp::kLoad && written.contains(y->buffer) ? c_.Var(Cat("#", unknown++), y->type) : nullptr;
-      })(at);
-      x.indices.push_back(x.is_whole ? at : a_.Simplify(at));
-    }
-    if (!(writes ? seen_writes : seen_reads).insert({b, x.indices}).second) return;
-    accesses_.push_back(std::move(x));
-  };
-  auto add_reads = [&](Expr e, const VarMap& map) {
-    Visit(e, [&](Expr x) {
-      if (x->op == ExprOp::kLoad) add(x->buffer, IndicesOf(x), false, MaskOf(x) != nullptr, map);
-      if (x->op == ExprOp::kAddress) {
-        add(x->buffer, {}, true, true, map);
-        accesses_.back().is_whole = true;
-      }
-      return true;
-    });
-  };
-  // A statement inside of a block, or one that holds no others.
-  std::function<void(const Stmt&, VarMap&)> add_all = [&](const Stmt& s, VarMap& map) {
-    if (const Let* n = As<Let>(s)) {
-      add_reads(n->value, map);
-      map[n->var] = Substitute(c_, n->value, map);
-      return;
-    }
-    const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr;
-    if (const For* n = As<For>(s)) {
-      loops.push_back(n);
-      base.loops = loops;
-      a_.BindRange(n->var, c_.Int(0), Substitute(c_, n->extent, map));
-    }
-    const bool before = base.is_conditional;
-    base.is_conditional |= conditional;
-    ForEachChild(
-        s,
-        [&](Expr e) {
-          const Store* n = As<Store>(s);
-          if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e)) add_reads(e, map);
-        },
-        [&](const Stmt& x) { add_all(x, map); });
-    if (const Store* n = As<Store>(s)) add(n->buffer, n->indices, true, n->mask != nullptr, map);
-    base.is_conditional = before;
-    if (As<For>(s) != nullptr) {
-      loops.pop_back();
-      base.loops = loops;
-    }
-  };
-  std::function<void(const Stmt&)> go = [&](const Stmt& s) {
-    const size_t first = accesses_.size();
-    if (const For* n = As<For>(s)) {
-      begin();
-      add_reads(n->extent, lets);
-      a_.BindRange(n->var, c_.Int(0), n->extent);
-      loops.push_back(n);
-      go(n->body);
-      loops.pop_back();
-    } else if (const Seq* n = As<Seq>(s)) {
-      for (const Stmt& x : n->stmts) go(x);
-    } else if (const If* n = As<If>(s)) {
-      begin();
-      add_reads(n->cond, lets);
-      ++conditions;
-      go(n->then);
-      if (n->otherwise != nullptr) go(n->otherwise);
-      --conditions;
-    } else if (const Block* n = As<Block>(s)) {
-      begin();
-      base.block = n;
-      VarMap map = lets;
-      for (const BlockIter& i : n->iters) {
-        map[i.var] = i.binding;
-        add_reads(i.binding, lets);
-      }
-      if (n->predicate != nullptr) {
-        add_reads(n->predicate, lets);
-        base.condition = Substitute(c_, n->predicate, lets);
-      }
-      std::unique_ptr<Reduction> sum = ReductionOf(c_, *n);
-      if (sum != nullptr) {
-        reductions_.push_back(std::move(sum));
-        base.sum = reductions_.back().get();
-        Access step = base;
-        for (const BlockIter& i : n->iters) {
-          if (i.kind == IterKind::kReduce) step.indices.push_back(a_.Simplify(i.binding));
-        }
-        steps.emplace_back(reductions_.back().get(), std::move(step));
-      }
-      const size_t start = accesses_.size();
-      if (n->init != nullptr) add_all(n->init, map);
-      add_all(n->body, map);
-      // Only what it reduces into is an accumulator.
-      const std::vector<Buffer> into = BuffersWritten(n->body);
-      for (size_t k = start; k < accesses_.size(); ++k) {
-        if (std::find(into.begin(), into.end(), accesses_[k].buffer) == into.end()) accesses_[k].sum = nullptr;
-      }
-    } else {
-      begin();
-      add_all(s, lets);
-    }
-    ranges_[s.get()] = {first, accesses_.size()};
-  };
-  go(f.body);
-  VarMap primed;
-  std::vector<const For*> all;
-  VarSet bound;
-  for (const Access& x : accesses_) {
-    for (const For* n : x.loops) {
-      if (bound.insert(n->var).second) all.push_back(n);
-    }
-  }
-  for (const For* n : all) primed[n->var] = Prime(n->var);
-  for (const For* n : all) a_.BindRange(Prime(n->var), c_.Int(0), Substitute(c_, n->extent, primed));
-  for (size_t k = 0; k < accesses_.size(); ++k) {
-    std::vector<size_t>& uses = by_buffer_[accesses_[k].buffer];
-    if (uses.empty()) buffers_.push_back(accesses_[k].buffer);
-    uses.push_back(k);
-  }
-  // A step that runs again would add again, or start again.
-  for (const auto& [sum, at] : steps) {
-    std::vector<const For*> fixed;
-    for (const For* n : at.loops) {
-      if (!sum->loops.contains(n->var)) fixed.push_back(n);
-    }
-    const auto known = Meet(at, at, Rename(at, at, fixed));
-    const bool once = !known || std::all_of(at.loops.begin(), at.loops.end(), [&](const For* n) {
-      return !sum->loops.contains(n->var) || Distance(*known, n->var) == 0;
-    });
-    sum->starts_at_zero &= once;
-    sum->any_order &= once;
-  }
-}
-
-Dependences::Range Dependences::RangeOf(const Stmt& s) const {
-  auto it = ranges_.find(s.get());
-  return it == ranges_.end() ? Range{0, 0} : it->second;
-}
-
-std::string Dependences::Describe(const Conflict& x) {
-  auto one = [](const Access& a) {
-    std::string at;
-    for (Expr e : a.indices) at += Cat(at.empty() ? "" : ", ", Print(e));
-    return Cat(a.block != nullptr ? Cat("block ", a.block->name) : std::string("a statement"),
-               a.writes ? " writes " : " reads ", a.buffer->name, "[", a.is_whole ? "..." : at, "]");
-  };
-  if (x.a == x.b) return Cat(one(*x.a), " more than once");
-  return Cat(one(*x.a), " and ", one(*x.b));
-}
 
 VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed,
                            const VarMap& twins) {
@@ -490,37 +202,41 @@ bool Dependences::IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const 
   return uses.front() >= range.first && uses.back() < range.second;
 }
 
+std::vector<std::pair<const Access*, const Access*>> Dependences::PairsOf(Buffer b, const Range& range) const {
+  std::vector<const Access*> inside;
+  for (size_t k : by_buffer_.at(b)) {
+    if (k >= range.first && k < range.second) inside.push_back(&accesses_[k]);
+  }
+  std::vector<std::pair<const Access*, const Access*>> r;
+  for (size_t i = 0; i < inside.size(); ++i) {
+    for (size_t j = i; j < inside.size(); ++j) {
+      if (inside[i]->writes || inside[j]->writes) r.emplace_back(inside[i], inside[j]);
+    }
+  }
+  return r;
+}
+
 std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop, ForKind kind, bool reductions) {
   const For& n = *As<For>(loop.back());
   std::vector<const For*> fixed = LoopsOf(loop);
   fixed.pop_back();
   const Range range = RangeOf(loop.back());
   for (Buffer buffer : buffers_) {
-    std::vector<const Access*> inside;
-    bool written = false;
-    for (size_t k : by_buffer_[buffer]) {
-      if (k < range.first || k >= range.second) continue;
-      inside.push_back(&accesses_[k]);
-      written |= accesses_[k].writes;
-    }
-    if (!written) continue;
     std::optional<Conflict> conflict;
-    for (size_t i = 0; i < inside.size() && !conflict; ++i) {
-      for (size_t j = i; j < inside.size() && !conflict; ++j) {
-        const Access &a = *inside[i], &b = *inside[j];
-        if (!a.writes && !b.writes) continue;
-        // Threads wait for each other between statements on shared memory.
-        if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
-        // What a thread keeps for itself is proven where it is placed (ir/passes/place_buffers.h).
-        if (IsThreadAxis(kind) && buffer->scope == Scope::kLocal) continue;
-        const VarMap rename = Rename(a, b, fixed);
-        auto apart = [&] {
-          const auto known = Meet(a, b, rename);
-          return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
-        };
-        if (apart() || Where(a, b, rename, apart)) continue;
-        conflict = {&a, &b};
-      }
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access &a = *first, &b = *second;
+      // Threads wait for each other between statements on shared memory.
+      if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
+      // What a thread keeps for itself is proven where it is placed (ir/passes/place_buffers.h).
+      if (IsThreadAxis(kind) && buffer->scope == Scope::kLocal) continue;
+      const VarMap rename = Rename(a, b, fixed);
+      auto apart = [&] {
+        const auto known = Meet(a, b, rename);
+        return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
+      };
+      if (apart() || Where(a, b, rename, apart)) continue;
+      conflict = {&a, &b};
+      break;
     }
     if (!conflict) continue;
     if (IsPrivate(buffer, loop, kind)) conflict = FlowsBetweenIterations(loop, buffer);
@@ -553,8 +269,10 @@ std::optional<Dependences::Conflict> Dependences::FlowsBetweenIterations(const S
   return std::nullopt;
 }
 
-// `read` finds what `write` has written, at the same iteration of `fixed`.
-bool Dependences::IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed) {
+// `read` finds what `write` has written, at the same iteration of `fixed`; `inside`: it stays within the buffer's
+// shape.
+bool Dependences::IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed,
+                            bool inside) {
   if (read.is_whole || write.is_whole || write.is_conditional) return false;
   auto is_fixed = [&](const For* n) { return std::find(fixed.begin(), fixed.end(), n) != fixed.end(); };
   std::vector<const For*> own, theirs;
@@ -586,7 +304,7 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   // A box of elements, each dimension by loops of its own.
   VarSet taken;
   VarSet bounds;  // conditions that hold for every element of the buffer
-  for (size_t d = 0; d < write.indices.size(); ++d)
+  for (size_t d = 0; d < write.indices.size() && inside; ++d)
     bounds.insert(a_.Simplify(c_.Lt(write.indices[d], write.buffer->shape[d])));
   if (write.condition != nullptr) {
     std::function<bool(Expr)> holds = [&](Expr e) {
@@ -605,12 +323,27 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
     }
     const auto span = DenseSpanOf(a_, w, own_extents);
     if (!span) return false;
-    const Span need = SpanOf(a_, read.indices[d], their_extents).value_or(Span{c_.Int(0), read.buffer->shape[d]});
+    const auto reach = SpanOf(a_, read.indices[d], their_extents);
+    if (!reach && !inside) return false;
+    const Span need = reach.value_or(Span{c_.Int(0), read.buffer->shape[d]});
     const Expr end = c_.Add(span->min, span->extent), need_end = c_.Add(need.min, need.extent);
     if (!a_.CanProve(c_.Le(span->min, need.min))) return false;
-    if (!a_.CanProve(c_.Le(need_end, end)) && !a_.CanProve(c_.Le(write.buffer->shape[d], end))) return false;
+    if (!a_.CanProve(c_.Le(need_end, end)) && !(inside && a_.CanProve(c_.Le(write.buffer->shape[d], end))))
+      return false;
   }
   return true;
+}
+
+bool Dependences::FindsWritten(const Access& read) {
+  for (size_t k : by_buffer_[read.buffer]) {
+    const Access& write = accesses_[k];
+    if (!write.writes || write.statement >= read.statement) continue;
+    std::vector<const For*> around;
+    for (size_t i = 0; i < read.loops.size() && i < write.loops.size() && read.loops[i] == write.loops[i]; ++i)
+      around.push_back(read.loops[i]);
+    if (IsCovered(read, write, around, false)) return true;
+  }
+  return false;
 }
 
 bool Dependences::MeetTogether(const Access& a, const Access& b) {
@@ -660,32 +393,21 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
     return 0;
   };
   for (Buffer buffer : buffers_) {
-    std::vector<const Access*> inside;
-    bool written = false;
-    for (size_t k : by_buffer_[buffer]) {
-      if (k < range.first || k >= range.second) continue;
-      inside.push_back(&accesses_[k]);
-      written |= accesses_[k].writes;
-    }
-    if (!written) continue;
-    for (size_t i = 0; i < inside.size(); ++i) {
-      for (size_t j = i; j < inside.size(); ++j) {
-        const Access &a = *inside[i], &b = *inside[j];
-        if (!a.writes && !b.writes) continue;
-        const auto known = Meet(a, b, Rename(a, b, fixed));
-        if (!known) continue;
-        // One loop alone keeps its direction wherever it stands; more must be known.
-        int apart = 0;
-        bool exact = true;
-        for (const For* n : chain) {
-          const auto d = Distance(*known, n->var);
-          exact = exact && d.has_value();
-          if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
-          apart += !IsFree(a, b, *known, fixed, n->var);
-        }
-        if (apart <= 1 || (exact && sign(*known, chain) == sign(*known, order))) continue;
-        return Conflict{&a, &b};
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access &a = *first, &b = *second;
+      const auto known = Meet(a, b, Rename(a, b, fixed));
+      if (!known) continue;
+      // One loop alone keeps its direction wherever it stands; more must be known.
+      int apart = 0;
+      bool exact = true;
+      for (const For* n : chain) {
+        const auto d = Distance(*known, n->var);
+        exact = exact && d.has_value();
+        if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
+        apart += !IsFree(a, b, *known, fixed, n->var);
       }
+      if (apart <= 1 || (exact && sign(*known, chain) == sign(*known, order))) continue;
+      return Conflict{&a, &b};
     }
   }
   return std::nullopt;
@@ -708,6 +430,63 @@ std::optional<Dependences::Conflict> Dependences::ChangedByMerge(const StmtPath&
   return std::nullopt;
 }
 
+std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath& kernel, bool bound) {
+  StmtPath around = kernel;
+  around.pop_back();
+  const std::vector<const For*> outside = LoopsOf(around);
+  const Range range = RangeOf(kernel.back());
+  // The loop whose iterations are the access's threads; null: it is the first thread's. Threads that reduce together
+  // leave the result to the first.
+  auto loop_on = [](const Access& x, ForKind axis) -> const For* {
+    for (const For* n : x.loops) {
+      if (n->kind == axis && !IsInt(n->extent, 1) && !(x.sum != nullptr && x.sum->loops.contains(n->var))) return n;
+    }
+    return nullptr;
+  };
+  for (Buffer buffer : buffers_) {
+    if (buffer->scope == Scope::kLocal) continue;
+    const bool shared = buffer->scope == Scope::kShared;
+    for (const auto& [first, second] : PairsOf(buffer, range)) {
+      const Access *a = first, *b = second;
+      if (shared && a->statement != b->statement) continue;
+      std::vector<const For*> fixed = outside;
+      VarMap twins;
+      std::vector<std::pair<const For*, const For*>> axes;
+      for (ForKind axis : kThreadKinds) {
+        const For *p = loop_on(*a, axis), *q = loop_on(*b, axis);
+        if (shared && IsBlockAxis(axis)) {
+          if (p != nullptr) fixed.push_back(p);
+          continue;
+        }
+        if ((bound && (p == nullptr || q == nullptr)) || (p == nullptr && q == nullptr)) continue;
+        // The wider loop stands for both.
+        if (p != nullptr && q != nullptr && p->var != q->var && axes.empty() &&
+            !a_.CanProve(c_.Le(q->extent, p->extent))) {
+          std::swap(a, b);
+          std::swap(p, q);
+        }
+        axes.emplace_back(p, q);
+        if (p != nullptr && q != nullptr && p->var != q->var && a_.CanProve(c_.Le(q->extent, p->extent)))
+          twins[q->var] = p->var;
+      }
+      if (axes.empty()) continue;
+      const VarMap rename = Rename(*a, *b, fixed, twins);
+      auto same = [&] {
+        const auto known = Meet(*a, *b, rename);
+        return !known || std::all_of(axes.begin(), axes.end(), [&](const auto& axis) {
+          const auto& [p, q] = axis;
+          if (p != nullptr && q != nullptr) return Distance(*known, p->var) == 0;
+          Expr only = p != nullptr ? p->var : Substitute(c_, q->var, rename);
+          if (p == nullptr && known->contains(only)) only = known->at(only);
+          return a_.CanProve(c_.Eq(only, c_.Int(0)));
+        });
+      };
+      if (!same() && !Where(*a, *b, rename, same)) return Conflict{first, second};
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const Stmt& t,
                                                           const std::vector<const For*>& outer) {
   const Range r = RangeOf(s), q = RangeOf(t);
@@ -719,99 +498,6 @@ std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const S
     }
   }
   return std::nullopt;
-}
-
-Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
-  std::optional<Dependences> dependences;
-  for (const Stmt& s : loops) {
-    const For* n = As<For>(s);
-    if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) continue;
-    if (!dependences) dependences.emplace(f);
-    ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
-    const std::string what = Cat(Name(n->kind), " ", n->var->name);
-    const bool thread = IsThreadAxis(n->kind);
-    if (const auto conflict = dependences->CarriedBy(path, n->kind, thread || n->kind == ForKind::kVectorized)) {
-      const bool reduces = conflict->a->sum != nullptr && conflict->a->sum == conflict->b->sum &&
-                           conflict->a->sum->loops.contains(n->var);
-      if (reduces) return InvalidArgument(what, ": the loop carries a reduction:\n", Print(s));
-      return InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
-                             " in different iterations:\n", Print(s));
-    }
-    // Threads that reduce together need the start, to join what each has found.
-    Status status;
-    VisitStmts(s, [&](const Stmt& x) {
-      const Block* b = As<Block>(x);
-      if (b == nullptr || !thread || b->init != nullptr) return status.ok();
-      for (const BlockIter& i : b->iters) {
-        if (i.kind != IterKind::kReduce || !Uses(i.binding, n->var)) continue;
-        status = InvalidArgument(what, ": the loop carries the reduction of block ", b->name,
-                                 ", whose start was split off:\n", Print(s));
-      }
-      return true;
-    });
-    RETURN_IF_ERROR(status);
-  }
-  return absl::OkStatus();
-}
-
-Status CheckMemory(const Func& f, Buffer b, Scope before) {
-  Dependences dependences(f);
-  std::optional<StmtPath> common;
-  StmtPath path;
-  std::function<void(const Stmt&)> go = [&](const Stmt& s) {
-    path.push_back(s);
-    const bool holds_others = As<Seq>(s) != nullptr || As<For>(s) != nullptr || As<If>(s) != nullptr;
-    if (holds_others) {
-      ForEachChild(s, [](Expr) {}, go);
-    } else {
-      const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
-      if (std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end()) {
-        if (!common) common = path;
-        size_t same = 0;
-        while (same < common->size() && same < path.size() && (*common)[same] == path[same]) ++same;
-        common->resize(same);
-      }
-    }
-    path.pop_back();
-  };
-  go(f.body);
-  if (!common) return absl::OkStatus();
-  // What iterations had for themselves they may now meet in.
-  if (before != Scope::kGlobal) RETURN_IF_ERROR(CheckLoopKinds(f, *common));
-  if (b->scope == Scope::kGlobal) {
-    for (const Access& x : dependences.accesses()) {
-      if (x.buffer != b || !x.writes || x.is_whole) continue;
-      Analyzer& a = dependences.analyzer();
-      Context& c = a.context();
-      const Analyzer::Assume inside(a, x.condition == nullptr ? c.Bool(true) : x.condition);
-      for (size_t d = 0; d < x.indices.size(); ++d) {
-        if (a.CanProve(c.Lt(x.indices[d], b->shape[d]))) continue;
-        return InvalidArgument(x.block != nullptr ? Cat("block ", x.block->name) : std::string("a statement"),
-                               " may write beyond its end, at ", Print(x.indices[d]), " in dimension ", d);
-      }
-    }
-    return absl::OkStatus();
-  }
-  // A reduction that nobody reads: its start comes before its loops, and so does the memory.
-  const Block* only = As<Block>(common->back());
-  for (size_t k = common->size(); k > 0; --k) {
-    const For* n = As<For>((*common)[k - 1]);
-    if (n == nullptr || IsThreadAxis(n->kind)) continue;
-    auto moves = [&](IterKind kind) {
-      return std::any_of(only->iters.begin(), only->iters.end(),
-                         [&](const BlockIter& i) { return i.kind == kind && Uses(i.binding, n->var); });
-    };
-    if (only != nullptr && only->init != nullptr && moves(IterKind::kReduce) && !moves(IterKind::kData)) continue;
-    const StmtPath loop(common->begin(), common->begin() + static_cast<ptrdiff_t>(k));
-    if (const auto conflict = dependences.FlowsBetweenIterations(loop, b)) {
-      return InvalidArgument("loop ", n->var->name,
-                             " holds all of its uses and would have memory of its own at each "
-                             "iteration, but ",
-                             Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
-                             Print((*common)[k - 1]));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace cinn_like::ir

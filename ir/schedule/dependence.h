@@ -66,11 +66,18 @@ class Dependences {
   bool MeetTogether(const Access& a, const Access& b);
   // Every element of its buffer is written, each run of the access.
   bool WritesWhole(const Access& write);
+  // One statement before has written all that is read, at the same iteration of the loops around both: beyond the
+  // buffer's shape, too, where the indices go there.
+  bool FindsWritten(const Access& read);
   // Two touches of an element whose order would change if the nest's loops ran in another order.
   std::optional<Conflict> ChangedByOrder(const StmtPath& outermost, const std::vector<const For*>& chain,
                                          const std::vector<const For*>& order);
   // Two siblings of which an earlier iteration of the second would meet a later one of the first.
   std::optional<Conflict> ChangedByMerge(const StmtPath& first, const StmtPath& second);
+  // Two threads of a kernel that touch one element, one of them writing, where nothing makes one wait for the other:
+  // global memory, or one statement on shared memory. Loops on one axis are the same threads, in serial loops around
+  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over.
+  std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound);
   // Two touches of one element, one writing, in statements that stand side by side within `outer`.
   std::optional<Conflict> Between(const Stmt& s, const Stmt& t, const std::vector<const For*>& outer);
 
@@ -83,7 +90,9 @@ class Dependences {
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
-  bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed);
+  bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed, bool inside = true);
+  // The touches of one buffer in the range, two by two, one of them writing; each with itself, too.
+  std::vector<std::pair<const Access*, const Access*>> PairsOf(Buffer b, const Range& range) const;
   bool IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const;
   Expr Prime(Expr var);
   void Collect(const Func& f);
@@ -97,12 +106,5 @@ class Dependences {
   std::vector<Buffer> buffers_;  // in order of first use
   absl::flat_hash_map<Buffer, std::vector<size_t>> by_buffer_;
 };
-
-// Whether each of these loops of `f` (other statements are passed over) may run as its kind says. An error names the
-// two touches that stand against it and shows the loop.
-Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops);
-// Whether an allocation may live where its scope says: what is not in global memory is made anew in the innermost loop
-// that holds all of its uses, and what is in global memory all threads share. `before`: where it lived.
-Status CheckMemory(const Func& f, Buffer b, Scope before);
 
 }  // namespace cinn_like::ir

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
-#include "ir/schedule/dependence.h"
+#include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
 
@@ -290,6 +290,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
     }
   }
   if (next != paths.size()) return InvalidArgument("merge: name the loops in the order in which they stand");
+  const Func before = f;
   // Allocations between come first.
   for (const Stmt& s : allocs) f.body = Replace(f.body, s, MakeSeq({}));
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
@@ -297,6 +298,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   allocs.push_back(merged);
   f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
   RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), "merge"));
   return SimplifyBindings(std::move(f));
 }
 

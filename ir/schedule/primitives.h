@@ -48,7 +48,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
 
 // pad b: block b, whose results are allocations, also computes beyond the bounds that its predicate keeps to, so that
 // tiles need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved
-// to the last element. The extra results must never be read (their readers keep their own predicates).
+// to the last element; local and shared memory is read under a mask, or as it is where it was written there, too. The
+// extra results must never be read (their readers keep their own predicates).
 StatusOr<Func> Pad(Func f, const std::string& block);
 
 // implement call cinn_f(&x[0], n): the whole function becomes this runtime call; its body stays as the call's meaning.

@@ -1,13 +1,15 @@
 // The primitives about blocks and memory: inline, stage, scope, split_init, pad, implement.
 #include <algorithm>
 
-#include "ir/schedule/dependence.h"
+#include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
 #include "ir/te.h"
 
 namespace cinn_like::ir {
 namespace {
+
+using VarSet = absl::flat_hash_set<Expr>;
 
 bool IsParam(const Func& f, Buffer b) {
   return std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.buffer == b; });
@@ -81,12 +83,14 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
+  const Func before = f;
   f.body = RemoveAlloc(Replace(f.body, WholeNest(path), MakeSeq({})), buffer);
   const std::vector<Expr> iters = store->indices;
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
     return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, iters, value); }, go);
   };
   f.body = go(f.body);
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("inline ", block)));
   return f;
 }
 
@@ -175,6 +179,44 @@ StatusOr<Func> Implement(Func f, const std::string& call) {
   return f;
 }
 
+namespace {
+
+// Whether a block may compute beyond the ends of these iterators: what it writes there is beyond the ends of its
+// results, and computing it is harmless.
+Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Expr>& extents) {
+  Context& c = a.context();
+  Status status;
+  auto refuse = [&](const auto&... why) {
+    if (status.ok()) status = InvalidArgument("pad ", b.name, ": ", why...);
+  };
+  auto check = [&](const Stmt& s) {
+    const Store* n = As<Store>(s);
+    for (const auto& [var, extent] : extents) {
+      if (n == nullptr) break;
+      const auto at = std::find(n->indices.begin(), n->indices.end(), var);
+      const auto d = static_cast<size_t>(at - n->indices.begin());
+      if (at == n->indices.end() || !a.CanProve(c.Le(n->buffer->shape[d], extent)))
+        refuse("beyond ", Print(extent), ", ", var->name, " would write other elements of ", n->buffer->name);
+    }
+    ForEachChild(
+        s,
+        [&](Expr e) {
+          Visit(e, [&](Expr x) {
+            const bool divides = (x->op == ExprOp::kDiv || x->op == ExprOp::kMod) && !IsFloat(x->type.dtype);
+            if (divides && !IsInt(x->args[1])) refuse("it divides by what may be 0 beyond its bounds: ", Print(x));
+            return true;
+          });
+        },
+        [](const Stmt&) {});
+    return status.ok();
+  };
+  VisitStmts(b.body, check);
+  if (b.init != nullptr) VisitStmts(b.init, check);
+  return status;
+}
+
+}  // namespace
+
 StatusOr<Func> Pad(Func f, const std::string& block) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
@@ -201,7 +243,7 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
       if (!a.CanProve(e)) stays = stays == nullptr ? e : c.And(stays, e);
     }
   }
-  // The iterators that may run over: their reads are kept inside.
+  // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
   absl::flat_hash_map<Expr, Expr> extents;
   for (const BlockIter& i : b.iters) {
     if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
@@ -209,12 +251,19 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
       return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
     extents[i.var] = i.extent;
   }
+  RETURN_IF_ERROR(CheckPads(a, b, extents));
+  VarSet lets;
+  VisitStmts(b.body, [&](const Stmt& s) {
+    if (const Let* n = As<Let>(s)) lets.insert(n->var);
+    return true;
+  });
   auto keep_inside = [&](Expr load) -> Expr {
     std::vector<Expr> indices = IndicesOf(load);
     Expr mask = MaskOf(load);
+    const bool at_let = std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, lets); });
     for (const auto& [var, extent] : extents) {
       const bool along_last = !indices.empty() && Uses(indices.back(), var);
-      if (along_last) {
+      if (along_last || at_let || load->buffer->scope != Scope::kGlobal) {
         const Expr inside = c.Lt(var, extent);
         mask = mask == nullptr ? inside : c.And(mask, inside);
       } else {
@@ -223,13 +272,37 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
     }
     return c.Load(load->buffer, std::move(indices), mask);
   };
+  // Of what is in no global memory, which has room, that counts as inside which was written there.
+  Block padded = b;
+  padded.predicate = stays;
+  const Stmt changed = MakeStmt(padded);
+  absl::flat_hash_set<Buffer> unwritten;
+  {
+    Func after = f;
+    after.body = Replace(f.body, path.back(), changed);
+    Dependences dependences(after);
+    const Dependences::Range own = dependences.RangeOf(changed);
+    for (size_t k = own.first; k < own.second; ++k) {
+      const Access& x = dependences.accesses()[k];
+      if (x.writes || x.buffer->scope == Scope::kGlobal) continue;
+      if (x.sum != nullptr && b.init != nullptr) continue;  // starts what it reads
+      if (dependences.FindsWritten(x)) continue;
+      if (x.sum != nullptr) {
+        return InvalidArgument("pad ", block, ": it continues ", x.buffer->name,
+                               ", which is not known to be started beyond its bounds");
+      }
+      unwritten.insert(x.buffer);
+    }
+  }
   auto reads = [&](Expr e) -> Expr {
-    if (e->op != ExprOp::kLoad || e->buffer->scope != Scope::kGlobal) return nullptr;
+    if (e->op != ExprOp::kLoad || (e->buffer->scope != Scope::kGlobal && !unwritten.contains(e->buffer)))
+      return nullptr;
     return keep_inside(e);
   };
-  b.body = RewriteExprs(c, b.body, reads);
-  b.predicate = stays;
-  f.body = Replace(f.body, path.back(), MakeStmt(std::move(b)));
+  padded.body = RewriteExprs(c, b.body, reads);
+  f.body = Replace(f.body, path.back(), MakeStmt(std::move(padded)));
+  ASSIGN_OR_RETURN(path, FindBlock(f, block));
+  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, path), Cat("pad ", block)));
   return f;
 }
 

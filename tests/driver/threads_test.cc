@@ -32,12 +32,9 @@ StatusOr<std::unique_ptr<CompiledGraph>> Compile(int factor, const CompileOption
   return CompileGraph(graph, *Target::Parse("x86_64 -mcpu=native -num-threads=2"), options);
 }
 
-void ExpectRight(const CompiledGraph& f, int factor, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> x(kRows * kColumns), y(x.size());
-  for (float& v : x) v = normal(random);
-  int64_t shape[] = {kRows, kColumns};
+// One matrix in, one out; the entry's answer.
+int Call(const CompiledGraph& f, std::vector<float>& x, std::vector<float>& y, int64_t rows, int64_t columns) {
+  int64_t shape[] = {rows, columns};
   DLTensor tensors[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0},
                         {y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}};
   CinnValue args[2] = {};
@@ -48,7 +45,15 @@ void ExpectRight(const CompiledGraph& f, int factor, unsigned seed) {
   CinnCallEnv env{};
   env.size = sizeof(env);
   env.device = {kDLCPU, 0};
-  ASSERT_EQ(f.entry()(f.self(), args, 2, &env), 0);
+  return f.entry()(f.self(), args, 2, &env);
+}
+
+void ExpectRight(const CompiledGraph& f, int factor, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(kRows * kColumns), y(x.size());
+  for (float& v : x) v = normal(random);
+  ASSERT_EQ(Call(f, x, y, kRows, kColumns), 0);
   for (int64_t i = 0; i < kRows; ++i) {
     double sum = 0;
     for (int64_t k = 0; k < kColumns; ++k) sum += std::exp(factor * double{x[i * kColumns + k]});
@@ -82,19 +87,8 @@ TEST(DriverThreads, CallOneFunction) {
 // Pieces of parallel loops that a call runs; a serial loop has none.
 size_t PiecesOf(const CompiledGraph& f, int64_t rows = 512, int64_t columns = 512) {
   std::vector<float> x(static_cast<size_t>(rows * columns), 1), y(x.size());
-  int64_t shape[] = {rows, columns};
-  DLTensor tensors[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0},
-                        {y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}};
-  CinnValue args[2] = {};
-  for (int i = 0; i < 2; ++i) {
-    args[i].tag = kCinnTensor;
-    args[i].tensor = &tensors[i];
-  }
-  CinnCallEnv env{};
-  env.size = sizeof(env);
-  env.device = {kDLCPU, 0};
   Timeline::Start();
-  EXPECT_EQ(f.entry()(f.self(), args, 2, &env), 0);
+  EXPECT_EQ(Call(f, x, y, rows, columns), 0);
   Timeline::Stop();
   const std::string json = Timeline::ToJson();
   size_t pieces = 0;

@@ -2,6 +2,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
+#include "ir/lower.h"
 #include "ir/pass_table.h"
 #include "ir/schedule/schedule.h"
 
@@ -212,7 +213,93 @@ const Illegal kIllegal[] = {
        for q in 0..3 { for k in 0..4 { block s(r reduce 0..4 = k) init { y[0] = 0.0 } { y[0] = y[0] + x[r] } } } })",
      "split_init s q -> start",
      {"split_init s q: loop q repeats the reduction, each time from its start"}},
+    {"InlineLeavesScan",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @local
+       alloc z: f32[8] @global
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = t[u - 1; 0 < u] + x[u] } }
+       for j in 0..8 { block c(w in 0..8 = j) { z[w] = t[w] } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = x[v] } } })",
+     "inline c",
+     {"inline c: memory t: loop i holds all of its uses", "block a writes t[i] and block a reads t[i - 1]"}},
+    {"MergeKeepsNoValues",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc t: f32[8] @local
+       for i in 0..8 { block a(u in 0..8 = i) { t[u] = x[u] } }
+       for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v - 1; 0 < v] } } })",
+     "merge i p",
+     {"merge: memory t: loop i holds all of its uses"}},
+    {"PadWritesElsewhere",
+     R"(func @f(x: f32[10], y: f32[10]) {
+       alloc t: f32[10] @local
+       for io in 0..3 { for ii in 0..4 { block a(u in 0..10 = io * 4 + ii) if io * 4 + ii < 10 { t[9 - u] = x[u] } } }
+       for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
+     "pad a",
+     {"pad a: beyond 10, u would write other elements of t"}},
+    {"PadDivides",
+     R"(func @f(x: i32[10], y: i32[10]) {
+       alloc t: i32[10] @local
+       for i in 0..10 { block a(u in 0..10 = i) { t[u] = i32(7) / x[u] } }
+       for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\npad a",
+     {"pad a: it divides by what may be 0 beyond its bounds"}},
+    {"PadAfterSplitInit",
+     R"(func @f(x: f32[10, 4], y: f32[10]) {
+       alloc t: f32[10] @local
+       for i in 0..10 { for k in 0..4 { block s(u in 0..10 = i, r reduce 0..4 = k) init { t[u] = 0.0 } {
+         t[u] = t[u] + x[u, r] } } }
+       for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\nsplit_init s k -> start\npad s",
+     {"pad s: it continues t, which is not known to be started beyond its bounds"}},
+    {"BindSiblingsThatMeet",
+     R"(func @f(x: f32[4, 32], y: f32[4, 32]) {
+       alloc t: f32[4, 32] @global
+       for i in 0..4 {
+         for j in 0..32 { block a(u in 0..4 = i, v in 0..32 = j) { t[u, v] = x[u, v] } }
+         for q in 0..32 { block b(w in 0..4 = i, z in 0..32 = q) { y[w, z] = t[w, 31 - z] } } } })",
+     "bind i blockIdx.x\nbind j threadIdx.x\nbind q threadIdx.x",
+     {"threadIdx.x q: threads would meet in memory, with nothing to wait for: block a writes t[i, j] and block b reads "
+      "t[i, 31 - q] in different threads"}},
+    {"BindBlocksThatMeet",
+     R"(func @f(x: f32[4, 32], y: f32[4, 32]) {
+       alloc t: f32[4, 32] @global
+       for j in 0..32 {
+         for i in 0..4 { block a(u in 0..4 = i, v in 0..32 = j) { t[u, v] = x[u, v] } }
+         for p in 0..4 { block b(w in 0..4 = p, z in 0..32 = j) { y[w, z] = t[3 - w, z] } } } })",
+     "bind j blockIdx.x\nbind i blockIdx.y\nbind p blockIdx.y",
+     {"blockIdx.y p: threads would meet in memory", "block a writes t[i, j] and block b reads t[3 - p, j]"}},
+    {"BindMeetsInLaterIteration",
+     R"(func @f(x: f32[8], y: f32[12]) {
+       for k in 0..4 { for j in 0..8 { block a(u in 0..4 = k, v in 0..8 = j) { y[u + v] = y[u + v] + x[v] } } } })",
+     "bind j threadIdx.x",
+     {"threadIdx.x j: threads would meet in memory", "block a reads y[j + k] and block a writes y[j + k]"}},
+    {"BindMeetsInSharedMemory",
+     R"(func @f(x: f32[8], y: f32[12]) {
+       alloc t: f32[12] @shared
+       for i in 0..1 {
+         for k in 0..4 { for j in 0..8 { block a(u in 0..4 = k, v in 0..8 = j) { t[u + v] = x[v] } } }
+         for p in 0..8 { block b(w in 0..8 = p) { y[w] = t[w] } } } })",
+     "bind i blockIdx.x\nbind p threadIdx.x\nbind j threadIdx.x",
+     {"threadIdx.x j: threads would meet in memory", "block a writes t[j + k] more than once"}},
 };
+
+// What only the whole schedule shows is refused when it is lowered.
+TEST(IllegalSchedules, FirstThreadReadsWhatOthersWrite) {
+  const auto f = ParseFunc(R"(func @f(x: f32[4, 32], y: f32[4]) {
+    alloc t: f32[4, 32] @global
+    for i in 0..4 {
+      for j in 0..32 { block a(u in 0..4 = i, v in 0..32 = j) { t[u, v] = x[u, v] } }
+      block b(w in 0..4 = i) { y[w] = t[w, 7] } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto r = ApplySchedule(*f, "bind i blockIdx.x\nbind j threadIdx.x");
+  ASSERT_TRUE(r.ok()) << r.status();
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  const auto lowered = LowerKernel(*r, {.options = {}, .target = target, .name = "test"});
+  EXPECT_TRUE(absl::StrContains(lowered.status().message(),
+                                "@f: threads would meet in memory, with nothing to wait for: block a writes t[i, j] "
+                                "and block b reads t[i, 7] in different threads"))
+      << lowered.status();
+}
 
 constexpr char kTwo[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
   alloc t: f32[n, 12] @global
@@ -232,6 +319,18 @@ constexpr char kScan[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..
   for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) {
     t[u, v] = t[u, v - 1; 0 < v] + x[u, v] } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, 11 - z] } } } })";
+
+constexpr char kCount[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n] @global
+  for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
+    t[u] = t[u] + x[u, 3] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = x[w, z] - t[w] } } } })";
+
+constexpr char kBack[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n] @global
+  for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
+    t[u] = t[u] + x[u, 11 - r] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = x[w, z] - t[w] } } } })";
 
 struct Legal {
   const char* program;
@@ -266,6 +365,9 @@ const Legal kLegal[] = {
     {kTwo, "stage x a -> xs\ncompute_at xs_copy i\nscope xs local"},
     {kTwo, "stage t b -> ts"},
     {kTwo, "stage t b -> ts\nscope ts local\ncompute_at ts_copy p"},
+    {kTwo,
+     "split i 2 -> io ii\nsplit p 4 -> po pi\nscope t local\nstage t b -> ts\nscope ts local\n"
+     "compute_at ts_copy pi\npad ts_copy"},
     {kTwo, "scope t local"},
     {kTwo, "merge i p\nscope t local"},
     {kTwo, "split p 4 -> po pi\nscope t local\ncompute_at a po\npad a"},
@@ -290,6 +392,9 @@ const Legal kLegal[] = {
     {kSum, "stage x s -> xs\ncompute_at xs_copy i\nscope xs local"},
     {kSum, "reorder k i\nsplit i 4 -> io ii\nvectorize ii"},
     {kSum, "fuse i k -> ik"},
+    {kCount, "vectorize k"},
+    {kCount, "reorder k i\nvectorize k"},
+    {kBack, "split k 1 -> ko ki\nsplit ki 3 -> kn kl\nsplit ko 5 -> kp kq\nvectorize kl"},
     {kTurn, "reorder j i"},
     {kTurn, "parallel i"},
     {kTurn, "parallel j"},
@@ -324,7 +429,8 @@ TEST(LegalSteps, AreTakenAndComputeTheSame) {
     auto r = ApplySchedule(*f, c.steps);
     EXPECT_TRUE(r.ok()) << c.steps << "\n" << r.status();
     if (!r.ok()) continue;
-    for (const char* pass : {"lower_blocks", "simplify", "place_buffers"}) {
+    for (const char* pass :
+         {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
       r = FindPass(pass)->run(*r, {});
       ASSERT_TRUE(r.ok()) << c.steps << "\n" << pass << ": " << r.status();
     }

@@ -1,5 +1,8 @@
-// Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after.
-// CINN_TEST_ROUNDS says how many programs (tools/nightly.sh tries more than the suite does).
+// Random programs x random schedule steps: what is accepted computes the same, by the interpreter, before and after:
+// for a CPU, and for a GPU through all of its lowering, where the interpreter looks for threads that meet in memory
+// without a barrier between (which orders of threads would give another result is then all the same). CINN_TEST_ROUNDS
+// says how many programs (tools/nightly.sh tries more than the suite does), CINN_TEST_FIRST_ROUND with which of them to
+// begin.
 #include <cstdlib>
 #include <random>
 
@@ -8,7 +11,9 @@
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
+#include "ir/lower.h"
 #include "ir/pass_table.h"
+#include "ir/passes/split_host_device.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/tree.h"
 #include "tests/rounds.h"
@@ -18,7 +23,7 @@ namespace {
 
 class Programs {
  public:
-  explicit Programs(unsigned seed) : g_(seed) {}
+  Programs(unsigned seed, bool on_gpu) : on_gpu_(on_gpu), g_(seed) {}
   int Pick(int n) { return static_cast<int>(g_() % static_cast<unsigned>(n)); }
   template <class T>
   const T& From(const std::vector<T>& v) {
@@ -77,6 +82,11 @@ class Programs {
     const std::string name = Cat("q", number);
     std::vector<std::string> around;
     for (const For* n : LoopsOf(*FindBlock(f, block))) around.push_back(n->var->name);
+    if (on_gpu_ && Pick(4) == 0) {
+      static const std::vector<std::string> axes = {"threadIdx.x", "threadIdx.x", "threadIdx.x", "threadIdx.y",
+                                                    "threadIdx.z", "blockIdx.x",  "blockIdx.x",  "blockIdx.y"};
+      return Cat("bind ", a, " ", From(axes));
+    }
     switch (Pick(17)) {
       case 0:
       case 1:
@@ -96,7 +106,7 @@ class Programs {
       case 6:
         return Cat("merge ", a, " ", b);
       case 7:
-        return "parallel " + a;
+        return (on_gpu_ ? "unroll " : "parallel ") + a;
       case 8:
         return "vectorize " + a;
       case 9:
@@ -109,7 +119,7 @@ class Programs {
       case 13:
         return Cat("stage ", buffer, " ", block, " -> ", name);
       case 14:
-        return Cat("scope ", buffer, Pick(3) == 0 ? " global" : " local");
+        return Cat("scope ", buffer, Pick(3) == 0 ? " global" : on_gpu_ && Pick(3) != 0 ? " shared" : " local");
       case 15:
         return Cat("split_init ", block, " ", around.empty() ? a : From(around), " -> ", name);
       default:
@@ -152,6 +162,7 @@ class Programs {
         return Cat(from, "[", i, ", ", j, "] + 1.0");
     }
   }
+  bool on_gpu_;
   std::mt19937 g_;
   int m_ = 1;
   std::string text_;
@@ -161,12 +172,12 @@ class Programs {
 struct Results {
   HostArray s, y;
 };
-StatusOr<Results> Computed(const Func& f, int64_t n, int64_t m) {
+StatusOr<Results> Computed(const Module& module, int64_t n, int64_t m) {
   std::mt19937 g(7);
   HostArray x(DType::kF32, {n, m});
   for (int64_t i = 0; i < n * m; ++i) x.Set(i, static_cast<double>(g() % 17) - 8);
   Results r{HostArray(DType::kF32, {n}), HostArray(DType::kF32, {n, m})};
-  RETURN_IF_ERROR(Interpret(f, {&x, &r.s, &r.y}, {{"n", n}}));
+  RETURN_IF_ERROR(Interpret(module, module.funcs[0].name, {&x, &r.s, &r.y}, {{"n", n}}));
   return r;
 }
 
@@ -181,53 +192,95 @@ Func WithBlocks(const Func& f) {
   return *ParseFunc(absl::StrReplaceAll(Print(f), {{"@parallel", "@blockIdx.x"}}));
 }
 
-TEST(ScheduleRandom, AcceptedStepsComputeTheSame) {
-  const char* wanted = std::getenv("CINN_TEST_ROUNDS");
-  const int rounds = wanted != nullptr ? std::atoi(wanted) : Rounds(300);
-  int accepted = 0, refused = 0;
-  for (int round = 0; round < rounds; ++round) {
-    Programs p(static_cast<unsigned>(round));
-    const std::string text = p.Program();
-    auto f = ParseFunc(text);
-    ASSERT_TRUE(f.ok()) << f.status() << "\n" << text;
-    ASSERT_TRUE(Verify(*f).ok()) << Verify(*f) << "\n" << text;
-    const int64_t n = 1 + p.Pick(9), m = f->params[0].buffer->shape[1]->int_value;
-    const auto want = Computed(*f, n, m);
-    ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
-    Func now = *f;
-    std::string steps;
-    for (int k = 0; k < 24; ++k) {
-      const std::string step = p.Step(now, k);
-      auto next = ApplySchedule(now, step);
-      if (!next.ok()) {
-        ++refused;
-        EXPECT_EQ(next.status().code(), absl::StatusCode::kInvalidArgument) << step << "\n" << next.status();
-        continue;
-      }
-      ++accepted;
-      now = *std::move(next);
-      steps += step + "\n";
-      ASSERT_TRUE(Verify(now).ok()) << "round " << round << ": " << Verify(now) << "\n" << steps << Print(now);
-    }
-    const std::string shown = Cat("round ", round, " n=", n, ":\n", text, "after\n", steps, "becomes\n", Print(now));
-    Func lowered = now;
-    for (const char* pass :
-         {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
-      auto next = FindPass(pass)->run(lowered, {});
-      ASSERT_TRUE(next.ok()) << pass << ": " << next.status() << "\n" << shown;
-      lowered = *std::move(next);
-      if (std::string_view(pass) != "place_buffers" && std::string_view(pass) != "vectorize") continue;
-      const auto got = Computed(WithBlocks(lowered), n, m);
-      ASSERT_TRUE(got.ok()) << pass << ": " << got.status() << "\n" << shown << "\n" << Print(lowered);
-      ASSERT_EQ(got->y.bytes, want->y.bytes) << pass << "\n" << shown << "\n" << Print(lowered);
-      ASSERT_EQ(got->s.bytes, want->s.bytes) << pass << "\n" << shown << "\n" << Print(lowered);
-    }
+// What to run: lowered some way, and all of it.
+StatusOr<std::vector<Module>> LoweredForCpu(Func f) {
+  std::vector<Module> r;
+  for (const char* name : {"lower_blocks", "simplify", "place_buffers", "unroll", "flatten", "simplify", "vectorize"}) {
+    ASSIGN_OR_RETURN(f, FindPass(name)->run(std::move(f), {}));
+    const Func shown = WithBlocks(f);
+    if (std::string_view(name) == "place_buffers" || std::string_view(name) == "vectorize")
+      r.push_back({shown.context, {shown}});
   }
-  // The prover is of use.
-  EXPECT_GT(accepted, 4 * rounds);
-  RecordProperty("accepted", accepted);
-  RecordProperty("refused", refused);
+  return r;
 }
+StatusOr<std::vector<Module>> LoweredForGpu(const Func& f) {
+  static const Target target = *Target::Parse("cuda -arch=sm_90a");
+  ASSIGN_OR_RETURN(Func lowered, LowerKernel(f, {.options = {}, .target = target, .name = "test"}));
+  Module m{f.context, {lowered}};
+  RETURN_IF_ERROR(SplitHostDevice(m).status());  // runs as it stands before
+  return std::vector<Module>{std::move(m)};
+}
+
+// How much of a kind there was.
+struct Counts {
+  int accepted = 0, refused = 0, not_lowered = 0;
+};
+
+void TryRound(int round, bool on_gpu, Counts& counts) {
+  Programs p(static_cast<unsigned>(round), on_gpu);
+  const std::string text = p.Program();
+  auto f = ParseFunc(text);
+  ASSERT_TRUE(f.ok()) << f.status() << "\n" << text;
+  ASSERT_TRUE(Verify(*f).ok()) << Verify(*f) << "\n" << text;
+  const int64_t n = 1 + p.Pick(9), m = f->params[0].buffer->shape[1]->int_value;
+  const auto want = Computed({f->context, {*f}}, n, m);
+  ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
+  Func now = *f;
+  std::string steps;
+  for (int k = 0; k < 24; ++k) {
+    const std::string step = p.Step(now, k);
+    auto next = ApplySchedule(now, step);
+    if (!next.ok()) {
+      ++counts.refused;
+      EXPECT_EQ(next.status().code(), absl::StatusCode::kInvalidArgument) << step << "\n" << next.status();
+      continue;
+    }
+    ++counts.accepted;
+    now = *std::move(next);
+    steps += step + "\n";
+    ASSERT_TRUE(Verify(now).ok()) << "round " << round << ": " << Verify(now) << "\n" << steps << Print(now);
+  }
+  const std::string shown = Cat("round ", round, " n=", n, ":\n", text, "after\n", steps, "becomes\n", Print(now));
+  const auto lowered = on_gpu ? LoweredForGpu(now) : LoweredForCpu(now);
+  if (on_gpu && !lowered.ok()) {
+    // What threads can't do together is known when all steps are there.
+    ++counts.not_lowered;
+    EXPECT_TRUE(absl::IsInvalidArgument(lowered.status()) || absl::IsUnimplemented(lowered.status()))
+        << lowered.status() << "\n"
+        << shown;
+    return;
+  }
+  ASSERT_TRUE(lowered.ok()) << lowered.status() << "\n" << shown;
+  for (const Module& module : *lowered) {
+    const auto got = Computed(module, n, m);
+    ASSERT_TRUE(got.ok()) << got.status() << "\n" << shown << "\n" << Print(module);
+    ASSERT_EQ(got->y.bytes, want->y.bytes) << shown << "\n" << Print(module);
+    ASSERT_EQ(got->s.bytes, want->s.bytes) << shown << "\n" << Print(module);
+  }
+}
+
+class ScheduleRandom : public testing::TestWithParam<bool> {};
+
+TEST_P(ScheduleRandom, AcceptedStepsComputeTheSame) {
+  auto from_env = [](const char* name, int otherwise) {
+    const char* value = std::getenv(name);
+    return value != nullptr ? std::atoi(value) : otherwise;
+  };
+  const int rounds = from_env("CINN_TEST_ROUNDS", Rounds(300)), first = from_env("CINN_TEST_FIRST_ROUND", 0);
+  Counts counts;
+  for (int round = first; round < first + rounds && !HasFatalFailure(); ++round) TryRound(round, GetParam(), counts);
+  // The prover is of use, and so are most schedules.
+  if (rounds > 20) {
+    EXPECT_GT(counts.accepted, 4 * rounds);
+    EXPECT_LT(counts.not_lowered, rounds / 2);
+  }
+  RecordProperty("accepted", counts.accepted);
+  RecordProperty("refused", counts.refused);
+  RecordProperty("not_lowered", counts.not_lowered);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ScheduleRandom, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Gpu" : "Cpu"; });
 
 }  // namespace
 }  // namespace cinn_like::ir

@@ -1,0 +1,266 @@
+// The table of Dependences: every place that touches memory, in terms of the loops around it, and what is known of the
+// reductions among them.
+#include <algorithm>
+
+#include "ir/join.h"
+#include "ir/schedule/dependence.h"
+
+namespace cinn_like::ir {
+namespace {
+
+using VarSet = absl::flat_hash_set<Expr>;
+
+// e is 0 where the loops are.
+bool StartsAtZero(Expr e, const VarSet& loops) {
+  auto zero = [&](size_t k) { return StartsAtZero(e->args[k], loops); };
+  switch (e->op) {
+    case ExprOp::kVar:
+      return loops.contains(e);
+    case ExprOp::kInt:
+      return e->int_value == 0;
+    case ExprOp::kAdd:
+    case ExprOp::kSub:
+      return zero(0) && zero(1);
+    case ExprOp::kMul:
+      return zero(0) || zero(1);
+    case ExprOp::kDiv:
+    case ExprOp::kMod:
+      return zero(0);
+    default:
+      return false;
+  }
+}
+
+// How a block reduces; null if it has no reduce iterators.
+std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
+  auto r = std::make_unique<Reduction>();
+  VarSet own;
+  for (const BlockIter& i : b.iters) {
+    if (i.kind != IterKind::kReduce) continue;
+    own.insert(i.var);
+    for (Expr v : VarsOf(i.binding)) r->loops.insert(v);
+  }
+  if (own.empty()) return nullptr;
+  bool ok = true;
+  for (const BlockIter& i : b.iters) {
+    if (i.kind == IterKind::kReduce)
+      ok = ok && StartsAtZero(i.binding, r->loops);
+    else
+      ok = ok && !Uses(i.binding, r->loops);
+  }
+  r->starts_at_zero = ok;
+  const std::optional<Stores> stores = StoresOf(c, b.body);
+  if (!ok || !stores) return r;
+  const std::vector<Expr> running = stores->Running(c);
+  const std::optional<Join> join = FindJoin(c, stores->values, running);
+  r->any_order = join.has_value();
+  for (Expr e : running) r->any_order &= !Uses(e, own);
+  for (Expr e : r->any_order ? join->elements : std::vector<Expr>{}) {
+    Visit(e, [&](Expr x) {
+      if (x->op == ExprOp::kLoad &&
+          std::find(stores->buffers.begin(), stores->buffers.end(), x->buffer) != stores->buffers.end())
+        r->any_order = false;
+      return r->any_order;
+    });
+  }
+  return r;
+}
+
+bool ReadsMemory(Expr e) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found |= x->op == ExprOp::kLoad;
+    return !found;
+  });
+  return found;
+}
+
+}  // namespace
+
+Dependences::Dependences(const Func& f) : c_(*f.context), a_(f) { Collect(f); }
+
+Expr Dependences::Prime(Expr var) {
+  Expr& p = primes_[var];
+  if (p == nullptr) p = c_.Var(var->name + "'", var->type);
+  return p;
+}
+
+void Dependences::Collect(const Func& f) {
+  absl::flat_hash_set<Buffer> written;
+  for (Buffer b : BuffersWritten(f.body)) written.insert(b);
+  std::vector<const For*> loops;
+  int statement = 0, conditions = 0, unknown = 0;
+  VarMap lets;
+  std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
+
+  // Accesses of one block or bare statement; `map` puts iterators and lets into terms of the loops.
+  absl::flat_hash_set<std::pair<Buffer, std::vector<Expr>>> seen_reads, seen_writes;
+  Access base;
+  auto begin = [&] {
+    base = Access();
+    base.loops = loops;
+    base.statement = ++statement;
+    base.is_conditional = conditions > 0;
+    seen_reads.clear();
+    seen_writes.clear();
+  };
+  auto add = [&](Buffer b, const std::vector<Expr>& indices, bool writes, bool masked, const VarMap& map) {
+    Access x = base;
+    x.buffer = b;
+    x.writes = writes;
+    x.is_conditional |= masked;
+    for (Expr e : indices) {
+      x.is_whole |= e->type.lanes > 1;
+      Expr at = Substitute(c_, e, map);
+      // An index out of memory that changes is any value.
+      at = Rewriter(c_, [&](Expr y) -> Expr {
+        return y->op == ExprOp::kLoad && written.contains(y->buffer) ? c_.Var(Cat("#", unknown++), y->type) : nullptr;
+      })(at);
+      x.indices.push_back(x.is_whole ? at : a_.Simplify(at));
+    }
+    if (!(writes ? seen_writes : seen_reads).insert({b, x.indices}).second) return;
+    accesses_.push_back(std::move(x));
+  };
+  auto add_reads = [&](Expr e, const VarMap& map) {
+    Visit(e, [&](Expr x) {
+      if (x->op == ExprOp::kLoad) add(x->buffer, IndicesOf(x), false, MaskOf(x) != nullptr, map);
+      if (x->op == ExprOp::kAddress) {
+        add(x->buffer, {}, true, true, map);
+        accesses_.back().is_whole = true;
+      }
+      return true;
+    });
+  };
+  // A statement inside of a block, or one that holds no others.
+  std::function<void(const Stmt&, VarMap&)> add_all = [&](const Stmt& s, VarMap& map) {
+    if (const Let* n = As<Let>(s)) {
+      add_reads(n->value, map);
+      map[n->var] = Substitute(c_, n->value, map);
+      return;
+    }
+    const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr;
+    if (const For* n = As<For>(s)) {
+      loops.push_back(n);
+      base.loops = loops;
+      a_.BindRange(n->var, c_.Int(0), Substitute(c_, n->extent, map));
+    }
+    const bool before = base.is_conditional;
+    base.is_conditional |= conditional;
+    ForEachChild(
+        s,
+        [&](Expr e) {
+          const Store* n = As<Store>(s);
+          if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e)) add_reads(e, map);
+        },
+        [&](const Stmt& x) { add_all(x, map); });
+    if (const Store* n = As<Store>(s)) add(n->buffer, n->indices, true, n->mask != nullptr, map);
+    base.is_conditional = before;
+    if (As<For>(s) != nullptr) {
+      loops.pop_back();
+      base.loops = loops;
+    }
+  };
+  std::function<void(const Stmt&)> go = [&](const Stmt& s) {
+    const size_t first = accesses_.size();
+    if (const For* n = As<For>(s)) {
+      begin();
+      add_reads(n->extent, lets);
+      a_.BindRange(n->var, c_.Int(0), n->extent);
+      loops.push_back(n);
+      go(n->body);
+      loops.pop_back();
+    } else if (const Seq* n = As<Seq>(s)) {
+      for (const Stmt& x : n->stmts) go(x);
+    } else if (const If* n = As<If>(s)) {
+      begin();
+      add_reads(n->cond, lets);
+      ++conditions;
+      go(n->then);
+      if (n->otherwise != nullptr) go(n->otherwise);
+      --conditions;
+    } else if (const Block* n = As<Block>(s)) {
+      begin();
+      base.block = n;
+      VarMap map = lets;
+      for (const BlockIter& i : n->iters) {
+        map[i.var] = i.binding;
+        add_reads(i.binding, lets);
+      }
+      if (n->predicate != nullptr) {
+        add_reads(n->predicate, lets);
+        // What memory says may change between two runs.
+        if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, lets);
+        base.is_conditional |= base.condition == nullptr;
+      }
+      std::unique_ptr<Reduction> sum = ReductionOf(c_, *n);
+      if (sum != nullptr) {
+        reductions_.push_back(std::move(sum));
+        base.sum = reductions_.back().get();
+        Access step = base;
+        for (const BlockIter& i : n->iters) {
+          if (i.kind == IterKind::kReduce) step.indices.push_back(a_.Simplify(i.binding));
+        }
+        steps.emplace_back(reductions_.back().get(), std::move(step));
+      }
+      const size_t start = accesses_.size();
+      if (n->init != nullptr) add_all(n->init, map);
+      add_all(n->body, map);
+      // Only what it reduces into is an accumulator.
+      const std::vector<Buffer> into = BuffersWritten(n->body);
+      for (size_t k = start; k < accesses_.size(); ++k) {
+        if (std::find(into.begin(), into.end(), accesses_[k].buffer) == into.end()) accesses_[k].sum = nullptr;
+      }
+    } else {
+      begin();
+      add_all(s, lets);
+    }
+    ranges_[s.get()] = {first, accesses_.size()};
+  };
+  go(f.body);
+  VarMap primed;
+  std::vector<const For*> all;
+  VarSet bound;
+  for (const Access& x : accesses_) {
+    for (const For* n : x.loops) {
+      if (bound.insert(n->var).second) all.push_back(n);
+    }
+  }
+  for (const For* n : all) primed[n->var] = Prime(n->var);
+  for (const For* n : all) a_.BindRange(Prime(n->var), c_.Int(0), Substitute(c_, n->extent, primed));
+  for (size_t k = 0; k < accesses_.size(); ++k) {
+    std::vector<size_t>& uses = by_buffer_[accesses_[k].buffer];
+    if (uses.empty()) buffers_.push_back(accesses_[k].buffer);
+    uses.push_back(k);
+  }
+  // A step that runs again would add again, or start again.
+  for (const auto& [sum, at] : steps) {
+    std::vector<const For*> fixed;
+    for (const For* n : at.loops) {
+      if (!sum->loops.contains(n->var)) fixed.push_back(n);
+    }
+    const auto known = Meet(at, at, Rename(at, at, fixed));
+    const bool once = !known || std::all_of(at.loops.begin(), at.loops.end(), [&](const For* n) {
+      return !sum->loops.contains(n->var) || Distance(*known, n->var) == 0;
+    });
+    sum->starts_at_zero &= once;
+    sum->any_order &= once;
+  }
+}
+
+Dependences::Range Dependences::RangeOf(const Stmt& s) const {
+  auto it = ranges_.find(s.get());
+  return it == ranges_.end() ? Range{0, 0} : it->second;
+}
+
+std::string Dependences::Describe(const Conflict& x) {
+  auto one = [](const Access& a) {
+    std::string at;
+    for (Expr e : a.indices) at += Cat(at.empty() ? "" : ", ", Print(e));
+    return Cat(a.block != nullptr ? Cat("block ", a.block->name) : std::string("a statement"),
+               a.writes ? " writes " : " reads ", a.buffer->name, "[", a.is_whole ? "..." : at, "]");
+  };
+  if (x.a == x.b) return Cat(one(*x.a), " more than once");
+  return Cat(one(*x.a), " and ", one(*x.b));
+}
+
+}  // namespace cinn_like::ir
