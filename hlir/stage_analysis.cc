@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
@@ -296,6 +297,10 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
   return space;
 }
 
+// Estimated operations that one element may take where it is read at several places: a chain of such reads would
+// multiply them at every link, a concatenation of parts of a concatenation and so on.
+constexpr int kMostRepeated = 256;
+
 std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs,
                                               const std::vector<SymbolFact>& symbols) {
   // More dimensions than those of `s` and more values than a rest adds where one dimension was cut into two.
@@ -316,21 +321,24 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     const Stage& s = stages[k];
     if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) continue;
     const Buffer b = s.outputs[0];
-    int readers = 0;
+    int readers = 0, places = 0;
     bool plain = true, wider = false;
     for (size_t j = k + 1; j < stages.size(); ++j) {
       bool reads = false;
       absl::flat_hash_set<Expr> vars;
+      std::set<std::vector<Expr>> at;
       for (const auto* list : {&stages[j].iters, &stages[j].reduce_iters}) {
         for (const StageIter& i : *list) vars.insert(i.var);
       }
       VisitLoads(stages[j], [&](Expr e) {
         if (e->buffer != b) return;
         reads = true;
+        at.insert(IndicesOf(e));
         plain &= !e->has_mask;
         for (size_t d = 0; d < s.iters.size(); ++d) plain &= IsInt(s.iters[d].extent, 1) || vars.contains(e->args[d]);
       });
       readers += reads;
+      places += static_cast<int>(at.size());
       wider |= reads && is_wider(stages[j], s);
     }
     const int cost = CostOf(s.values[0]);
@@ -339,6 +347,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       if (plain) continue;
       if (wider) return std::nullopt;
     }
+    if (places > 1 && cost * places > kMostRepeated) return std::nullopt;
     const Stage from = s;
     const std::vector<Expr> vars = VarsOf(from.iters);
     stages.erase(stages.begin() + static_cast<int64_t>(k));

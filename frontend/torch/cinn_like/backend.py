@@ -6,7 +6,10 @@ Dynamo's graph -> attention and cells rewritten -> AOTAutograd (functional ATen 
 compiled regions, stitched with the framework's own ops where graph text can't say one.
 """
 
+import concurrent.futures
+import contextlib
 import functools
+import gc
 import os
 import threading
 import time
@@ -84,7 +87,7 @@ def __getattr__(name):
 def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framework=True):
     """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static;
     `leave_to_framework`: ops that it computes faster, by the compiler's prices, are left to it."""
-    with _lock:
+    with _lock, _no_collections():
         start = time.perf_counter()
         graph = gm.graph
         device = partition.find_device(graph)
@@ -93,10 +96,10 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         in_place.restore(graph)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
-        compile_region = functools.partial(_compile_region, static=static, shape_env=shape_env, device=device)
+        write = functools.partial(_write_region, static=static, shape_env=shape_env)
         target = target or function.default_target(device)
         target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
-        regions, reasons, compiled = _share_out(graph, device, target, compile_region)
+        regions, reasons, compiled = _share_out(graph, device, target, write)
         for node, reason in reasons.items():
             if reason is not None and not partition.is_getitem(node) and node.target is not torch.ops.aten.copy_.default:
                 reporting.add_fallback(emit.op_name(node), reason)
@@ -107,39 +110,78 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         return run
 
 
+@contextlib.contextmanager
+def _no_collections():
+    """Python looks for cycles each time some thousands of objects were made; among a trace's many that takes a large part
+    of what is done here, and finds nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 # Rounds in which ops may go back to the framework; what is compiled after them stays.
 _ROUNDS = 3
 
+_THREADS = 8  # that compile regions of one graph
 
-def _share_out(graph, device, target, compile_region):
-    """(regions, reasons, {region: what compile_region gave}). The compiler says which ops of a region the framework
-    computes faster; the graph is partitioned once more without them."""
-    lost, known = {}, {}
+
+def _share_out(graph, device, target, write):
+    """(regions, reasons, {region: (callable, argument symbols, permutations)}). The compiler says which ops of a region
+    the framework computes faster; the graph is partitioned once more without them."""
+    start = time.perf_counter()
+    reasons = partition.classify(graph, device)
+    reporting.add_seconds("partition", time.perf_counter() - start)
+    known = {}
     for round in range(_ROUNDS + 1):
         start = time.perf_counter()
-        regions, reasons = partition.partition(graph, device, lost)
+        regions = partition.cut(graph, reasons)
         reporting.add_seconds("partition", time.perf_counter() - start)
         bidding = target if round < _ROUNDS and "-framework=" in target else _without_framework(target)
-        compiled, newly_lost, failures = {}, {}, []
-        for region in regions:
-            key = (bidding, tuple(region.nodes), tuple(region.inputs), tuple(region.outputs))
-            try:
-                if key not in known:
-                    known[key] = compile_region(region, target=bidding)
+        keys = {r: (bidding, tuple(r.nodes), tuple(r.inputs), tuple(r.outputs)) for r in regions}
+        new = {key: region for region, key in keys.items() if key not in known}
+        known.update(_compile(new, write, bidding, device))
+        compiled, lost, failures = {}, {}, []
+        for region, key in keys.items():
+            if isinstance(known[key], LeftToFramework):
+                lost.update(known[key].ops)
+            elif isinstance(known[key], Exception):
+                failures.append((region, f"{type(known[key]).__name__}: {known[key]}"))
+            else:
                 compiled[region] = known[key]
-            except LeftToFramework as why:
-                newly_lost.update(why.ops)
-            except Exception as why:
-                failures.append((region, f"{type(why).__name__}: {why}"))
-        if not newly_lost:
+        if not lost:
             break
-        lost.update(newly_lost)
+        reasons.update(lost)
     for region, reason in failures:
         reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
         reasons.update(dict.fromkeys(region.nodes, reason))
     for _, subgraph in compiled.values():
         reporting.add_subgraph(subgraph)
     return regions, reasons, {region: call for region, (call, _) in compiled.items()}
+
+
+def _compile(regions, write, target, device):
+    """{key: what _compile_region gave, or the exception} of {key: region}: written one by one, compiled side by side."""
+    results, written = {}, {}
+    for key, region in regions.items():
+        try:
+            written[key] = write(region)
+        except Exception as why:
+            results[key] = why
+
+    def compile(key):
+        try:
+            return _compile_region(regions[key], *written[key], device, target)
+        except Exception as why:
+            return why
+
+    if len(written) < 2:
+        return results | {key: compile(key) for key in written}
+    with concurrent.futures.ThreadPoolExecutor(min(len(written), len(os.sched_getaffinity(0)), _THREADS)) as pool:
+        return results | dict(zip(written, pool.map(compile, written)))
 
 
 def _without_framework(target):
@@ -168,10 +210,10 @@ def _static_inputs(graph):
 _counter = [0]
 
 
-def _compile_region(region, static, shape_env, device, target):
+def _write_region(region, static, shape_env):
+    """(name, emitter, permutations, text, shape_env, seconds)."""
     start = time.perf_counter()
     _counter[0] += 1
-    name = f"subgraph{_counter[0]}"
     emitter = emit.Emitter()
     for node in region.inputs:
         emitter.add_param(node, static=node in static)
@@ -179,11 +221,15 @@ def _compile_region(region, static, shape_env, device, target):
         emitter.add(node)
     permutations = [emit.dense_permutation(n.meta["val"]) or None for n in region.outputs]
     text = emitter.text(list(zip(region.outputs, permutations)), shape_env)
-    emit_seconds = time.perf_counter() - start
+    seconds = time.perf_counter() - start
     placeholders = partition.placeholder_symbols(region.nodes[0].graph)
-    lost = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
-    if lost:
-        raise emit.Unsupported(f"the number {lost[0]} is no input of the graph")
+    unknown = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
+    if unknown:
+        raise emit.Unsupported(f"the number {unknown[0]} is no input of the graph")
+    return f"subgraph{_counter[0]}", emitter, permutations, text, shape_env, seconds
+
+
+def _compile_region(region, name, emitter, permutations, text, shape_env, emit_seconds, device, target):
     try:
         compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
     except function.LostOps as why:

@@ -45,16 +45,15 @@ def find_device(graph):
     return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
 
 
-def classify(graph, device, lost=()):
-    """{node: None if it can be compiled, else the reason} for every call of an op on tensors. `lost`: reasons known before,
-    by node."""
-    reasons, whole = _try(graph, device, lost, each=False)
+def classify(graph, device):
+    """{node: None if it can be compiled, else the reason} for every call of an op on tensors."""
+    reasons, whole = _try(graph, device, each=False)
     if whole is not None and library.available() and library.get().check(whole) is not None:
-        reasons, _ = _try(graph, device, lost, each=True)
+        reasons, _ = _try(graph, device, each=True)
     return reasons
 
 
-def _try(graph, device, lost, each):
+def _try(graph, device, each):
     """(reasons, the trial's text). `each`: the compiler reads the text of every op."""
     emitter, reasons = emit.Emitter(), {}
     shape_env = _shape_env(graph)
@@ -64,8 +63,6 @@ def _try(graph, device, lost, each):
         if node.op == "call_function":
             if is_getitem(node) and reasons.get(node.args[0]) is not None:
                 reasons[node] = reasons[node.args[0]]
-            elif node in lost:
-                reasons[node] = lost[node]
             else:
                 mark = emitter.writer.mark()
                 try:
@@ -110,13 +107,16 @@ def check_placement(node, device):
         raise Unsupported(f"a result whose elements share memory (strides {list(fake.stride())})")
 
 
-def partition(graph, device, lost=(), min_ops=1):
-    """(regions, reasons): see above. Adds copies of view ops to the graph where a view crosses a border. `lost`: {node:
-    reason} of ops that could be compiled but are left to the framework."""
-    for node in reversed(list(graph.nodes)):  # copies of an earlier partition
+def cut(graph, reasons):
+    """The regions of what can be compiled (`reasons`: as classify gives, with those of ops that are left to the framework
+    all the same). Adds copies of view ops to the graph, and to the reasons, where a view crosses a border."""
+    for node in reversed(list(graph.nodes)):  # copies of an earlier cut
         if node.target in VIEWS and not node.users:
+            reasons.pop(node, None)
             graph.erase_node(node)
-    reasons = classify(graph, device, lost)
+    for node in graph.nodes:
+        if is_getitem(node) and node.args[0] in reasons:
+            reasons[node] = reasons[node.args[0]]
     group = {}
     for node in graph.nodes:  # topological
         if node.op != "call_function" or emit.is_sym(node) or node not in reasons:
@@ -129,14 +129,14 @@ def partition(graph, device, lost=(), min_ops=1):
                 level = max(level, source_level + (source_compiled != compiled))
         group[node] = (compiled, level)
     _sink(graph, group)
-    _copy_views(graph, group)
+    _copy_views(graph, group, reasons)
     regions = []
     for key in sorted({g for g in group.values() if g[0]}, key=lambda g: g[1]):
         nodes = [n for n in graph.nodes if group.get(n) == key]
         region = _region(nodes)
-        if region.outputs and sum(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes) >= min_ops:
+        if region.outputs and any(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes):
             regions.append(region)
-    return regions, reasons
+    return regions
 
 
 def _sink(graph, group):
@@ -194,7 +194,7 @@ def _bytes(node):
     return math.prod(s.node.hint if isinstance(s, torch.SymInt) else s for s in value.shape) * value.element_size()
 
 
-def _copy_views(graph, group):
+def _copy_views(graph, group, reasons):
     """A view read outside its region is repeated there, where that keeps what eager PyTorch gives: memory shared with
     the region's input or with another result, or strides that are no permutation of contiguous ones. So is a constant,
     which may lie on the CPU in a graph for another device."""
@@ -224,6 +224,7 @@ def _copy_views(graph, group):
             with graph.inserting_after(node):
                 copy = graph.node_copy(node)
             copy.meta = dict(node.meta)
+            reasons[copy] = reasons[node]
             user.replace_input_with(node, copy)
             group[copy] = where if where[0] else (False, group[node][1])
 
