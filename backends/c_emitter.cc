@@ -94,7 +94,9 @@ class FuncEmitter {
           RETURN_IF_ERROR(Emit(n.then));
           if (n.otherwise != nullptr) {
             out_.Else();
+            ++rests_;
             RETURN_IF_ERROR(Emit(n.otherwise));
+            --rests_;
           }
           out_.Close();
           return absl::OkStatus();
@@ -158,6 +160,8 @@ class FuncEmitter {
     std::string extent = printer_.Print(n.extent);
     const bool unroll = n.kind == ForKind::kUnrolled || facts_.unrolled.contains(n.var);
     if (unroll && !d_.unroll.empty()) out_.Directive(d_.unroll);
+    // The registers of what runs seldom would be taken from what runs most.
+    if (!unroll && rests_ > 0 && !d_.keep.empty()) out_.Directive(d_.keep);
     if (n.kind == ForKind::kParallel) out_.Directive(d_.parallel);
     out_.Open("for (", type, " ", name, " = 0; ", name, " < ", extent, "; ++", name, ")");
     RETURN_IF_ERROR(Emit(n.body));
@@ -199,6 +203,7 @@ class FuncEmitter {
   ExprPrinter printer_;
   const KernelFacts facts_;
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
+  int rests_ = 0;                // branches around that another goes before
   int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0;
 };
 

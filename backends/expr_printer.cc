@@ -84,9 +84,24 @@ void ExprPrinter::Begin(const std::vector<Expr>& roots) {
   std::function<void(Expr, int)> count = [&](Expr e, int user_lanes) {
     uses_[e] += user_lanes > 1 && e->type.lanes == 1 ? 2 : 1;
     if (!seen.insert(e).second) return;
+    if (e->op == ExprOp::kSelect) CountAhead(e);
     for (Expr a : e->args) count(a, e->type.lanes);
   };
   for (Expr r : roots) count(r, lanes);
+}
+
+// `inside ? p[inside ? i : last] : 0`: the load may be read whatever the condition says, and then doesn't wait for it.
+void ExprPrinter::CountAhead(Expr select) {
+  for (size_t k : {1, 2}) {
+    ir::Visit(select->args[k], [&](Expr load) {
+      if (load->op != ExprOp::kLoad || load->has_mask) return true;
+      ir::Visit(load->args[0], [&](Expr e) {
+        if (e->op == ExprOp::kSelect && e->args[0] == select->args[0]) uses_[load] = 2;
+        return true;
+      });
+      return true;
+    });
+  }
 }
 
 bool ExprPrinter::IsData(Expr e) {

@@ -73,6 +73,7 @@ class ExprPrinter {
  private:
   // Whether `e` is computed from elements of tensors.
   bool IsData(ir::Expr e);
+  void CountAhead(ir::Expr select);
 
   struct Piece {
     std::string text;

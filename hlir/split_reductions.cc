@@ -56,10 +56,11 @@ Expr MainLoad(const Stage& s) {
   return best;
 }
 
-// A part of the reduction: of `iter`, `chunk` values.
+// A part of the reduction: of `iter`, `chunk` values. What is contiguous lies `across` it.
 struct Part {
   size_t iter;
   int64_t chunk;
+  bool across;
 };
 
 class Splitter {
@@ -133,7 +134,7 @@ class Splitter {
       chunk = n;
       break;
     }
-    return Part{iter, chunk};
+    return Part{iter, chunk, !along};
   }
 
   void Split(const Stage& s, const Join& join, const Part& part, std::vector<Stage>& out) {
@@ -166,7 +167,18 @@ class Splitter {
       found.push_back(c_.Load(first.outputs[k], at));
       first.inits.push_back(Substitute(c_, s.inits[k], to));
       const Expr e = Substitute(c_, join.elements[k], to);
-      elements.push_back(rest ? Within(c_.Lt(r, extent), e, first.inits[k]) : e);
+      const Expr inside = c_.Lt(r, extent);
+      if (!rest)
+        elements.push_back(e);
+      else if (part.across)  // a row that is there, whose value is not taken: no load waits for a condition
+        elements.push_back(c_.Select(
+            inside,
+            Substitute(c_, e,
+                       {{q.var, c_.Select(inside, q.var,
+                                          c_.Sub(c_.Sub(extent, c_.Int(1)), c_.Mul(p.var, c_.Int(part.chunk))))}}),
+            first.inits[k]));
+      else
+        elements.push_back(Within(inside, e, first.inits[k]));
     }
     first.name = first.outputs[0]->name;
     first.origin = s.origin;

@@ -7,6 +7,31 @@ namespace cinn_like::ir {
 
 namespace {
 
+// What a condition says of no loop around it is asked before those loops:
+//   for k { if a && k < b { S } }  ->  if a { for k { if k < b { S } } }
+Stmt AskFirst(Context& c, const Stmt& s) {
+  const Stmt r = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return AskFirst(c, x); });
+  const For* n = As<For>(r);
+  const If* guard = n != nullptr ? As<If>(n->body) : nullptr;
+  if (guard == nullptr || guard->otherwise != nullptr || IsThreadAxis(n->kind) || IsBlockAxis(n->kind)) return r;
+  if (n->kind == ForKind::kParallel) return r;
+  Expr first = nullptr, inside = nullptr;
+  std::function<void(Expr)> add = [&](Expr e) {
+    if (e->op == ExprOp::kAnd) return add(e->args[0]), add(e->args[1]);
+    bool moves = false;
+    Visit(e, [&](Expr x) {
+      moves |= x == n->var || x->op == ExprOp::kLoad;
+      return !moves;
+    });
+    Expr& to = moves ? inside : first;
+    to = to == nullptr ? e : c.And(to, e);
+  };
+  add(guard->cond);
+  if (first == nullptr) return r;
+  const Stmt body = inside == nullptr ? guard->then : MakeStmt(If{inside, guard->then, nullptr});
+  return MakeStmt(If{first, MakeStmt(For{n->var, n->extent, n->kind, body}), nullptr});
+}
+
 class Unswitcher {
  public:
   explicit Unswitcher(const Func& f) : c_(*f.context), names_(f) {
@@ -92,7 +117,7 @@ class Unswitcher {
 }  // namespace
 
 StatusOr<Func> Unswitch(Func f) {
-  f.body = Unswitcher(f)(f.body);
+  f.body = Unswitcher(f)(AskFirst(*f.context, f.body));
   return f;
 }
 

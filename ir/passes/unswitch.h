@@ -5,6 +5,7 @@
 //   for u in 0..8 @unrolled { if k * 8 + u < n { s[0] = s[0] + x[k * 8 + u] } }
 //     =>
 //   if k * 8 + 7 < n { for u in 0..8 @unrolled { s[0] = s[0] + x[k * 8 + u] } } else { (as it was) }
+// Before that, what a condition says of no loop around it is asked before those loops.
 #pragma once
 #include "ir/stmt.h"
 

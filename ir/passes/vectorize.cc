@@ -1,6 +1,7 @@
 #include "ir/passes/vectorize.h"
 
 #include "ir/analyzer.h"
+#include "ir/clone.h"
 #include "ir/te.h"
 
 namespace cinn_like::ir {
@@ -25,7 +26,8 @@ std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
 // One loop's body with its variable spread over lanes.
 class Lanes {
  public:
-  Lanes(Analyzer& a, Expr var, int lanes) : c_(a.context()), a_(a), var_(var), lanes_(lanes) {
+  Lanes(Analyzer& a, NameSupply& names, Expr var, int lanes)
+      : c_(a.context()), a_(a), names_(names), var_(var), lanes_(lanes) {
     vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
   }
 
@@ -59,6 +61,7 @@ class Lanes {
     stores_ahead_ = stores;
     if (rest == nullptr || !known) return rest;
     Stmt most = whole();
+    rest = CloneFresh(c_, rest, names_);  // loops inside now stand twice
     if (some != nullptr) rest = MakeStmt(If{some, rest, nullptr});
     return most == nullptr ? nullptr : MakeStmt(If{all, most, rest});
   }
@@ -260,6 +263,7 @@ class Lanes {
 
   Context& c_;
   Analyzer& a_;
+  NameSupply& names_;
   Expr var_;
   int lanes_;
   bool ok_ = true;
@@ -283,7 +287,7 @@ class Vectorizer {
     a_.BindRange(n->var, c_.Int(0), n->extent);
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
     if (IsInt(n->extent) && n->extent->int_value > 1) {
-      Lanes lanes(a_, n->var, static_cast<int>(n->extent->int_value));
+      Lanes lanes(a_, names_, n->var, static_cast<int>(n->extent->int_value));
       if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
     return MakeStmt(For{n->var, n->extent, ForKind::kSerial, n->body});
@@ -339,7 +343,7 @@ class Vectorizer {
     if (!fixed || reads_result) return nullptr;
     const DType t = store->buffer->dtype;
     const Expr neutral = Identity(c_, op->second, t);
-    Lanes spread(a_, vector.var, lanes);
+    Lanes spread(a_, names_, vector.var, lanes);
     const Buffer partial = c_.MakeBuffer(
         {.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
     const Expr at = c_.Ramp(c_.Int(0), c_.Int(1), lanes);

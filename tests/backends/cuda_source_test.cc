@@ -120,6 +120,25 @@ TEST(CudaSource, ShufflesAreNotConditional) {
   EXPECT_EQ(shuffles, 4);
 }
 
+// A load that is kept inside by the condition under which its value is taken is read before that is asked; the rest of a
+// loop takes no registers for being unrolled.
+TEST(CudaSource, LoadsKeptInsideDoNotWait) {
+  const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64], y: f32[64], n: i64) {
+    for t in 0..64 @threadIdx.x {
+      if n < 64 {
+        y[t] = x[t]
+      } else {
+        for k in 0..4 {
+          y[t] = y[t] + select(t + k < n, x[select(t + k < n, t + k, n - 1)], 0.0)
+        }
+      }
+    }
+  })");
+  EXPECT_TRUE(absl::StrContains(source, "const float t2 = p0[t1 ? t0 : n0 - 1LL];")) << source;
+  EXPECT_FALSE(absl::StrContains(source, "? p0[")) << source;
+  EXPECT_TRUE(absl::StrContains(source, "#pragma unroll 1\n")) << source;
+}
+
 TEST(CudaSource, MuchSharedMemoryIsDynamic) {
   const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64]) {
     for t in 0..64 @threadIdx.x {
