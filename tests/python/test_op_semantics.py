@@ -1,6 +1,7 @@
 """What an op does where it is easy to be different from eager PyTorch: conversions that do not fit, dtypes and sizes that
 few programs use, indices out of range."""
 
+import copy
 import math
 import subprocess
 import sys
@@ -207,3 +208,26 @@ def test_nothing_has_no_largest_element(real_library, case):
 
 def test_the_largest_elements_of_no_rows(real_library):
     check(lambda x: (x.amax(1), x.max(1).values, x.argmin(1)), torch.empty(0, 3))
+
+
+def test_a_symbolic_net_in_training(real_library):
+    """Products of its sizes' bounds are beyond 64 bits; the first of equal elements is the pool's."""
+    layers = [torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+              torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+              torch.nn.Flatten(), torch.nn.Linear(16, 10)]  # fmt: skip
+    net = torch.nn.Sequential(*layers)
+    own = copy.deepcopy(net)
+    compiled = torch.compile(own, backend=backend, dynamic=True)
+    for shape in ((4, 3, 32, 32), (6, 3, 24, 24)):
+        x = torch.randn(shape)
+        for f in (net, compiled):
+            f(x).square().mean().backward()
+    assert not cinn_like.report().fallback_ops and not cinn_like.report().failures
+    for p, q in zip(net.parameters(), own.parameters()):
+        torch.testing.assert_close(q.grad, p.grad, rtol=1e-3, atol=1e-6)
+
+    def pool(x):
+        return F.max_pool2d(x.relu(), 2, return_indices=True)
+
+    for got, expected in zip(torch.compile(pool, backend=backend, dynamic=True)(x), pool(x)):
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
