@@ -126,6 +126,12 @@ class FuncEmitter {
           return absl::OkStatus();
         },
         [&](const ir::Call& n) -> Status {
+          if (n.callee == "cinn_range_error" && !d_.assertion.empty()) {
+            std::string text(d_.assertion);
+            absl::StrReplaceAll({{"$0", n.text}}, &text);
+            out_.Line(text);
+            return absl::OkStatus();
+          }
           if (n.is_runtime || d_.HasKernels()) return Unsupported(Cat("the call of ", n.callee));
           printer_.Begin(n.args);
           std::string args;

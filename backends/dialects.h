@@ -65,9 +65,10 @@ struct Dialect {
   std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
   std::array<std::string_view, 6> axes;  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
-  std::string_view parallel;  // the line before a parallel loop
-  std::string_view unroll;    // the line before an unrolled loop
-  std::string_view keep;      // the line before a loop that the compiler is not to unroll
+  std::string_view assertion;  // one that fails, with the text $0
+  std::string_view parallel;   // the line before a parallel loop
+  std::string_view unroll;     // the line before an unrolled loop
+  std::string_view keep;       // the line before a loop that the compiler is not to unroll
   // The word_* spellings: contiguous accesses of 4, 8 or 16 bytes go through 32-bit words. Empty: element by element.
   std::string_view word_types[3];   // of 1, 2 and 4 words, with fields x y z w
   std::string_view word_makers[3];  // "make_uint2($0, $1)"

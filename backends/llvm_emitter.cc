@@ -372,6 +372,7 @@ class FunctionEmitter {
 
   void EmitCall(const ir::Call& n) {
     std::vector<llvm::Value*> args;
+    if (!n.text.empty()) args.push_back(b_.CreateGlobalString(n.text, "text", 0, &m_.module));
     for (Expr e : n.args) args.push_back(EmitArg(e));
     args.push_back(env_);
     CheckedCall(n.callee, args);

@@ -99,6 +99,10 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
                              " times, ", choices[i].proposal.seconds, " s predicted\n", choices[i].proposal.schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
+  if (lowered.check) {
+    ASSIGN_OR_RETURN(ir::Module check, ir::LowerModule({lowered.check->context, {*lowered.check}}, context));
+    for (ir::Func& f : check.funcs) program.module.funcs.push_back(std::move(f));
+  }
   ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
   program.module.context = entry.context;
   program.module.funcs.push_back(std::move(entry));

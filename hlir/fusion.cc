@@ -73,6 +73,11 @@ class Planner {
     for (const Param& q : p_.params) {
       if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.push_back(q.buffer);
     }
+    for (const RangeCheck& check : p_.checks) {
+      for (Buffer b : {check.low, check.high}) {
+        if (checked_.insert(b).second && !Contains(results_, b)) results_.push_back(b);
+      }
+    }
   }
 
   FusionPlan Run(bool fuse) {
@@ -89,6 +94,8 @@ class Planner {
       for (Buffer b : p_.stages[i].outputs) writer[b] = i;
       inputs_.push_back(InputsOf(p_.stages[i]));
       is_contraction_.push_back(FindContraction(p_.stages[i]).has_value());
+      is_check_.push_back(std::any_of(p_.stages[i].outputs.begin(), p_.stages[i].outputs.end(),
+                                      [&](Buffer b) { return checked_.contains(b); }));
     }
     has_contraction_ = is_contraction_;
     for (int i = 0; i < n; ++i) {
@@ -318,7 +325,9 @@ class Planner {
     return r;
   }
 
+  // What range checks read is small beside what the checked numbers are for, whose loops it must not shape.
   bool Join(int producer, int reader) {
+    if (is_check_[members_[producer][0]] != is_check_[members_[reader][0]]) return false;
     if (members_[producer].size() + members_[reader].size() > kMaxStages) return false;
     if (HasPathAround(producer, reader) || HasPathAround(reader, producer)) return false;
     std::vector<int> merged = members_[producer];
@@ -429,11 +438,12 @@ class Planner {
   const Target& target_;
   const bool has_library_;  // of matrix products
   std::vector<Buffer> results_;
+  absl::flat_hash_set<Buffer> checked_;                    // those of `results_` that range checks read
   absl::flat_hash_map<Buffer, std::set<size_t>> readers_;  // of a tensor, while stages are rewritten
   // By stage:
   std::vector<std::vector<Buffer>> inputs_;
   std::vector<std::vector<int>> producers_, consumers_;
-  std::vector<bool> is_contraction_;
+  std::vector<bool> is_contraction_, is_check_;
   std::vector<int> group_of_;
   // By group:
   std::vector<std::vector<int>> members_;

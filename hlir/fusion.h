@@ -4,6 +4,7 @@
 //     that the target's library computes takes only what the library does on its way out;
 //   - the last of the views that alone read a contraction stays: it says in which type and layout to write the product;
 //   - a reduction to few results becomes two where that pays (hlir/split_reductions.h), before anything joins;
+//   - what range checks read (TeProgram::checks) stays apart from the rest;
 //   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once

@@ -4,8 +4,71 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hlir/lower_te.h"
+#include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
+namespace {
+
+ir::Stmt FailIf(ir::Expr wrong, const std::string& what, ir::Expr value, ir::Expr begin, ir::Expr end) {
+  ir::Call fail{.callee = "cinn_range_error", .is_runtime = true, .text = what, .args = {value, begin, end}};
+  return ir::MakeStmt(ir::If{wrong, ir::MakeStmt(std::move(fail)), nullptr});
+}
+
+// The function of all checks, in a context of its own:
+//   func @f_check(low0: i64[], high0: i64[], begin0: i64, end0: i64, ...)
+ir::Func MakeCheck(std::string name, const std::vector<ir::RangeCheck>& checks, bool on_gpu) {
+  auto context = std::make_shared<ir::Context>();
+  ir::Context& c = *context;
+  ir::Func f{std::move(name), ir::FuncKind::kInternal, {}, {}, nullptr, context};
+  std::vector<ir::Stmt> body;
+  for (size_t i = 0; i < checks.size(); ++i) {
+    const ir::Buffer low = c.MakeBuffer({.name = Cat("low", i), .dtype = DType::kI64});
+    const ir::Buffer high = c.MakeBuffer({.name = Cat("high", i), .dtype = DType::kI64});
+    const ir::Expr begin = c.Var(Cat("begin", i)), end = c.Var(Cat("end", i));
+    for (ir::Buffer b : {low, high}) f.params.push_back({.buffer = b});
+    for (ir::Expr v : {begin, end}) f.params.push_back({.var = v});
+    const ir::Expr lowest = c.Load(low, {}), highest = c.Load(high, {});
+    body.push_back(FailIf(c.Lt(lowest, begin), checks[i].what, lowest, begin, end));
+    body.push_back(FailIf(c.Le(end, highest), checks[i].what, highest, begin, end));
+  }
+  f.body = ir::MakeSeq(std::move(body));
+  for (ir::ForKind axis : {ir::ForKind::kThreadX, ir::ForKind::kBlockX}) {
+    if (on_gpu) f.body = ir::MakeStmt(ir::For{c.Var(Cat("one", static_cast<int>(axis))), c.Int(1), axis, f.body});
+  }
+  return f;
+}
+
+// What ops require of the sizes of a call, and the ranges of their symbols do not promise, as host statements.
+std::vector<ir::Stmt> CheckSizes(const Graph& graph, const ir::TeProgram& program) {
+  ir::Context& c = *program.context;
+  const SymbolVars symbol = [&](const std::string& name) {
+    size_t k = 0;
+    while (graph.symbols()[k].name != name) ++k;
+    return program.symbols[k].var;
+  };
+  std::vector<ir::Stmt> checks;
+  absl::flat_hash_set<std::string> seen;
+  for (const Op& op : graph.ops()) {
+    std::vector<TensorType> types;
+    for (ValueId v : op.operands) types.push_back(graph.TypeOf(v));
+    std::vector<OpDef::Requirement> required;
+    if (op.def->requires_at_call) required = op.def->requires_at_call({types, op.attrs, graph.symbols()});
+    for (ValueId v : op.results) {
+      const Dims& dims = graph.TypeOf(v).dims;
+      for (size_t i = 0; i < dims.size(); ++i) required.push_back({Cat("dimension ", i), dims[i], 0, dims[i]});
+    }
+    for (const auto& [what, value, lo, hi] : required) {
+      const bool holds = RangeOf(value - lo, graph.symbols()).lo >= 0 && RangeOf(hi - value, graph.symbols()).lo >= 0;
+      if (holds || !seen.insert(Cat(value.ToString(), " ", lo.ToString(), " ", hi.ToString())).second) continue;
+      const ir::Expr v = ToExpr(c, symbol, value), begin = ToExpr(c, symbol, lo), end = ToExpr(c, symbol, hi + Dim(1));
+      checks.push_back(FailIf(c.Or(c.Lt(v, begin), c.Le(end, v)), Cat("op ", op.origin, ", ", op.def->name, ": ", what),
+                              v, begin, end));
+    }
+  }
+  return checks;
+}
+
+}  // namespace
 
 StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
@@ -14,7 +77,8 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
   ir::Context& c = *p.context;
 
   LoweredGraph r;
-  std::vector<ir::Stmt> allocs, calls;
+  std::vector<ir::Stmt> allocs = CheckSizes(graph, p), calls;
+  const auto address = [&](ir::Buffer b) { return c.Address(b, std::vector<ir::Expr>(b->shape.size(), c.Int(0))); };
   std::set<ir::Buffer> declared, read;
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
@@ -37,9 +101,23 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
     for (ir::Buffer b : g.args) {
       read.insert(b);
       if (declared.insert(b).second) allocs.push_back(ir::MakeStmt(ir::Alloc{b}));
-      call.args.push_back(c.Address(b, std::vector<ir::Expr>(b->shape.size(), c.Int(0))));
+      call.args.push_back(address(b));
     }
     for (ir::Expr s : g.symbols) call.args.push_back(s);
+    calls.push_back(ir::MakeStmt(std::move(call)));
+  }
+  if (!p.checks.empty()) {
+    r.check = MakeCheck(Cat(p.name, "_check"), p.checks, target.IsGpu());
+    ir::Call call;
+    call.callee = r.check->name;
+    for (const ir::RangeCheck& check : p.checks) {
+      for (ir::Buffer b : {check.low, check.high}) {
+        read.insert(b);
+        call.args.push_back(address(b));
+      }
+      call.args.push_back(check.begin);
+      call.args.push_back(check.end);
+    }
     calls.push_back(ir::MakeStmt(std::move(call)));
   }
   allocs.insert(allocs.end(), calls.begin(), calls.end());

@@ -1,5 +1,6 @@
 // A graph as kernels and one entry function that calls them in order.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,7 +9,8 @@
 
 namespace cinn_like::hlir {
 
-// entry: allocations of the intermediates and a Call of @<name>_k<i> per group. Equal groups are one kernel.
+// entry: checks of what ops require of the sizes, allocations of the intermediates and a Call of @<name>_k<i> per
+// group. Equal groups are one kernel.
 struct LoweredGraph {
   ir::Func entry;
   struct Kernel {
@@ -19,6 +21,8 @@ struct LoweredGraph {
     bool is_fused = false;                  // more than one stage of the graph's meaning is in it
   };
   std::vector<Kernel> kernels;
+  // @<name>_check, which the entry calls last: fails where one of TeProgram::checks does.
+  std::optional<ir::Func> check;
 };
 
 // `graph` has primitive ops only. `fuse` false: one kernel per stage.

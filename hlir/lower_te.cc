@@ -4,8 +4,41 @@
 #include <set>
 
 #include "hlir/te_call.h"
+#include "ir/analyzer.h"
 
 namespace cinn_like::hlir {
+namespace {
+
+// Whether the check can't fail, by what its numbers are computed from: indices counted by loops are in range.
+bool AlwaysHolds(const ir::TeProgram& p, const ir::RangeCheck& check) {
+  ir::Context& c = *p.context;
+  ir::Analyzer analyzer(c);
+  for (const ir::SymbolFact& f : p.symbols) analyzer.BindSymbol(f);
+  for (const bool low : {true, false}) {
+    const ir::Buffer b = low ? check.low : check.high;
+    size_t k = 0;
+    while (k < p.stages.size() && p.stages[k].outputs[0] != b) ++k;
+    if (k == p.stages.size() || p.stages[k].outputs.size() != 1) return false;
+    for (const auto* list : {&p.stages[k].iters, &p.stages[k].reduce_iters}) {
+      for (const ir::StageIter& i : *list) analyzer.BindRange(i.var, c.Int(0), i.extent);
+    }
+    // One that is right stands for those that were combined before.
+    const ir::Expr right = low ? check.begin : c.Sub(check.end, c.Int(1));
+    ir::Expr e = ir::InlineLoads(c, p.stages[k].values[0], b, {}, right);
+    int steps = 16;
+    while (k-- > 0 && steps > 0) {
+      const ir::Stage& s = p.stages[k];
+      if (s.IsReduction() || s.outputs.size() != 1 || !s.at.empty()) continue;
+      const ir::Expr inlined = ir::InlineLoads(c, e, s.outputs[0], ir::VarsOf(s.iters), s.values[0]);
+      steps -= inlined != e;
+      e = inlined;
+    }
+    if (!analyzer.CanProve(low ? c.Le(check.begin, e) : c.Lt(e, check.end))) return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
   ir::TeProgram program;
@@ -48,10 +81,15 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
       operand_types.push_back(graph.TypeOf(v));
     }
     for (ValueId v : op.results) result_types.push_back(graph.TypeOf(v));
-    TeCall call{te, c, op.def->name, operands, operand_types, result_types, op.attrs, graph.symbols(), symbol};
+    TeCall call{te,           c,        op.def->name,    operands, operand_types,
+                result_types, op.attrs, graph.symbols(), symbol,   program.checks};
+    const size_t checks_before = program.checks.size();
     const size_t before = te.stages().size();
     const std::vector<ir::Buffer> results = op.def->lower(call);
     for (size_t i = before; i < te.stages().size(); ++i) te.stages()[i].origin = op.origin;
+    for (size_t i = checks_before; i < program.checks.size(); ++i) {
+      program.checks[i].what = Cat("op ", op.origin, ", ", program.checks[i].what);
+    }
     RET_CHECK(results.size() == op.results.size(), op.def->name);
     for (size_t i = 0; i < results.size(); ++i) {
       RET_CHECK(results[i]->dtype == result_types[i].dtype, op.def->name);
@@ -70,6 +108,7 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     program.params.push_back({.buffer = buffer, .role = ir::ParamRole::kResult});
   }
   program.stages = std::move(te.stages());
+  std::erase_if(program.checks, [&](const ir::RangeCheck& check) { return AlwaysHolds(program, check); });
   return program;
 }
 

@@ -35,6 +35,14 @@ struct OpDef {
   // The result types, or what is wrong with the operands or attributes (the caller puts the op's name in front).
   std::function<StatusOr<std::vector<TensorType>>(const OpCall&)> infer;
 
+  // What must hold of the sizes of each call where their symbols leave it open, or the call fails. Null: nothing but
+  // that the results have no negative sizes.
+  struct Requirement {
+    std::string what;   // "end", "size 2 of operand 'idx'"
+    Dim value, lo, hi;  // lo <= value <= hi
+  };
+  std::function<std::vector<Requirement>(const OpCall&)> requires_at_call;
+
   // Exactly one of the next two gives the meaning.
   // Of a primitive: stages of tensor expressions (hlir/te_call.h); one buffer per result.
   std::function<std::vector<ir::Buffer>(TeCall&)> lower;

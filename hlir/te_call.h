@@ -31,6 +31,7 @@ struct TeCall {
   const Attrs& attrs;
   const SymbolTable& symbols;
   const SymbolVars& symbol;
+  std::vector<ir::RangeCheck>& checks;
 
   ir::Expr ToExpr(const Dim& d) const { return hlir::ToExpr(c, symbol, d); }
   std::vector<ir::Expr> ToExprs(const Dims& dims) const { return hlir::ToExprs(c, symbol, dims); }

@@ -195,6 +195,7 @@ bool Analyzer::CannotWrap(const Linear& l, DType t) {
 }
 
 Bounds Analyzer::BoundsOf(const Linear& l) {
+  if (!l.exact) return {};
   Bounds r{l.constant, l.constant};
   for (const LinearTerm& t : l.terms) r = Add(r, Mul(AtomBounds(t.atom), {t.coef, t.coef}));
   return r;
@@ -401,6 +402,7 @@ bool Analyzer::ProveAtLeast(Linear l, int64_t lower) {
 // Bounds of constants first; else the innermost variable that has a bound in the needed direction is replaced by it,
 // divisions and minima by what bounds them, and assumed facts are subtracted.
 bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
+  if (!l.exact) return false;
   const Bounds b = BoundsOf(l);
   if (b.lo >= 0) return true;
   if (b.hi < 0 || depth == 0 || --p.steps < 0) return false;

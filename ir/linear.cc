@@ -31,14 +31,26 @@ void Sort(Linear& l) {
   std::sort(l.terms.begin(), l.terms.end(), Before);
 }
 
-void Accumulate(std::vector<LinearTerm>& terms, Expr atom, int64_t coef) {
-  for (LinearTerm& t : terms) {
+// The results wrap, and `l` is told.
+int64_t Sum(Linear& l, int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_add_overflow(a, b, &r)) l.exact = false;
+  return r;
+}
+int64_t Product(Linear& l, int64_t a, int64_t b) {
+  int64_t r;
+  if (__builtin_mul_overflow(a, b, &r)) l.exact = false;
+  return r;
+}
+
+void Accumulate(Linear& l, Expr atom, int64_t coef) {
+  for (LinearTerm& t : l.terms) {
     if (t.atom == atom) {
-      t.coef = WrapAdd(t.coef, coef);
+      t.coef = Sum(l, t.coef, coef);
       return;
     }
   }
-  terms.push_back({atom, coef});
+  l.terms.push_back({atom, coef});
 }
 
 }  // namespace
@@ -115,40 +127,45 @@ Expr FromLinear(Context& c, const Linear& l, DType t) {
 }
 
 Linear AddScaled(Linear a, const Linear& b, int64_t scale) {
-  for (const LinearTerm& t : b.terms) Accumulate(a.terms, t.atom, WrapMul(t.coef, scale));
-  a.constant = WrapAdd(a.constant, WrapMul(b.constant, scale));
+  a.exact = a.exact && b.exact;
+  for (const LinearTerm& t : b.terms) Accumulate(a, t.atom, Product(a, t.coef, scale));
+  a.constant = Sum(a, a.constant, Product(a, b.constant, scale));
   Sort(a);
   return a;
 }
 
 Linear Scale(Linear a, int64_t scale) {
-  for (LinearTerm& t : a.terms) t.coef = WrapMul(t.coef, scale);
-  a.constant = WrapMul(a.constant, scale);
+  for (LinearTerm& t : a.terms) t.coef = Product(a, t.coef, scale);
+  a.constant = Product(a, a.constant, scale);
   Sort(a);
   return a;
 }
 
 Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t) {
-  if (a.IsConst()) return Scale(b, a.constant);
-  if (b.IsConst()) return Scale(a, b.constant);
+  Linear r;
+  r.exact = a.exact && b.exact;
+  if (a.IsConst() || b.IsConst()) {
+    r = Scale(a.IsConst() ? b : a, a.IsConst() ? a.constant : b.constant);
+    r.exact = r.exact && a.exact && b.exact;
+    return r;
+  }
   auto is_single = [](const Linear& l) { return l.terms.size() == 1 && l.constant == 0; };
   if (!is_single(a) && !is_single(b)) return {{{MakeAtom(c, {FromLinear(c, a, t), FromLinear(c, b, t)}), 1}}, 0};
   const Linear& one = is_single(a) ? a : b;
   const Linear& sum = is_single(a) ? b : a;
   const std::vector<Expr> factors = FactorsOf(one.terms[0].atom);
-  Linear r;
   for (const LinearTerm& x : sum.terms) {
     std::vector<Expr> all = FactorsOf(x.atom);
     all.insert(all.end(), factors.begin(), factors.end());
-    Accumulate(r.terms, MakeAtom(c, std::move(all)), WrapMul(x.coef, one.terms[0].coef));
+    Accumulate(r, MakeAtom(c, std::move(all)), Product(r, x.coef, one.terms[0].coef));
   }
-  if (sum.constant != 0) Accumulate(r.terms, one.terms[0].atom, WrapMul(sum.constant, one.terms[0].coef));
+  if (sum.constant != 0) Accumulate(r, one.terms[0].atom, Product(r, sum.constant, one.terms[0].coef));
   Sort(r);
   return r;
 }
 
 void AddTerm(Linear& l, Expr atom, int64_t coef) {
-  Accumulate(l.terms, atom, coef);
+  Accumulate(l, atom, coef);
   Sort(l);
 }
 

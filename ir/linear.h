@@ -16,6 +16,7 @@ struct LinearTerm {
 struct Linear {
   std::vector<LinearTerm> terms;
   int64_t constant = 0;
+  bool exact = true;  // no coefficient had to wrap around: the sum is what mathematics makes of its parts
   bool IsConst() const { return terms.empty(); }
 };
 

@@ -286,6 +286,10 @@ class Parser {
       n.is_runtime = !lex_.Eat("@");
       ASSIGN_OR_RETURN(n.callee, lex_.Ident("a function name"));
       RETURN_IF_ERROR(lex_.Expect("("));
+      if (n.is_runtime && lex_.Peek().kind == TokenKind::kString) {
+        n.text = lex_.Take().text;
+        if (!lex_.Is(")")) RETURN_IF_ERROR(lex_.Expect(","));
+      }
       ASSIGN_OR_RETURN(n.args, ParseList(")"));
       if (n.is_runtime && lex_.Eat("computes")) {
         ASSIGN_OR_RETURN(n.meaning, ParseBraces());

@@ -163,7 +163,9 @@ class Printer {
         },
         [&](const Call& n) {
           std::string head = Share(n.args, in);
-          std::string text = head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(", List(n.args), ")");
+          std::string text = head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(");
+          if (!n.text.empty()) text += Cat("\"", n.text, n.args.empty() ? "\"" : "\", ");
+          text += List(n.args) + ")";
           if (n.meaning != nullptr) text += " computes " + body(n.meaning);
           return text + "\n";
         });

@@ -111,10 +111,13 @@ struct Launch {
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)). A runtime
 // call gets `args` and the call's environment. It may carry its meaning, statements that compute the same
-// (call cinn_cublaslt_matmul(...) computes { ... }): what the interpreter runs, and nobody else.
+// (call cinn_cublaslt_matmul(...) computes { ... }): what the interpreter runs, and nobody else. One whose first
+// parameter is a text gives that first (call cinn_range_error("gather: idx", i, 0, n)). In a kernel only
+// cinn_range_error can be called: there it is an assertion.
 struct Call {
   std::string callee;  // without @
   bool is_runtime = false;
+  std::string text;        // of a runtime call that takes one; without quotes and backslashes
   std::vector<Expr> args;  // addresses (u64(0): null) and scalars
   Stmt meaning = nullptr;  // of a runtime call; may be null
 };

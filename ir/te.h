@@ -38,6 +38,14 @@ struct Stage {
   bool IsReduction() const { return !reduce_iters.empty(); }
 };
 
+// What must hold of each call, or it fails with an error that starts with `what`: begin <= low, high < end. Over a
+// tensor without elements `low` is the highest number and `high` the lowest.
+struct RangeCheck {
+  std::string what;
+  Buffer low, high;  // i64[], outputs of stages
+  Expr begin, end;
+};
+
 // Stages in topological order over parameters.
 struct TeProgram {
   std::string name;
@@ -45,6 +53,7 @@ struct TeProgram {
   std::vector<Param> params;  // inputs, then results (role kResult): each result is an output of a stage
   std::vector<SymbolFact> symbols;
   std::vector<Stage> stages;
+  std::vector<RangeCheck> checks = {};
 };
 // As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter
 // read.

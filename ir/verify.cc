@@ -262,12 +262,16 @@ class Verifier {
   }
   Status Visit(const Call& n) {
     for (Expr e : n.args) RETURN_IF_ERROR(Check(e));
+    if (!n.text.empty() && (!n.is_runtime || n.text.find_first_of("\"\\\n") != n.text.npos)) {
+      return Error("a text is an argument of runtime calls, without quotes and backslashes");
+    }
     const RuntimeCall* row = n.is_runtime ? FindRuntimeCall(n.callee) : nullptr;
     if (row != nullptr) {
       // The last parameter is the call's environment.
-      bool fits = row->params.size() == n.args.size() + 1;
+      const size_t first = n.text.empty() ? 0 : 1;
+      bool fits = row->params.size() == first + n.args.size() + 1 && (first == 0 || row->params[0] == CallType::kPtr);
       for (size_t i = 0; fits && i < n.args.size(); ++i) {
-        fits = (row->params[i] == CallType::kPtr) == (n.args[i]->type.dtype == DType::kU64);
+        fits = (row->params[first + i] == CallType::kPtr) == (n.args[i]->type.dtype == DType::kU64);
       }
       if (!fits) return Error(Cat(n.callee, " is ", row->signature, ", its last argument implied"));
     }

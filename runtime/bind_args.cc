@@ -40,6 +40,7 @@ enum class Wrong : uint8_t {
   kNoAllocator,
   kAllocFailed,
   kTooLarge,
+  kOverlap,
 };
 
 // What the fast path found; the text is made elsewhere.
@@ -155,7 +156,7 @@ int64_t SpanBytes(const Words& entry, const DLTensor& t) {
     last += (t.shape[d] - 1) * (t.strides != nullptr ? t.strides[d] : compact);
     compact *= t.shape[d];
   }
-  return (last + 1) * ((entry[kDType] >> 8) + 7) / 8;
+  return (last + 1) * (((entry[kDType] >> 8) + 7) / 8);
 }
 int64_t CopyBytes(const Words& entry, const DLTensor& t) {
   constexpr int64_t kUnit = 256;
@@ -246,6 +247,45 @@ bool BindPrepared(Call& call, const Words& entry, void** out) {
   return true;
 }
 
+// Code reads inputs after it has begun to write results, and takes them for memory apart. What matters is from a
+// tensor's first element to its last.
+bool CheckOverlaps(Call& call) {
+  const int64_t entries = call.header[kNumEntries];
+  const Words first = call.header.Skip(kHeaderWords + kSymbolWords * call.header[kNumSymbols]);
+  // The tensor of an entry that stands at `position` of the arguments; null where it has no memory of the caller's.
+  const auto tensor = [&](const Words& entry, int64_t position) -> const DLTensor* {
+    const auto role = static_cast<ArgRole>(entry[kRole]);
+    if (role != ArgRole::kInput && role != ArgRole::kResult) return nullptr;
+    const CinnValue& value = call.args[position];
+    if (value.tag != kCinnTensor) return nullptr;
+    const DLTensor* t = value.tensor;
+    return std::find(t->shape, t->shape + t->ndim, 0) == t->shape + t->ndim ? t : nullptr;
+  };
+  Words result = first;
+  int64_t position = -1;
+  for (int64_t i = 0; i < entries; ++i, result = result.Skip(result[kSize])) {
+    position += static_cast<ArgRole>(result[kRole]) != ArgRole::kPrepared;
+    if (static_cast<ArgRole>(result[kRole]) != ArgRole::kResult) continue;
+    const DLTensor* t = tensor(result, position);
+    if (t == nullptr) continue;
+    const char* begin = static_cast<const char*>(call.pointers[i]);
+    const char* end = begin + SpanBytes(result, *t);
+    Words other = first;
+    int64_t at = -1;
+    for (int64_t k = 0; k < i; ++k, other = other.Skip(other[kSize])) {
+      at += static_cast<ArgRole>(other[kRole]) != ArgRole::kPrepared;
+      const char* from = static_cast<const char*>(call.pointers[k]);
+      if (from == nullptr || from >= end) continue;
+      const DLTensor* x = tensor(other, at);
+      if (x == nullptr || (from < begin && from + SpanBytes(other, *x) <= begin)) continue;
+      call.failure.entry = i;
+      call.failure.position = position;
+      return call.Fail(Wrong::kOverlap, -1, 0, k);
+    }
+  }
+  return true;
+}
+
 bool Bind(Call& call) {
   const Words& header = call.header;
   if (call.env == nullptr || call.env->size < sizeof(CinnCallEnv)) return call.Fail(Wrong::kEnv);
@@ -257,6 +297,7 @@ bool Bind(Call& call) {
   Words entry = header.Skip(kHeaderWords + kSymbolWords * header[kNumSymbols]);
   const int64_t entries = header[kNumEntries];
   call.failure.position = -1;
+  bool has_given_results = false;
   for (int64_t i = 0; i < entries; ++i, entry = entry.Skip(entry[kSize])) {
     call.failure.entry = i;
     void** out = &call.pointers[i];
@@ -268,13 +309,14 @@ bool Bind(Call& call) {
     const CinnValue& value = call.args[++call.failure.position];
     if (role == ArgRole::kInput || (role == ArgRole::kResult && value.tag != kCinnNone)) {
       if (!CheckTensor(call, entry, value, out)) return false;
+      has_given_results |= role == ArgRole::kResult;
     } else if (role == ArgRole::kResult) {
       if (!AllocResult(call, entry, out)) return false;
     } else {
       *out = nullptr;  // packed; an integer was read with the symbols
     }
   }
-  return true;
+  return !has_given_results || CheckOverlaps(call);
 }
 
 // Inputs that are aligned worse than the code needs move to a workspace, in the order of the call's stream.
@@ -376,6 +418,11 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
       return absl::ResourceExhaustedError(Cat(what, "the caller's allocator failed with ", f.got, " for ", type));
     case Wrong::kTooLarge:
       return InvalidArgument(what, "the size of ", type, " does not fit in 64 bits");
+    case Wrong::kOverlap: {
+      const ArgInfo& other = spec.args[f.got];
+      return InvalidArgument(what, "its memory overlaps that of ",
+                             other.role == ArgRole::kResult ? "result" : "argument", " '", other.name, "'");
+    }
     case Wrong::kNegative:
       return InvalidArgument(what, "dimension ", f.dim, " of ", type, " is ", f.got);
     case Wrong::kRange:

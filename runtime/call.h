@@ -3,8 +3,9 @@
 //   int32_t fn(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
 //
 // `args` are the graph's parameters in order (tensors; symbol values may follow), then its results. A result is either
-// a tensor to write into (checked like an argument) or None, in which case env->alloc is asked for it. Returns 0, or a
-// negative code, and then CinnLastError() of the same thread says what was wrong, naming the argument.
+// a tensor to write into (checked like an argument; it overlaps no other tensor of the call) or None, in which case
+// env->alloc is asked for it. Returns 0, or a negative code, and then CinnLastError() of the same thread says what was
+// wrong, naming the argument; -OutOfRange (-11) where an index is, or sizes leave no room.
 // `self` holds what `<fn>_prepare` computed; it is read-only during calls, so any number of threads may call.
 #ifndef CINN_LIKE_RUNTIME_CALL_H_
 #define CINN_LIKE_RUNTIME_CALL_H_

@@ -4,6 +4,7 @@
 #include "runtime/cublas.h"
 #include "runtime/cuda_module.h"
 #include "runtime/parallel_for.h"
+#include "runtime/range_error.h"
 #include "runtime/workspace.h"
 
 namespace cinn_like {

@@ -135,9 +135,12 @@ static void DropAll(Call* call) {
   }
 }
 
-static void Raise(Call* call) {
+enum { kOutOfRange = -11 }; /* an index, or sizes that leave no room */
+
+static void Raise(Call* call, int32_t code) {
   const char* message = call->message[0] ? call->message : call->fn->last_error();
-  PyErr_SetString(PyExc_RuntimeError, message && message[0] ? message : "cinn_like: the call failed without a message");
+  PyErr_SetString(code == kOutOfRange ? PyExc_IndexError : PyExc_RuntimeError,
+                  message && message[0] ? message : "cinn_like: the call failed without a message");
 }
 
 static void Sleep(void) {
@@ -262,8 +265,10 @@ static State* FindState(Callable* fn, PyObject* const* args, const CinnValue* va
     }
     if (state->running || state->preparing) {
       Sleep();
-    } else if (Prepare(fn, state, args, values, keys, env) != 0) {
-      if (!PyErr_Occurred()) Raise(call);
+    } else {
+      const int32_t code = Prepare(fn, state, args, values, keys, env);
+      if (code == 0) continue;
+      if (!PyErr_Occurred()) Raise(call, code);
       return NULL;
     }
   }
@@ -322,7 +327,7 @@ static PyObject* Run(Callable* fn, PyObject* const* args, CinnValue* values, DLT
   Py_END_ALLOW_THREADS;
   if (state) --state->running;
   if (rc != 0) {
-    Raise(call);
+    Raise(call, rc);
     return NULL;
   }
   return Finish(call);

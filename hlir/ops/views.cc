@@ -154,6 +154,11 @@ OpDef Slice() {
     dim = (end - begin + Dim(step - 1)) / Dim(step);
     return std::vector<TensorType>{result};
   };
+  def.requires_at_call = [](const OpCall& call) -> std::vector<OpDef::Requirement> {
+    const Dim begin = call.attrs.AsDim("begin"), end = call.attrs.AsDim("end");
+    return {{"attribute 'begin'", begin, 0, end},
+            {"attribute 'end'", end, begin, call.operands[0].dims[call.attrs.Int("axis")]}};
+  };
   SetIndexMap(&def, [](const TeCall& call, ir::Indices i) {
     Exprs at = i;
     Expr& k = at[call.attrs.Int("axis")];

@@ -53,6 +53,13 @@ class Unswitcher {
  private:
   static bool IsAtOnce(const For& n) { return n.kind == ForKind::kUnrolled || n.kind == ForKind::kVectorized; }
 
+  // What is read may be written in the loop.
+  static bool ReadsMemory(Expr e) {
+    bool r = false;
+    Visit(e, [&](Expr x) { return !(r |= x->op == ExprOp::kLoad); });
+    return r;
+  }
+
   // The condition under which every guard in the loop is true; null if there are none. Guards are then in guards_. Of a
   // serial loop they must be all that move with it: else the loops inside ask for more of them.
   Expr FindInside(const Stmt& loop) {
@@ -78,7 +85,7 @@ class Unswitcher {
       Visit(root, [&](Expr e) {
         alone = alone && e->op != ExprOp::kShuffleXor;
         if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType) return true;
-        if (guards_.contains(e) || !Uses(e, symbols_)) return false;
+        if (guards_.contains(e) || !Uses(e, symbols_) || ReadsMemory(e)) return false;
         Expr worst = Uses(e, own) ? nullptr : AtWorst(e, extents);
         if (worst != nullptr) {
           guards_.insert(e);

@@ -11,6 +11,7 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/interpreter.h"
 #include "ir/lower.h"
+#include "ir/passes/split_host_device.h"
 #include "tests/backends/nvrtc_for_tests.h"
 #include "tests/hlir/evaluate.h"
 #include "tests/hlir/samples.h"
@@ -123,6 +124,14 @@ StatusOr<Compiled> Lower(const Graph& graph, bool split, const Target& target) {
     }
     if (!m.ok()) return Annotate(m.status(), Cat(ir::Print(*ir::ToLoops(k.group)), r.text));
     for (ir::Func& f : m->funcs) r.module.funcs.push_back(std::move(f));
+  }
+  if (lowered.check) {
+    ASSIGN_OR_RETURN(ir::Func check, ir::LowerKernel(*std::move(lowered.check), context));
+    ir::Module m{check.context, {std::move(check)}};
+    if (split) {
+      ASSIGN_OR_RETURN(m, ir::SplitHostDevice(std::move(m)));
+    }
+    for (ir::Func& f : m.funcs) r.module.funcs.push_back(std::move(f));
   }
   ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
   r.module.context = entry.context;
@@ -398,6 +407,48 @@ TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
       << compiled->text;  // the parts of both, and the sum of parts, called twice
   ExpectRuns(g, 1, rng);
   Emit(g);
+}
+
+TEST(CudaLowering, IndexChecks) {
+  const Graph g = ParseGraph(R"(
+graph @checks(%x: f32[n,5], %i: i64[7], %j: i32[3,700]) where n in 1..100 {
+  %0 = check_index(%i) {size=n, from_end=true} : i64[7]
+  %1 = gather(%x, %0) {axis=0} : f32[7,5]
+  %2 = check_index(%j) {size=5} : i32[3,700]
+  %3 = gather(%1, %2) {axis=1} : f32[7,3,700]
+  %4 = iota() {dtype=i64, shape=[n], axis=0} : i64[n]
+  %5 = check_index(%4) {size=n} : i64[n]
+  %6 = gather(%x, %5) {axis=0} : f32[n,5]
+  return %3, %6
+})");
+  const std::string source = Emit(g);
+  EXPECT_EQ(Count(source, "__assertfail(\"op 0, check_index: index out of range\""), 2) << source;
+  EXPECT_EQ(Count(source, "__assertfail(\"op 2, check_index: index out of range\""), 2) << source;
+  EXPECT_EQ(Count(source, "__assertfail("), 4) << source;  // what loops count needs none
+  const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const auto run = [&](double i, double j) {
+    std::vector<ir::HostArray> arrays = {{DType::kF32, {4, 5}},
+                                         {DType::kI64, {7}},
+                                         {DType::kI32, {3, 700}},
+                                         {DType::kF32, {7, 3, 700}},
+                                         {DType::kF32, {4, 5}}};
+    const int64_t sizes[] = {20, 7, 2100};
+    for (size_t k = 0; k < 3; ++k) {
+      for (int64_t at = 0; at < sizes[k]; ++at) arrays[k].Set(at, 0);
+    }
+    arrays[1].Set(6, i);
+    arrays[2].Set(1234, j);
+    std::vector<ir::InterpretArg> args;
+    for (ir::HostArray& a : arrays) args.emplace_back(&a);
+    return Message(ir::Interpret(compiled->module, g.name(), args, {{"n", 4}}));
+  };
+  EXPECT_EQ(run(3, 4), "");
+  EXPECT_EQ(run(-4, 0), "");
+  EXPECT_EQ(run(4, 4), "@checks_check: op 0, check_index: index out of range");
+  EXPECT_EQ(run(-5, 4), "@checks_check: op 0, check_index: index out of range");
+  EXPECT_EQ(run(3, 5), "@checks_check: op 2, check_index: index out of range");
+  EXPECT_EQ(run(3, -1), "@checks_check: op 2, check_index: index out of range");
 }
 
 TEST(CudaLowering, SingleElementsWithSeveralResults) {

@@ -250,6 +250,8 @@ class Evaluator {
         }
         return x[0][i];
       });
+    } else if (name == "check_index" || name == "require_range") {
+      fill([&](const Index& i) { return x[0][i]; });
     } else if (name == "gather") {
       const int64_t axis = a.Int("axis"), inner = x[1].shape.size();
       fill([&](const Index& i) {

@@ -23,6 +23,7 @@ constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1
   }
   if n < 4 {
     call @g(&y[0], n)
+    call cinn_range_error("op 3, check_index: index out of range", n, 0, 10)
   }
 }
 func @g(z: f32[m], m: i64) {
@@ -61,8 +62,8 @@ TEST(LoopText, Errors) {
       {"1..64", "64..1", "64..1"},
       {"call @g(&y[0], n)", "call @g(&y[0])", "@g"},
       {"call @g(&y[0], n)", "call @h(&y[0], n)", "@h"},
-      {"f32(m)", "f32(m", "line 17, column 1: expected ')', got '}'"},
-      {"z[0] = f32(m)", "z[0] = m", "line 16, column 3: store to z: expected f32 and got i64"},
+      {"f32(m)", "f32(m", "line 18, column 1: expected ')', got '}'"},
+      {"z[0] = f32(m)", "z[0] = m", "line 17, column 3: store to z: expected f32 and got i64"},
       {"x: f32[n,8]", "x: f32[n,99999999999999999999]", "99999999999999999999"},
   };
   for (const Case& c : cases) {

@@ -72,6 +72,11 @@ TEST(VerifyModule, CallsMatch) {
     auto m = ParseModule(text);
     return m.ok() ? Message(Verify(*m)) : Message(m.status());
   };
+  EXPECT_EQ(error("func @f(n: i64) { call cinn_range_error(\"what\", n, 0, 4) }"), "");
+  EXPECT_NE(error("func @f(n: i64) { call cinn_range_error(n, 0, 4) }").find("cinn_range_error is i32(ptr,i64,"),
+            std::string::npos);
+  EXPECT_NE(error("func @f(n: i64) { call cinn_range_error(\"a \\\"b\\\"\", n, 0, 4) }").find("without quotes"),
+            std::string::npos);
   EXPECT_EQ(error("func @f(x: f32[4]) { call @g(&x[0]) }"), "@f: call of unknown function @g");
   EXPECT_EQ(error("func @f(x: f32[4]) { call @g(&x[0], 1) }\nfunc @g(y: f32[4]) { y[0] = 1.0 }"),
             "@f: @g takes 1 arguments and got 2");

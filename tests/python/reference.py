@@ -314,6 +314,12 @@ def _pad(x, a, t, d):
     return F.pad(x[0], pads, value=a.get("value", 0.0))
 
 
+def _in_range(x, begin, end):
+    if x.numel() and not begin <= x.min() <= x.max() < end:
+        raise IndexError(f"index out of range: expected {begin} to {end - 1}")
+    return x
+
+
 def _gather(x, a, t, d):
     v, axis = x[0], a.get("axis", 0)
     index = x[1].clamp(0, v.shape[axis] - 1)
@@ -411,6 +417,7 @@ OPS.update({
     "slice": _slice,
     "concat": lambda x, a, t, d: torch.cat(x, a["axis"]),
     "pad": _pad,
+    "check_index": lambda x, a, t, d: _in_range(x[0], -a["size"] if a.get("from_end") else 0, a["size"]),
     "gather": _gather,
     "take_along": lambda x, a, t, d: torch.gather(x[0], a["axis"], x[1]),
     "reduce_sum": _reduce(torch.sum),

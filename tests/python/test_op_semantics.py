@@ -1,13 +1,17 @@
 """What an op does where it is easy to be different from eager PyTorch: conversions that do not fit, dtypes and sizes that
 few programs use, indices out of range."""
 
+import copy
 import math
+import subprocess
+import sys
 
 import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
 from checks import check
+from cinn_like import emit, function
 from cinn_like.backend import cinn_like as backend
 
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
@@ -76,3 +80,154 @@ def test_an_op_of_the_framework_with_another_dtype_than_traced(real_library):
     got = torch.compile(fn, backend=backend)(x, w, m.clone(), m.clone(), w.clone())
     assert not cinn_like.report().failures
     torch.testing.assert_close(got, expected)
+
+
+# An index out of range is eager's error, which also names the op. (function, a good index, one out of range)
+INDEXED = {
+    "embedding": (lambda x, i: F.embedding(i, x) * 2, [0, 4], [1, 5]),
+    "embedding, negative": (lambda x, i: F.embedding(i, x) * 2, [0, 4], [1, -1]),
+    "index_select": (lambda x, i: torch.index_select(x, 1, i) + 1, [0, 6], [7, 0]),
+    "gather": (lambda x, i: torch.gather(x, 0, i[:, None].expand(-1, 7)) + 1, [0, 4], [0, 5]),
+    "x[i]": (lambda x, i: x[i] + 1, [-5, 4], [0, -6]),
+    "x[:, i]": (lambda x, i: x[:, i] + 1, [-7, 6], [0, 7]),
+    "x[i, j]": (lambda x, i: x[i, i + 1] + 1, [0, 4], [0, 5]),
+    "x[i, j] in range when flattened": (lambda x, i: x[i - i, i] + 1, [0, 6], [0, 7]),
+    "padded": (lambda x, i: F.pad(F.embedding(i - 1, x), (1, 2, 3, 4)).exp(), [1, 5], [6, 1]),
+    "chosen": (lambda x, i: torch.where(i[:, None] > 1, F.embedding(i, x), 0.0), [1, 4], [-1, 4]),
+    "cut": (lambda x, i: F.embedding(i, x)[1:] + 1, [0, 4], [0, 5]),
+    "reduced": (lambda x, i: F.embedding(i, x).mean(), [0, 4], [5, 0]),
+    "computed": (lambda x, i: F.embedding(torch.stack([x.argmax(1)[:1] * 0 + j for j in (i, i)]), x) + 1, [0, 4], [0, 9]),
+    "int32": (lambda x, i: F.embedding(i.int(), x) + 1, [0, 4], [0, 5]),
+    "nll_loss": (lambda x, i: F.nll_loss(x[i - i], i, ignore_index=-100), [0, 6, -100], [0, 7, -100]),
+    "cross_entropy": (lambda x, i: F.cross_entropy(x[i - i], i, ignore_index=9), [0, 6, 9], [0, -1, 9]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", INDEXED)
+@pytest.mark.parametrize("repeats", [1, 5000])  # in vectorized and parallel loops too
+def test_an_index_out_of_range_is_an_index_error(real_library, case, repeats):
+    fn, good, bad = INDEXED[case]
+    x = torch.randn(5, 7)
+    compiled = torch.compile(fn, backend=backend)
+    good, bad = (torch.tensor(i * repeats) for i in (good, bad))
+    torch.testing.assert_close(compiled(x, good), fn(x, good), rtol=1e-3, atol=1e-5)
+    assert not cinn_like.report().fallback_ops and not cinn_like.report().failures
+    with pytest.raises((IndexError, RuntimeError)):
+        fn(x, bad)
+    with pytest.raises(IndexError, match=r"^aten\.\w+(\.\w+)?: index out of range: expected -?\d+ to \d+, got -?\d+$"):
+        compiled(x, bad)
+    torch.testing.assert_close(compiled(x, good), fn(x, good), rtol=1e-3, atol=1e-5)
+
+
+def test_no_indices_and_no_elements(real_library):
+    x, none = torch.randn(5, 7), torch.empty(0, dtype=torch.int64)
+    check(lambda x, i: (F.embedding(i, x) + 1, x[i], x[i, i], torch.index_select(x, 1, i) * 2), x, none)
+    with pytest.raises(IndexError, match="expected none, there is no place for any, got 0"):
+        torch.compile(lambda x, i: x[:0].index_select(0, i) + 1, backend=backend)(x, torch.tensor([0]))
+
+
+@pytest.mark.parametrize("repeats", [1, 5000])
+def test_indices_in_training(real_library, repeats):
+    w = torch.randn(5, 7)
+
+    def fn(w, i, target):
+        return F.cross_entropy(F.embedding(i, w) * 2, target, ignore_index=-7)
+
+    i, target = torch.tensor([0, 4, 2] * repeats), torch.tensor([6, -7, 0] * repeats)
+    ws = [w.clone().requires_grad_() for _ in range(2)]
+    compiled = torch.compile(fn, backend=backend)
+    for f, w in zip((fn, compiled), ws):
+        f(w, i, target).backward()
+    torch.testing.assert_close(*(w.grad for w in ws), rtol=1e-4, atol=1e-5)
+    assert not cinn_like.report().failures
+    for bad in ((i + 1, target), (i - 1, target), (i, target + 1), (i, torch.where(target == 0, -1, target))):
+        with pytest.raises(IndexError):
+            fn(ws[0], *bad)
+        with pytest.raises(IndexError, match="index out of range"):
+            compiled(ws[1], *bad)
+    torch.testing.assert_close(compiled(ws[1], i, target), fn(ws[0], i, target), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("repeats", [1, 100000])
+def test_an_index_out_of_range_is_a_device_assertion(repeats):
+    """It costs the process its CUDA context, as eager's does, so the process is another one."""
+    program = f"""
+import torch, cinn_like
+f = torch.compile(lambda x, i: torch.nn.functional.embedding(i, x) * 2, backend="cinn_like")
+x = torch.randn(5, 64, device="cuda")
+f(x, torch.tensor([0, 4] * {repeats}, device="cuda"))
+torch.cuda.synchronize()
+assert cinn_like.report().subgraphs
+try:
+    f(x, torch.tensor([0, 5] * {repeats}, device="cuda"))
+    torch.cuda.synchronize()
+except RuntimeError as why:
+    assert "device-side assert" in str(why), why
+    print("asserted")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert "asserted" in ran.stdout, ran.stderr
+
+
+def test_sizes_that_leave_no_room_are_seen_at_the_call(real_library):
+    """The text alone does not say that 2 * m is at most n."""
+    text = """graph @f(%x: f32[n], %y: f32[m]) where n in 1..100, m in 1..100 {
+  %0 = slice(%x) {axis=0, begin=m, end=2*m} : f32[m]
+  %1 = add(%0, %y) : f32[m]
+  return %1
+}
+"""
+    signature = emit.Signature((False, False), (None, None), 0, 1)
+    call = function.compile_function(text, "x86_64", torch.device("cpu"), signature).call
+    x, y = torch.randn(10), torch.randn(5)
+    torch.testing.assert_close(call(x, y)[0], x[5:] + y)
+    with pytest.raises(IndexError, match=r"^op 0, slice: attribute 'end': expected 6 to 10, got 12$"):
+        call(x, torch.randn(6))
+    torch.testing.assert_close(call(x, y)[0], x[5:] + y)
+
+
+NOTHING = {
+    "max": lambda x: x.max() + 1,
+    "min": lambda x: x.min() + 1,
+    "max along an axis": lambda x: x.max(0).values + 1,
+    "amax": lambda x: x.amax(0) + 1,
+    "amin": lambda x: x.amin((0, 1)) + 1,
+    "argmax": lambda x: x.argmax(0) + 1,
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_nothing_has_no_largest_element(real_library, case):
+    x = torch.empty(0, 3)
+    with pytest.raises((RuntimeError, IndexError)):
+        NOTHING[case](x)
+    with pytest.raises((RuntimeError, IndexError)):
+        torch.compile(NOTHING[case], backend=backend)(x)
+
+
+def test_the_largest_elements_of_no_rows(real_library):
+    check(lambda x: (x.amax(1), x.max(1).values, x.argmin(1)), torch.empty(0, 3))
+
+
+def test_a_symbolic_net_in_training(real_library):
+    """Products of its sizes' bounds are beyond 64 bits; the first of equal elements is the pool's."""
+    layers = [torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
+              torch.nn.Conv2d(8, 16, 3, stride=2, padding=1), torch.nn.ReLU(), torch.nn.AdaptiveAvgPool2d(1),
+              torch.nn.Flatten(), torch.nn.Linear(16, 10)]  # fmt: skip
+    net = torch.nn.Sequential(*layers)
+    own = copy.deepcopy(net)
+    compiled = torch.compile(own, backend=backend, dynamic=True)
+    for shape in ((4, 3, 32, 32), (6, 3, 24, 24)):
+        x = torch.randn(shape)
+        for f in (net, compiled):
+            f(x).square().mean().backward()
+    assert not cinn_like.report().fallback_ops and not cinn_like.report().failures
+    for p, q in zip(net.parameters(), own.parameters()):
+        torch.testing.assert_close(q.grad, p.grad, rtol=1e-3, atol=1e-6)
+
+    def pool(x):
+        return F.max_pool2d(x.relu(), 2, return_indices=True)
+
+    for got, expected in zip(torch.compile(pool, backend=backend, dynamic=True)(x), pool(x)):
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)

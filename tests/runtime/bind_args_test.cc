@@ -16,7 +16,8 @@
 namespace cinn_like {
 namespace {
 
-alignas(64) char memory[4096];
+alignas(64) char memory[1 << 16];
+char* const result_memory = memory + (1 << 15);
 
 // A call's values, with the storage behind them.
 struct Args {
@@ -92,7 +93,7 @@ Args MlpArgs(int64_t n) {
   a.AddNone();
   a.Add(DType::kF32, {8}, {1});
   a.Add(DType::kF16, {n + 1, 2}, {1, n + 1});
-  a.Add(DType::kF32, {n, 8}, {8, 1});
+  a.Add(DType::kF32, {n, 8}, {8, 1}).data = result_memory;
   return a;
 }
 
@@ -105,7 +106,7 @@ TEST(BindArgs, BindsPointersAndSymbols) {
   EXPECT_EQ(b.pointers[0], memory);
   EXPECT_EQ(b.pointers[1], nullptr);
   EXPECT_EQ(b.pointers[2], memory + 12);
-  EXPECT_EQ(b.pointers[4], memory);
+  EXPECT_EQ(b.pointers[4], result_memory);
 }
 
 TEST(BindArgs, SpecSurvivesAnyAddress) {
@@ -354,6 +355,44 @@ TEST(BindArgs, ResultsComeFromTheCallersAllocator) {
   huge.args[1].shape = {{{DimOp::kSymbol, 0}, {DimOp::kConst, 9}, {DimOp::kSub, 0}}};
   h.tensors[0].shape[0] = 4;
   EXPECT_EQ(Bind(huge, h, env).Error(), "huge: result 'r': dimension 0 of f32[n-9] is -5");
+}
+
+TEST(BindArgs, ResultsOverlapNothing) {
+  const Dim n = SymbolDim(0);
+  ArgSpec spec;
+  spec.function = "f";
+  spec.symbols = {{"n", 0, INT64_MAX, 1}};
+  spec.args = {Input("x", DType::kF32, {n}),
+               Input("y", DType::kF32, {n, ConstDim(2)}, {ConstDim(8), ConstDim(1)}),
+               {"r", ArgRole::kResult, 0, DType::kF32, {n}, {}, 1},
+               {"q", ArgRole::kResult, 1, DType::kF32, {n}, {}, 1}};
+  // Byte offsets of the four, of 4 elements each (y: from its first to its last 104 bytes).
+  struct Case {
+    int64_t x, y, r, q;
+    const char* error;
+  };
+  const Case cases[] = {
+      {0, 1000, 2000, 3000, ""},
+      {0, 16, 120, 136, ""},  // one after another
+      {0, 0, 200, 300, ""},   // inputs may overlap
+      {0, 1000, 0, 3000, "f: result 'r': its memory overlaps that of argument 'x'"},
+      {0, 1000, 12, 3000, "f: result 'r': its memory overlaps that of argument 'x'"},
+      {16, 1000, 4, 3000, "f: result 'r': its memory overlaps that of argument 'x'"},
+      {0, 1000, 2000, 1100, "f: result 'q': its memory overlaps that of argument 'y'"},
+      {0, 1000, 2000, 1104, ""},
+      {0, 1000, 2000, 2012, "f: result 'q': its memory overlaps that of result 'r'"},
+  };
+  for (const Case& c : cases) {
+    Args a;
+    a.Add(DType::kF32, {4}).data = memory + c.x;
+    a.Add(DType::kF32, {4, 2}, {8, 1}).data = memory + c.y;
+    a.Add(DType::kF32, {4}).data = memory + c.r;
+    a.Add(DType::kF32, {4}).data = memory + c.q;
+    EXPECT_EQ(Bind(spec, a).Error(), c.error);
+  }
+  Args empty;
+  for (int i = 0; i < 4; ++i) empty.Add(DType::kF32, i == 1 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{0});
+  EXPECT_EQ(Bind(spec, empty).Error(), "");
 }
 
 TEST(BindArgs, UnpreparedSlotsAreAnError) {

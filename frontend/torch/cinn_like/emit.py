@@ -108,7 +108,8 @@ class Emitter:
             expected = p.strides if p.strides is not None else dims.contiguous_strides(p.value.shape)
             strides.append(tuple(expected) if all(isinstance(s, int) for s in expected) else None)
         static, dtypes = tuple(p.static for p in params), tuple(p.value.dtype for p in params)
-        return Signature(static, tuple(strides), len(self.writer.extra_symbols()), num_results, dtypes)
+        ops = tuple(str(n.meta.get("original_aten", n.target)) for n in self.writer.sources)
+        return Signature(static, tuple(strides), len(self.writer.extra_symbols()), num_results, dtypes, ops)
 
     def text(self, results, shape_env):
         """`results`: (node, perm or None) in order; a permuted-dense result is written in its memory order."""
@@ -129,6 +130,7 @@ class Signature:
     num_symbols: int  # sizes passed after the tensors
     num_results: int
     dtypes: tuple = ()  # the expected dtype per tensor parameter; none: whatever the text says, or an error
+    ops: tuple = ()  # the framework's name for each op of the text, for errors
 
 
 def check_layout(out):

@@ -8,6 +8,7 @@ version changed.
 import ctypes
 import functools
 import os
+import re
 
 import torch
 
@@ -97,9 +98,15 @@ class CompiledFunction:
                 fixed = self._as_traced(args)
                 if fixed is None:
                     raise
-                return self._bound(*fixed)
+                return call(*fixed)
+            except IndexError as why:
+                raise IndexError(re.sub(r"^op (\d+), \w+", lambda m: self._name_of(int(m[1]), m[0]), str(why))) from None
 
         self.call = call
+
+    def _name_of(self, op, otherwise):
+        """The framework's name for an op of the text."""
+        return self.signature.ops[op] if op < len(self.signature.ops) else otherwise
 
     def _as_traced(self, args):
         """The arguments with the strides and dtypes of the trace, or None if they have them already."""

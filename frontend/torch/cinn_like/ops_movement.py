@@ -168,6 +168,11 @@ def _with_axis(w, x):
     return x if x.rank else w.reshape(x, (1,))
 
 
+def checked(w, index, size, from_end=False):
+    """`index`, but a call with an index out of range is an IndexError."""
+    return w.op("check_index", [index], (index.dtype, index.shape), size=size, from_end=from_end)
+
+
 def gather(w, x, index, axis):
     shape = (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
     return w.op("gather", [x, index], (x.dtype, shape), axis=axis)
@@ -175,25 +180,39 @@ def gather(w, x, index, axis):
 
 @row(aten.embedding.default)
 def embedding(w, out, weight, index, *args, **kwargs):
-    return gather(w, weight, index, 0)
+    return gather(w, weight, checked(w, index, weight.shape[0]), 0)
 
 
 @row(aten.index_select.default)
 def index_select(w, out, x, axis, index):
-    return w.reshape(gather(w, _with_axis(w, x), index, axis % max(x.rank, 1)), out.shape)
+    x = _with_axis(w, x)
+    axis %= x.rank
+    return w.reshape(gather(w, x, checked(w, index, x.shape[axis]), axis), out.shape)
 
 
 @row(aten.gather.default)
 def take_along(w, out, x, axis, index, sparse_grad=False):
     x, index = _with_axis(w, x), _with_axis(w, index)
-    return w.reshape(w.op("take_along", [x, index], (x.dtype, index.shape), axis=axis % x.rank), out.shape)
+    axis %= x.rank
+    index = checked(w, index, x.shape[axis])
+    return w.reshape(w.op("take_along", [x, index], (x.dtype, index.shape), axis=axis), out.shape)
 
 
-@row(aten.index.Tensor, aten._unsafe_index.Tensor)
+@row(aten.index.Tensor)
 def index(w, out, x, indices):
+    checks = {a: checked(w, i, x.shape[a], from_end=True) for a, i in enumerate(indices) if i is not None and is_index(i)}
+    return unsafe_index(w, out, x, [checks.get(a, i) for a, i in enumerate(indices)])
+
+
+def is_index(x):
+    return x.dtype not in (torch.bool, torch.uint8)
+
+
+@row(aten._unsafe_index.Tensor)
+def unsafe_index(w, out, x, indices):
     """x[i, j, :]: the indexed axes are moved to the front and flattened, and one gather reads the flat index."""
     axes = [i for i, ix in enumerate(indices) if ix is not None]
-    if any(indices[a].dtype in (torch.bool, torch.uint8) for a in axes):
+    if not all(is_index(indices[a]) for a in axes):
         raise Unsupported("a mask as an index (its result's size depends on data)")
     rest = [i for i in range(x.rank) if i not in axes]
     flat = None

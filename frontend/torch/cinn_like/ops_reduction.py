@@ -3,6 +3,7 @@
 import torch
 
 from . import dims
+from .errors import Unsupported
 from .table import TABLE, as_value, row
 
 aten = torch.ops.aten
@@ -27,8 +28,25 @@ TABLE[aten.mean.default] = lambda w, out, x, dtype=None: reduce("reduce_mean")(w
 TABLE[aten.mean.dim] = reduce("reduce_mean")
 TABLE[aten.prod.default] = lambda w, out, x, dtype=None: reduce("reduce_prod")(w, out, x)
 TABLE[aten.prod.dim_int] = reduce("reduce_prod")
-TABLE[aten.amax.default] = TABLE[aten.max.default] = reduce("reduce_max")
-TABLE[aten.amin.default] = TABLE[aten.min.default] = reduce("reduce_min")
+
+
+def check_elements(x, axes):
+    """Nothing has no largest element: the framework says so."""
+    if any(x.shape[a] == 0 for a in axes):
+        raise Unsupported("an extreme of no elements")
+
+
+def extreme(name):
+    def rule(w, out, x, axes=None, keepdim=False):
+        axes = _axes(x, axes)
+        check_elements(x, axes)
+        return w.reduce(name, x, axes, keepdim)
+
+    return rule
+
+
+TABLE[aten.amax.default] = TABLE[aten.max.default] = extreme("reduce_max")
+TABLE[aten.amin.default] = TABLE[aten.min.default] = extreme("reduce_min")
 
 
 def reduce_bool(name):
@@ -49,6 +67,7 @@ def arg_extreme(w, out, x, axis=None, keepdim=False, name=None):
     if axis is None:
         x, axis = w.reshape(x, [dims.product(x.shape)]), 0
     axis %= x.rank
+    check_elements(x, [axis])
     shape = [1 if i == axis else s for i, s in enumerate(x.shape) if keepdim or i != axis]
     value = w.op(name, [x], (torch.int64, shape), axis=axis, keepdims=keepdim)
     return w.reshape(value, out.shape)
@@ -62,6 +81,7 @@ def extreme_dim(name):
     def rule(w, out, x, axis, keepdim=False):
         if x.rank == 0:
             return x, w.full(0, torch.int64)
+        check_elements(x, [axis])
         return w.reduce(f"reduce_{name}", x, [axis], keepdim), TABLE[getattr(aten, f"arg{name}").default](
             w, out[1], x, axis, keepdim
         )

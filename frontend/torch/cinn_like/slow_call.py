@@ -14,6 +14,7 @@ for _dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
 for _dtype in (torch.float16, torch.float32, torch.float64):
     _DTYPES[_dtype] = (2, _dtype.itemsize * 8)
 _DTYPES[torch.bfloat16], _DTYPES[torch.bool] = (4, 16), (6, 8)
+_OUT_OF_RANGE = -11  # an index, or sizes that leave no room
 _FROM_CODE = {code: dtype for dtype, code in _DTYPES.items()}
 
 
@@ -103,10 +104,11 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
         states.append(_State(add_self(function) if states else self_pointer))
         return states[-1]
 
-    def fail(errors):
+    def fail(code, errors):
         if errors:
             raise errors[0]
-        raise RuntimeError((last_error() or b"the call failed without a message").decode())
+        kind = IndexError if code == _OUT_OF_RANGE else RuntimeError
+        raise kind((last_error() or b"the call failed without a message").decode())
 
     def call(*args):
         if len(args) != num_tensors + num_symbols:
@@ -151,15 +153,15 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
                         continue
                     chosen = (_Value * len(statics))(*[values[i] for i in statics])
                     state.keys, state.tensors = None, [weakref.ref(x) for x in tensors]
-                    if prepare(function, state.pointer, chosen, len(statics), env) != 0:
-                        fail(errors)
+                    if (code := prepare(function, state.pointer, chosen, len(statics), env)) != 0:
+                        fail(code, errors)
                     state.keys = keys
                 state.running += 1
                 state.last_use = max(s.last_use for s in states) + 1
                 pointer = state.pointer
         try:
-            if run(pointer, values, len(values), env) != 0:
-                fail(errors)
+            if (code := run(pointer, values, len(values), env)) != 0:
+                fail(code, errors)
         finally:
             if state is not None:
                 with condition:

@@ -1,0 +1,9 @@
+#include "runtime/range_error.h"
+
+#include "runtime/last_error.h"
+
+extern "C" int32_t cinn_range_error(const char* what, int64_t value, int64_t lo, int64_t end, const CinnCallEnv*) {
+  using namespace cinn_like;
+  const std::string expected = lo < end ? Cat(lo, " to ", end - 1) : "none, there is no place for any";
+  return SetLastError(absl::OutOfRangeError(Cat(what, ": expected ", expected, ", got ", value)));
+}

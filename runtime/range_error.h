@@ -1,0 +1,9 @@
+// What a call found of its arguments that types can't say: an index outside of its axis, sizes that leave no room.
+#pragma once
+#include <cstdint>
+
+#include "runtime/call.h"
+
+// The call fails with code -OutOfRange and the message "<what>: expected <lo> to <end - 1>, got <value>". Kernels of a
+// GPU have an assertion in its place.
+extern "C" int32_t cinn_range_error(const char* what, int64_t value, int64_t lo, int64_t end, const CinnCallEnv* env);
