@@ -138,7 +138,7 @@ class Planner {
       const auto from = inputs.size() == 1 && !read.contains(inputs[0]) ? writer.find(inputs[0]) : writer.end();
       const Stage* const source = from == writer.end() ? nullptr : &kept[from->second];
       if (!IsView(s) || (source != nullptr && IsLayoutOfProduct(i, *source)) || IsRounding(i)) {
-        std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}}, target_, names);
+        std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}, p_.exact}, target_, names);
         if (packed.empty()) packed.push_back(s);
         for (Stage& x : packed) keep(std::move(x));
         continue;
@@ -213,7 +213,7 @@ class Planner {
   }
 
   bool IsLibraryCall(std::vector<Stage> stages) const {
-    return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages)}).has_value();
+    return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages), p_.exact}).has_value();
   }
 
   // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
@@ -441,6 +441,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::
   ExtractedGroup r;
   r.program.name = "kernel";
   r.program.context = std::make_shared<Context>();
+  r.program.exact = p.exact;
   Context& c = *r.program.context;
   absl::flat_hash_map<Expr, Expr> vars;  // program variable -> group variable
   absl::flat_hash_map<Buffer, Buffer> buffers;

@@ -7,9 +7,10 @@
 
 namespace cinn_like::hlir {
 
-StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target) {
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
-  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), fuse, target));
+  te.exact = context.options.numerics == "exact";
+  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), !context.options.disable_fusion, context.target));
   const ir::TeProgram& p = plan.program;
   ir::Context& c = *p.context;
 

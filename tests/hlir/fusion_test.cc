@@ -19,9 +19,10 @@ double SecondsToLower(const StatusOr<Graph>& graph, const Target& target) {
   EXPECT_TRUE(graph.ok()) << graph.status();
   for (int run = 0; graph.ok() && run < 3; ++run) {
     const clock_t begin = clock();
+    const PassContext context{.options = {}, .target = target, .name = "test"};
     const StatusOr<Graph> optimized = OptimizeGraph(*graph, {});
     EXPECT_TRUE(optimized.ok()) << optimized.status();
-    const StatusOr<LoweredGraph> lowered = LowerGraph(*optimized, true, target);
+    const StatusOr<LoweredGraph> lowered = LowerGraph(*optimized, context);
     EXPECT_TRUE(lowered.ok()) << lowered.status();
     best = std::min(best, static_cast<double>(clock() - begin) / CLOCKS_PER_SEC);
   }
@@ -51,7 +52,7 @@ std::vector<std::string> KernelsOf(const std::string& text, const Target& target
   const StatusOr<Graph> graph = Parse(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   if (!graph.ok()) return r;
-  const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, target);
+  const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, {.options = {}, .target = target, .name = "test"});
   EXPECT_TRUE(lowered.ok()) << lowered.status();
   for (const LoweredGraph::Kernel& k : lowered->kernels) {
     const StatusOr<Choice> p = ChooseSchedule(k.group, target);
