@@ -51,7 +51,15 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     TeCall call{te, c, op.def->name, operands, operand_types, result_types, op.attrs, graph.symbols(), symbol};
     const size_t before = te.stages().size();
     const std::vector<ir::Buffer> results = op.def->lower(call);
-    for (size_t i = before; i < te.stages().size(); ++i) te.stages()[i].origin = op.origin;
+    for (size_t i = before; i < te.stages().size(); ++i) {
+      te.stages()[i].origin = op.origin;
+      for (ir::Expr e : te.stages()[i].values) {
+        if (e->depth <= ir::kMaxDepthOfExpr) continue;
+        return Unimplemented("op '", op.def->name, "' with ", op.operands.size(),
+                             " operands: expected an expression of ", "at most ", ir::kMaxDepthOfExpr, " levels, got ",
+                             e->depth);
+      }
+    }
     RET_CHECK(results.size() == op.results.size(), op.def->name);
     for (size_t i = 0; i < results.size(); ++i) {
       RET_CHECK(results[i]->dtype == result_types[i].dtype, op.def->name);

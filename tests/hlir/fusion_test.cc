@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "hlir/lower_graph.h"
+#include "hlir/lower_te.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
 #include "tests/hlir/large_graph.h"
@@ -43,6 +44,39 @@ TEST(Fusion, FourTimesTheOpsCostFourTimesTheTime) {
     }
     const double few = SecondsToLower(LongChain(500), target), many = SecondsToLower(LongChain(2000), target);
     EXPECT_LE(many, kMost * few) << text << " chain: " << few << " s, then " << many << " s";
+  }
+}
+
+// On the stack of a caller, which may be small; who reads whom of more is too large a table.
+TEST(Fusion, ChainsOfAnyLength) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake");
+  for (const auto& [ops, runs] : {std::pair(100000, true), {140000, false}}) {
+    const StatusOr<Graph> graph = LongChain(ops);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    StatusOr<ir::TeProgram> te = LowerToTe(*graph);
+    ASSERT_TRUE(te.ok()) << te.status();
+    const StatusOr<FusionPlan> plan = PlanFusion(*std::move(te), false, target);
+    EXPECT_EQ(plan.ok(), runs) << plan.status();
+    if (runs)
+      EXPECT_GT(plan->groups.size(), 90000u);
+    else
+      EXPECT_NE(Message(plan.status()).find("expected a graph of at most 131072 operations"), std::string::npos);
+  }
+}
+
+// Each step reads what comes before at two places: written out whole it would double with each of them.
+TEST(Fusion, RollsOfRolls) {
+  Graph g("rolls");
+  OpBuilder b(&g);
+  ValueRef x = {*g.AddParam("x", {DType::kF32, {64, 64}})};
+  for (int i = 0; i < 60; ++i) x = b.Concat({b.Slice(x, i % 2, 3, 64), b.Slice(x, i % 2, 0, 3)}, i % 2);
+  ASSERT_TRUE(b.status().ok()) << b.status();
+  ASSERT_TRUE(g.SetResults({x.id}).ok());
+  for (const char* text : {"x86_64 -mcpu=skylake", "cuda -arch=sm_90a"}) {
+    const StatusOr<LoweredGraph> lowered =
+        LowerGraph(g, {.options = {}, .target = *Target::Parse(text), .name = "test"});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_LT(lowered->kernels.size(), 30u);
   }
 }
 
