@@ -1,8 +1,8 @@
 // Every op's samples with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
 // evaluator; lowered for a GPU.
-#include <set>
-
 #include <gtest/gtest.h>
+
+#include <set>
 
 #include "cinn_like/c_api.h"
 #include "cinn_like/driver.h"
