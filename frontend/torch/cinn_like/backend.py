@@ -204,6 +204,8 @@ def _compile_region(region, static, shape_env, device, target):
         total_seconds=emit_seconds + total,
         peak_rss_bytes=info.get("peak_rss_bytes", 0),
         added_rss_bytes=info.get("added_rss_bytes", 0),
+        tactics=info.get("tactics", []),
+        refused=info.get("refused", []),
         text=text,
     )
     return (call, emitter.writer.extra_symbols(), permutations), subgraph
