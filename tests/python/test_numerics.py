@@ -118,10 +118,15 @@ STEPS = {
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", STEPS)
-def test_exact_numerics_round_between_steps(exact, name, dtype):
-    """One compiled function has every bit of its steps compiled each alone, which store what they round."""
-    x, w, c = (torch.randn(64, 64, dtype=torch.float64).to(dtype) for _ in range(3))
-    b = torch.randn(64, dtype=torch.float64).to(dtype)
+@pytest.mark.parametrize("device", [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")),
+])  # fmt: skip
+def test_exact_numerics_round_between_steps(exact, device, name, dtype):
+    """One compiled function has every bit of its steps compiled each alone, which store what they round. Large enough
+    for a library's product."""
+    x, w, c = (torch.randn(512, 512, dtype=torch.float64).to(device, dtype) for _ in range(3))
+    b = torch.randn(512, dtype=torch.float64).to(device, dtype)
 
     def together(x):
         for step in STEPS[name]:
@@ -135,6 +140,8 @@ def test_exact_numerics_round_between_steps(exact, name, dtype):
     torch._dynamo.reset()
     got = torch.compile(together, backend=backend, fullgraph=True)(x)
     assert not cinn_like.report().fallback_ops
-    assert torch.equal(got, want), f"{(got != want).sum()} of {got.numel()} differ"
+    # The order of a sum is not part of the contract, and a block of threads may cut a row otherwise.
+    allowed = 2e-3 * got.numel() if name == "softmax" and device == "cuda" else 0
+    assert (got != want).sum() <= allowed, f"{(got != want).sum()} of {got.numel()} differ"
     if name == "linear_relu":
         assert torch.equal(got, together(x))
