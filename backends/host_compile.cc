@@ -61,9 +61,12 @@ class Canonicalizer {
     RETURN_IF_ERROR(AddCallees(func));
     ir::Func canonical = RenameCallees(CanonicalFunc(func), names_);
     const std::string text = ir::Print(canonical);
+    // The name is that of the symbol in the object, wherever it is linked; the text decides.
     canonical.name = Cat("f", HashParts({text, key_}).Hex());
+    const auto [it, is_new] = texts_.emplace(canonical.name, text);
+    if (it->second != text) return Internal("two host functions have the hash ", canonical.name);
     names_[func.name] = canonical.name;
-    if (symbols_.insert(canonical.name).second) funcs_.push_back({text.size(), std::move(canonical)});
+    if (is_new) funcs_.push_back({text.size(), std::move(canonical), Cat(key_, "\n", text)});
     return absl::OkStatus();
   }
 
@@ -83,6 +86,7 @@ class Canonicalizer {
   struct Sized {
     size_t size;
     ir::Func func;
+    std::string key;  // all that its object depends on
   };
   std::vector<Sized> TakeFuncs() { return std::move(funcs_); }
   const CalleeNames& names() const { return names_; }
@@ -91,7 +95,8 @@ class Canonicalizer {
   const ir::Module& module_;
   const std::string key_;
   CalleeNames names_;
-  absl::flat_hash_set<std::string> open_, symbols_;
+  absl::flat_hash_set<std::string> open_;
+  absl::flat_hash_map<std::string, std::string> texts_;  // by symbol
   std::vector<Sized> funcs_;
 };
 
@@ -117,7 +122,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kEntry) continue;
     r.symbols[f.name] = f.name;
-    funcs.push_back({0, ir::CloneInto(RenameCallees(f, canonicalizer.names()), std::make_shared<ir::Context>())});
+    funcs.push_back({0, ir::CloneInto(RenameCallees(f, canonicalizer.names()), std::make_shared<ir::Context>()), ""});
   }
 
   std::vector<StatusOr<std::string>> results(funcs.size());
@@ -128,14 +133,14 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
       const ir::Func& f = funcs[i].func;
       const bool cacheable = cache != nullptr && f.kind == ir::FuncKind::kInternal;
       if (cacheable) {
-        if (std::optional<std::string> object = cache->Get(f.name)) {
+        if (std::optional<std::string> object = cache->Get(funcs[i].key)) {
           results[i] = *std::move(object);
           ++cached;
           return;
         }
       }
       results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
-      if (cacheable && results[i].ok()) cache->Put(f.name, *results[i]);
+      if (cacheable && results[i].ok()) cache->Put(funcs[i].key, *results[i]);
     });
   }
   RETURN_IF_ERROR(RunTasks(tasks, options.compile_threads));

@@ -26,12 +26,6 @@ bool IsUsable(const CompileOptions& o) {
   return !o.disable_cache && !dumps && !BuildId().empty();
 }
 
-// What a target's text does not say where it was detected: schedules depend on it.
-std::string NumbersOf(const Target& t) {
-  return Cat(t.cores, " ", t.vector_bytes, " ", t.l1_bytes, " ", t.l2_bytes, " ", t.bandwidth, " ", t.shared_bytes, " ",
-             t.registers, " ", t.warp_size);
-}
-
 Artifact ToArtifact(const CompiledProgram& program) {
   Artifact r;
   r.sections["main"] = program.main;
@@ -79,8 +73,8 @@ StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, cons
   r.cache_ = CacheOf(options);
   if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;
   // One line each, then the graph: nothing of one can be taken for another.
-  r.key_ = Cat(BuildId(), "\n", target.Print(), " ", NumbersOf(target), "\n", cpu.name, " ", cpu.features, "\n",
-               options.CacheKey(), "\n", hlir::Print(graph));
+  r.key_ = Cat(BuildId(), "\n", target.CacheKey(), "\n", cpu.name, " ", cpu.features, "\n", options.CacheKey(), "\n",
+               hlir::Print(graph));
   r.name_ = Cat("graph-", HashBytes(r.key_).Hex());
   return r;
 }

@@ -50,7 +50,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
   hlir::LoweredGraph lowered;
   {
     const ScopedStage timer(context.times, "fuse");
-    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, !context.options.disable_fusion, context.target));
+    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, context));
   }
   const ScopedStage timer(context.times, "lower");
   std::vector<ir::Module> modules(lowered.kernels.size());

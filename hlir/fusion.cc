@@ -16,8 +16,9 @@ using namespace ir;  // NOLINT: stages and expressions are all there is here
 
 namespace {
 
-constexpr size_t kMaxStages = 48;   // of one group
-constexpr size_t kMaxBuffers = 24;  // that one kernel reads and writes
+constexpr size_t kMaxStages = 48;     // of one group
+constexpr size_t kMaxBuffers = 24;    // that one kernel reads and writes
+constexpr int kMaxProgram = 1 << 17;  // stages of a program: who reads whom takes the square of it in bits
 
 bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
 
@@ -80,9 +81,10 @@ class Planner {
     }
   }
 
-  FusionPlan Run(bool fuse) {
+  StatusOr<FusionPlan> Run(bool fuse) {
     RewriteStages();
     const int n = static_cast<int>(p_.stages.size());
+    if (n > kMaxProgram) return Unimplemented("expected a graph of at most ", kMaxProgram, " operations, got ", n);
     group_of_.resize(n);
     members_.resize(n);
     producers_.resize(n);
@@ -116,7 +118,7 @@ class Planner {
       std::vector<Buffer> outputs = OutputsOf(stages);
       groups.push_back({std::move(stages), std::move(outputs)});
     }
-    return {std::move(p_), std::move(groups)};
+    return FusionPlan{std::move(p_), std::move(groups)};
   }
 
  private:
@@ -147,7 +149,7 @@ class Planner {
       const Stage* const source = from == writer.end() ? nullptr : &kept[from->second];
       const bool is_layout = IsView(s) && (source != nullptr && IsLayoutOfProduct(i, *source));
       if (is_layout || (IsView(s) ? IsRounding(i) : !IsCheaperToRepeat(i))) {
-        std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}}, target_, names);
+        std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}, p_.exact}, target_, names);
         if (packed.empty()) packed.push_back(s);
         for (Stage& x : packed) keep(std::move(x));
         continue;
@@ -244,7 +246,7 @@ class Planner {
   }
 
   bool IsLibraryCall(std::vector<Stage> stages) const {
-    return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages)}).has_value();
+    return FindLibraryMatmul({p_.name, p_.context, {}, p_.symbols, std::move(stages), p_.exact}).has_value();
   }
 
   // Joins stage `i` with the groups of its producers where that works, largest producer first; then with the producers
@@ -419,17 +421,35 @@ class Planner {
   // The groups, each after those it reads.
   std::vector<std::vector<int>> Order() const {
     std::vector<std::vector<int>> r;
-    std::set<int> done;
-    std::function<void(int)> visit = [&](int g) {
-      if (!done.insert(g).second) return;
+    std::vector<bool> seen(members_.size(), false);
+    // Groups under way, and those that each still waits for; a chain of them may be longer than a stack is deep.
+    std::vector<std::pair<int, std::vector<int>>> open;
+    auto enter = [&](int g) {
+      if (seen[g]) return;
+      seen[g] = true;
+      std::vector<int> needs;
       for (int m : members_[g]) {
         for (int q : producers_[m]) {
-          if (group_of_[q] != g) visit(group_of_[q]);
+          if (group_of_[q] != g) needs.push_back(group_of_[q]);
         }
       }
-      r.push_back(members_[g]);
+      std::reverse(needs.begin(), needs.end());
+      open.push_back({g, std::move(needs)});
     };
-    for (size_t i = 0; i < group_of_.size(); ++i) visit(group_of_[i]);
+    for (size_t i = 0; i < group_of_.size(); ++i) {
+      enter(group_of_[i]);
+      while (!open.empty()) {
+        auto& [g, needs] = open.back();
+        if (needs.empty()) {
+          r.push_back(members_[g]);
+          open.pop_back();
+        } else {
+          const int next = needs.back();
+          needs.pop_back();
+          enter(next);
+        }
+      }
+    }
     return r;
   }
 
@@ -475,6 +495,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::
   ExtractedGroup r;
   r.program.name = "kernel";
   r.program.context = std::make_shared<Context>();
+  r.program.exact = p.exact;
   Context& c = *r.program.context;
   absl::flat_hash_map<Expr, Expr> vars;  // program variable -> group variable
   absl::flat_hash_map<Buffer, Buffer> buffers;

@@ -30,10 +30,12 @@ Poly Plus(Poly a, const Poly& b, double scale) {
   for (const auto& [p, x] : b) a[p] += scale * x;
   return a;
 }
+// Constants may have been rounded to f32, and a few of them multiplied: 4 ULP of f32, as docs/numerics.md says.
+constexpr double kNear = 4 * 0x1p-23;
 bool Near(const Poly& a, const Poly& b) {
   for (const auto& [p, x] : Plus(a, b, -1)) {
     auto largest = [&](const Poly& q) { return q.contains(p) ? std::abs(q.at(p)) : 0.0; };
-    if (std::abs(x) > 1e-3 * std::max(largest(a), largest(b)) + 1e-9) return false;
+    if (std::abs(x) > kNear * std::max(largest(a), largest(b)) + 1e-15) return false;
   }
   return true;
 }
@@ -46,12 +48,17 @@ struct Epilogue {
 };
 
 bool IsFloatCast(Expr e) { return e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype); }
+// One that does not round, or whose rounding fused numerics leave out.
+bool IsHarmlessCast(Expr e, bool exact) {
+  return IsFloatCast(e) && (!exact || BytesOf(e->type.dtype) > BytesOf(e->args[0]->type.dtype));
+}
 
 class EpilogueReader {
  public:
-  // `value` in terms of loads of `acc`.
-  EpilogueReader(Expr value, Buffer acc) : acc_(acc) {
-    while (IsFloatCast(value)) value = value->args[0];
+  // `value` in terms of loads of `acc`. Exact: what is written is what is computed, a sum at most and one rounding.
+  EpilogueReader(Expr value, Buffer acc, bool exact) : acc_(acc), exact_(exact) {
+    if (exact && IsFloatCast(value)) value = value->args[0];
+    while (IsHarmlessCast(value, exact)) value = value->args[0];
     if (value->op == ExprOp::kMax) {
       const int zero = IsZero(value->args[0]) ? 0 : 1;
       is_relu_ = IsZero(value->args[zero]);
@@ -79,9 +86,15 @@ class EpilogueReader {
   }
 
   std::optional<Poly> Read(Expr e) {
+    auto it = read_.find(e);
+    if (it == read_.end()) it = read_.emplace(e, ReadNew(e)).first;
+    return it->second;
+  }
+  std::optional<Poly> ReadNew(Expr e) {
+    if (exact_ && e->op != ExprOp::kCast && e->op != ExprOp::kLoad && e->op != ExprOp::kAdd) return std::nullopt;
     switch (e->op) {
       case ExprOp::kCast:
-        return IsFloatCast(e) ? Read(e->args[0]) : std::nullopt;
+        return IsHarmlessCast(e, exact_) ? Read(e->args[0]) : std::nullopt;
       case ExprOp::kFloat:
         return Poly{{{0, 0, 0}, e->float_value}};
       case ExprOp::kLoad:
@@ -117,6 +130,8 @@ class EpilogueReader {
   }
 
   const Buffer acc_;
+  const bool exact_;
+  std::map<Expr, std::optional<Poly>> read_;
   Expr bias_ = nullptr;
   bool is_relu_ = false;
   std::optional<Poly> inner_, poly_;
@@ -139,7 +154,7 @@ class Matcher {
     const Stage& acc = group_.stages[0];
     const auto con = FindContraction(acc);
     if (!con || acc.outputs.size() != 1 || con->lhs->has_mask || con->rhs->has_mask) return std::nullopt;
-    if (con->lhs->buffer->dtype != con->rhs->buffer->dtype) return std::nullopt;
+    if (con->lhs->buffer->dtype != con->rhs->buffer->dtype || !ReadsAsStored(acc.values[0])) return std::nullopt;
     if (!IsConst(acc.inits[0]) || acc.inits[0]->float_value != 0) return std::nullopt;
     for (const SymbolFact& s : group_.symbols) a_.BindSymbol(s);
     for (const auto* list : {&acc.iters, &acc.reduce_iters}) {
@@ -215,6 +230,16 @@ class Matcher {
     zero_[i.var] = c_.Int(0);
   }
 
+  // The library reads operands as they are in memory: what converts them on the way is lost.
+  bool ReadsAsStored(Expr sum) const {
+    bool r = true;
+    Visit(sum, [&](Expr e) {
+      r &= e->op != ExprOp::kCast || IsHarmlessCast(e, group_.exact);
+      return e->op != ExprOp::kLoad;
+    });
+    return r;
+  }
+
   // Where the group writes, in terms of the contraction's iterators, and what it does to the sums.
   bool Result(const Stage& acc, LibraryMatmul& r) {
     std::vector<Expr> at = VarsOf(acc.iters);
@@ -239,7 +264,7 @@ class Matcher {
         if (e->op == ExprOp::kLoad && e->buffer == d) in_place &= e->args == at;
         return true;
       });
-      const auto epilogue = EpilogueReader(value, d).Get();
+      const auto epilogue = EpilogueReader(value, d, group_.exact).Get();
       if (!in_place || !epilogue) return false;
       bias_ = epilogue->bias;
       r.spec.bias = bias_ != nullptr;

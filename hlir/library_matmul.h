@@ -4,7 +4,9 @@
 //
 // where each of b, m, n, k is any number of iterators that move through every tensor as one does, each operand is
 // contiguous along one of its two dimensions (so transposed views and heads inside of rows are read in place), and the
-// result is written along n. An epilogue is a bias along n, the tanh approximation of gelu or relu, both, or nothing.
+// result is written along n. An epilogue is a bias along n, the tanh approximation of gelu or relu, both, or nothing;
+// in exact numerics only what rounds where the library does: a sum and a relu in the precision of the sums, one
+// rounding.
 #pragma once
 #include <optional>
 

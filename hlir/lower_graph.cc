@@ -70,9 +70,10 @@ std::vector<ir::Stmt> CheckSizes(const Graph& graph, const ir::TeProgram& progra
 
 }  // namespace
 
-StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target) {
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
-  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), fuse, target));
+  te.exact = context.options.numerics == "exact";
+  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), !context.options.disable_fusion, context.target));
   const ir::TeProgram& p = plan.program;
   ir::Context& c = *p.context;
 
@@ -107,7 +108,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& t
     calls.push_back(ir::MakeStmt(std::move(call)));
   }
   if (!p.checks.empty()) {
-    r.check = MakeCheck(Cat(p.name, "_check"), p.checks, target.IsGpu());
+    r.check = MakeCheck(Cat(p.name, "_check"), p.checks, context.target.IsGpu());
     ir::Call call;
     call.callee = r.check->name;
     for (const ir::RangeCheck& check : p.checks) {

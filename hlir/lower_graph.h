@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "cinn_like/base/pass_pipeline.h"
 #include "hlir/fusion.h"
 #include "hlir/graph.h"
 
@@ -25,7 +26,7 @@ struct LoweredGraph {
   std::optional<ir::Func> check;
 };
 
-// `graph` has primitive ops only. `fuse` false: one kernel per stage.
-StatusOr<LoweredGraph> LowerGraph(const Graph& graph, bool fuse, const Target& target);
+// `graph` has primitive ops only. With the option disable_fusion one kernel per stage.
+StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context);
 
 }  // namespace cinn_like::hlir

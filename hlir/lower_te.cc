@@ -86,7 +86,15 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     const size_t checks_before = program.checks.size();
     const size_t before = te.stages().size();
     const std::vector<ir::Buffer> results = op.def->lower(call);
-    for (size_t i = before; i < te.stages().size(); ++i) te.stages()[i].origin = op.origin;
+    for (size_t i = before; i < te.stages().size(); ++i) {
+      te.stages()[i].origin = op.origin;
+      for (ir::Expr e : te.stages()[i].values) {
+        if (e->depth <= ir::kMaxDepthOfExpr) continue;
+        return Unimplemented("op '", op.def->name, "' with ", op.operands.size(),
+                             " operands: expected an expression of ", "at most ", ir::kMaxDepthOfExpr, " levels, got ",
+                             e->depth);
+      }
+    }
     for (size_t i = checks_before; i < program.checks.size(); ++i) {
       program.checks[i].what = Cat("op ", op.origin, ", ", program.checks[i].what);
     }

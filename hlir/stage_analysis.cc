@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
@@ -50,12 +49,15 @@ Expr ElementOffset(Context& c, Buffer b, const std::vector<Expr>& indices) {
 }
 
 bool IsView(const Stage& s) {
+  // Views of views become one expression, which every walk goes down again.
+  constexpr int kMaxDepth = 128;
   if (s.IsReduction() || s.values.size() != 1) return false;
   Expr e = s.values[0];
+  if (e->depth > kMaxDepth || CostOf(e) > 8) return false;
   // Padding and slicing select between one element and a constant; index arithmetic is free.
   int loads = 0;
   bool cheap = true;
-  std::function<void(Expr)> go = [&](Expr x) {
+  Visit(e, [&](Expr x) {
     if (x->op == ExprOp::kLoad) {
       ++loads;
       for (Expr i : x->args) {
@@ -64,14 +66,13 @@ bool IsView(const Stage& s) {
           return true;
         });
       }
-      return;
+      return false;
     }
     const bool is_data = IsFloat(x->type.dtype) || x->type.lanes > 1;
     if (is_data && x->op != ExprOp::kCast && x->op != ExprOp::kSelect && x->op != ExprOp::kFloat) cheap = false;
-    for (Expr a : x->args) go(a);
-  };
-  go(e);
-  return cheap && loads <= 1 && CostOf(e) <= 8;
+    return true;
+  });
+  return cheap && loads <= 1;
 }
 
 int CostOf(Expr e) {
@@ -321,25 +322,23 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     const Stage& s = stages[k];
     if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) continue;
     const Buffer b = s.outputs[0];
-    int readers = 0, places = 0;
+    int readers = 0, most = 0;
     bool plain = true, wider = false;
     for (size_t j = k + 1; j < stages.size(); ++j) {
-      bool reads = false;
+      int reads = 0;
       absl::flat_hash_set<Expr> vars;
-      std::set<std::vector<Expr>> at;
       for (const auto* list : {&stages[j].iters, &stages[j].reduce_iters}) {
         for (const StageIter& i : *list) vars.insert(i.var);
       }
       VisitLoads(stages[j], [&](Expr e) {
         if (e->buffer != b) return;
-        reads = true;
-        at.insert(IndicesOf(e));
+        ++reads;
         plain &= !e->has_mask;
         for (size_t d = 0; d < s.iters.size(); ++d) plain &= IsInt(s.iters[d].extent, 1) || vars.contains(e->args[d]);
       });
-      readers += reads;
-      places += static_cast<int>(at.size());
-      wider |= reads && is_wider(stages[j], s);
+      readers += reads > 0;
+      most = std::max(most, reads);
+      wider |= reads > 0 && is_wider(stages[j], s);
     }
     const int cost = CostOf(s.values[0]);
     const bool costly = cost >= kCostly;
@@ -347,12 +346,15 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       if (plain) continue;
       if (wider) return std::nullopt;
     }
-    if (places > 1 && cost * places > kMostRepeated) return std::nullopt;
+    if (most > 1 && cost * most > kMostRepeated) return std::nullopt;
     const Stage from = s;
     const std::vector<Expr> vars = VarsOf(from.iters);
     stages.erase(stages.begin() + static_cast<int64_t>(k));
     for (size_t j = k; j < stages.size(); ++j) {
-      for (Expr& v : stages[j].values) v = InlineLoads(c, v, b, vars, from.values[0]);
+      for (Expr& v : stages[j].values) {
+        v = InlineLoads(c, v, b, vars, from.values[0]);
+        if (v->depth > kMaxDepthOfExpr) return std::nullopt;
+      }
     }
     --k;
   }

@@ -82,6 +82,7 @@ Context::~Context() = default;
 Expr Context::Intern(ExprNode n) {
   auto it = impl_->pool.find(&n);
   if (it != impl_->pool.end()) return *it;
+  for (Expr a : n.args) n.depth = std::max(n.depth, a->depth + 1);
   impl_->nodes.push_back(std::move(n));
   Expr e = &impl_->nodes.back();
   impl_->pool.insert(e);

@@ -86,7 +86,13 @@ struct ExprNode {
   double float_value = 0;
   std::string name = {};
   Buffer buffer = nullptr;
+  int depth = 1;  // of the tree below; the Context counts
 };
+
+// More lanes than any machine's vectors have, several at a time.
+inline constexpr int kMaxLanes = 1024;
+// Walks recurse: what comes from outside is not deeper, so that no walk overflows a stack.
+inline constexpr int kMaxDepthOfExpr = 2000;
 
 // Owns the expressions and buffers of a module. Single-threaded: parallel compilation gives each kernel its own.
 // Make* check operand types with RET_CHECK-like CHECKs in debug builds only; text goes through the parser, which

@@ -201,7 +201,9 @@ class Parser {
       if (lex_.Eat("$")) {
         ASSIGN_OR_RETURN(int64_t id, lex_.Int("a number after '$'"));
         RETURN_IF_ERROR(lex_.Expect("="));
-        ASSIGN_OR_RETURN(shared_[id], ParseExpr(1));
+        ASSIGN_OR_RETURN(const Expr e, ParseExpr(1));
+        if (e->depth > kMaxDepthOfExpr) return lex_.Error(Cat("$", id, " is deeper than ", kMaxDepthOfExpr));
+        shared_[id] = e;
         return Stmt();
       }
       ASSIGN_OR_RETURN(std::string name, lex_.Ident("a variable"));
@@ -506,7 +508,7 @@ class Parser {
 
   // Walks of the IR recurse: what they would overflow the stack with is an error here.
   static constexpr int kMaxDepth = 200, kMaxOperators = 2000;
-  static constexpr int64_t kMaxLanes = 1024, kMaxAlignment = 4096;
+  static constexpr int64_t kMaxAlignment = 4096;
 
   class Nesting {
    public:

@@ -53,6 +53,7 @@ struct TeProgram {
   std::vector<Param> params;  // inputs, then results (role kResult): each result is an output of a stage
   std::vector<SymbolFact> symbols;
   std::vector<Stage> stages;
+  bool exact = false;  // numerics: each cast rounds; else values inside of a kernel may stay wide and be reassociated
   std::vector<RangeCheck> checks = {};
 };
 // As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter

@@ -248,6 +248,23 @@ Status SetOption(const Option& option, std::string_view value, Target* target) {
   return absl::OkStatus();  // mcpu and arch: Defaults has checked and set them
 }
 
+// The options that differ from `defaults`.
+std::string PrintExcept(const Target& t, const Target& defaults) {
+  std::string text(Name(t.kind));
+  for (const Option& option : kOptions) {
+    if (!Takes(option, t.kind)) continue;
+    if (const auto* number = std::get_if<int64_t Target::*>(&option.field)) {
+      if (t.*(*number) != defaults.*(*number)) text += Cat(" -", option.name, "=", t.*(*number));
+    } else if (const auto* name = std::get_if<std::string Target::*>(&option.field)) {
+      if (!(t.*(*name)).empty()) text += Cat(" -", option.name, "=", t.*(*name));
+    } else {
+      const auto& items = t.*std::get<std::vector<std::string> Target::*>(option.field);
+      if (!items.empty()) text += Cat(" -", option.name, "=", Join(items, ","));
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string_view Name(TargetKind kind) { return kKinds[static_cast<int>(kind)]; }
@@ -306,21 +323,7 @@ Target Target::ResolvedBy(const Target& device) const {
   return resolved;
 }
 
-std::string Target::Print() const {
-  std::string text(Name(kind));
-  const Target defaults = RowOf(*this);
-  for (const Option& option : kOptions) {
-    if (!Takes(option, kind)) continue;
-    if (const auto* number = std::get_if<int64_t Target::*>(&option.field)) {
-      if (this->*(*number) != defaults.*(*number)) text += Cat(" -", option.name, "=", this->*(*number));
-    } else if (const auto* name = std::get_if<std::string Target::*>(&option.field)) {
-      if (!(this->*(*name)).empty()) text += Cat(" -", option.name, "=", this->*(*name));
-    } else {
-      const auto& items = this->*std::get<std::vector<std::string> Target::*>(option.field);
-      if (!items.empty()) text += Cat(" -", option.name, "=", Join(items, ","));
-    }
-  }
-  return text;
-}
+std::string Target::CacheKey() const { return PrintExcept(*this, Target()); }
+std::string Target::Print() const { return PrintExcept(*this, RowOf(*this)); }
 
 }  // namespace cinn_like

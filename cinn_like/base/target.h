@@ -42,6 +42,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 
   static StatusOr<Target> Parse(std::string_view text);
+  // All that code and schedules depend on, numbers that were detected or come from a row included. One line.
+  std::string CacheKey() const;
   // Canonical: kind, then options that differ from the defaults, in table order.
   std::string Print() const;
   // `device` with every option that this target sets itself: what "native" stands for on that device.

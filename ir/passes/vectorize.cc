@@ -286,7 +286,7 @@ class Vectorizer {
     if (Stmt r = Reduction(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
-    if (IsInt(n->extent) && n->extent->int_value > 1) {
+    if (IsInt(n->extent) && n->extent->int_value > 1 && n->extent->int_value <= kMaxLanes) {
       Lanes lanes(a_, names_, n->var, static_cast<int>(n->extent->int_value));
       if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
@@ -306,7 +306,7 @@ class Vectorizer {
       if (n == nullptr) return nullptr;
     }
     const For& vector = *loops.back();
-    if (!IsInt(vector.extent) || vector.extent->int_value < 2) return nullptr;
+    if (!IsInt(vector.extent) || vector.extent->int_value < 2 || vector.extent->int_value > kMaxLanes) return nullptr;
     const int lanes = static_cast<int>(vector.extent->int_value);
     absl::flat_hash_set<Expr> vars;
     for (const For* l : loops) vars.insert(l->var);

@@ -36,6 +36,23 @@ TEST(Target, NumbersComeFromTheRow) {
   EXPECT_FALSE(Target::Parse("cuda")->HasLib("cublas"));
 }
 
+// What was detected or comes from a row is in no printed form, but schedules depend on it.
+TEST(Target, CacheKeyHasEveryNumber) {
+  for (const char* text : {"cpu", "cuda -arch=sm_90a"}) {
+    Target t = *Target::Parse(text);
+    const std::string key = t.CacheKey();
+    for (const char* option : {t.IsGpu() ? "-sm-count=" : "-cores=", "-vector-bytes=", "-l1-bytes=", "-l2-bytes=",
+                               "-bandwidth=", "-registers="}) {
+      EXPECT_NE(key.find(option), std::string::npos) << key << option;
+    }
+    t.cores += 1;
+    EXPECT_NE(t.CacheKey(), key);
+    t.cores -= 1;
+    t.l2_bytes += 1;
+    EXPECT_NE(t.CacheKey(), key);
+  }
+}
+
 TEST(Target, RandomTargetsRoundTrip) {
   std::mt19937 random(7);
   const char* mcpus[] = {"native", "znver3", "haswell", "graniterapids"};

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "backends/compiler.h"
 #include "cinn_like/c_api.h"
 #include "cinn_like/driver.h"
 #include "hlir/pipeline.h"
@@ -127,6 +128,79 @@ TEST(BadInput, ProductsAndGathersOfNothing) {
     const auto f = Compile(text);
     EXPECT_TRUE(f.ok()) << f.status() << text;
   }
+}
+
+// The kernel's text of loops, as machine code.
+Status CompileLoops(const std::string& text, const std::string& target = "cpu") {
+  ASSIGN_OR_RETURN(const Target t, Target::Parse(target));
+  ASSIGN_OR_RETURN(const ir::Module module, ir::ParseModule(text));
+  ASSIGN_OR_RETURN(const auto compiler, Compiler::Create(t));
+  return compiler->Build(module);
+}
+
+// One local array of 1 MiB fits, two of 700 KiB do not.
+TEST(BadInput, LocalMemoryIsLimitedInSum) {
+  auto loops = [](int arrays, int64_t elements) {
+    std::string text = "func @f(x: f32[8], y: f32[8] out) {\n";
+    for (int i = 0; i < arrays; ++i) {
+      text += Cat("  alloc t", i, ": f32[", elements, "] @local\n  for i", i, " in 0..", elements, " {\n    t", i, "[i",
+                  i, "] = x[i", i, " % 8]\n  }\n  for j", i, " in 0..8 {\n    y[j", i, "] = t", i, "[", elements,
+                  " - 1 - j", i, "]\n  }\n");
+    }
+    return text + "}\n";
+  };
+  EXPECT_TRUE(CompileLoops(loops(1, 256 * 1024)).ok()) << CompileLoops(loops(1, 256 * 1024));
+  EXPECT_TRUE(CompileLoops(loops(4, 100)).ok());
+  EXPECT_NE(Message(CompileLoops(loops(2, 175 * 1024))).find("at most 1048576 bytes with all others"),
+            std::string::npos)
+      << CompileLoops(loops(2, 175 * 1024));
+}
+
+// What would be unrolled a million times, or spread over as many lanes, is a loop.
+TEST(BadInput, GiantLoopsStayLoops) {
+  for (const char* kind : {"unrolled", "vectorized"}) {
+    const Status s = CompileLoops(Cat("func @f(x: f32[1000000], y: f32[1000000] out) {\n  for i in 0..1000000 @", kind,
+                                      " {\n    y[i] = x[i] + 1.0\n  }\n}\n"));
+    EXPECT_TRUE(s.ok()) << s;
+  }
+}
+
+// Features that would end the process inside LLVM, or that nobody knows.
+TEST(BadInput, FeaturesOfACpu) {
+  const std::string graph = "graph @f(%x: f32[2]) {\n  %0 = exp(%x) : f32[2]\n  return %0\n}\n";
+  for (const auto& [feature, what] : {std::pair("-64bit", "x86_64 code needs '64bit'"),
+                                      {"-sse2", "x86_64 code needs 'sse2'"},
+                                      {"+warp-drive", "LLVM knows no x86_64 feature 'warp-drive'"}}) {
+    const Status s = Compile(graph, Cat("x86_64 -features=", feature)).status();
+    EXPECT_NE(Message(s).find(what), std::string::npos) << s;
+  }
+  EXPECT_TRUE(Compile(graph, "x86_64 -mcpu=skylake-avx512 -features=-avx512f").ok());
+}
+
+// Expressions that walks could not come back from.
+TEST(BadInput, DeepExpressions) {
+  std::string lets = "func @f(y: i64[1] out) {\n  let $0 = 1 + 2\n";
+  for (int i = 1; i < 100000; ++i) lets += Cat("  let $", i, " = $", i - 1, " * 3 + ", i, "\n");
+  const Status s = CompileLoops(lets + "  y[0] = $99999\n}\n");
+  EXPECT_NE(Message(s).find("is deeper than 2000"), std::string::npos) << s;
+  // A chain of casts, each of which alone is a view of what comes before.
+  std::string chain = "graph @f(%x: f32[4]) {\n  %0 = cast(%x) {dtype=i32} : i32[4]\n";
+  constexpr int kOps = 1000;
+  for (int i = 1; i < kOps; ++i) {
+    const char* t = i % 2 == 0 ? "i32" : "f32";
+    chain += Cat("  %", i, " = cast(%", i - 1, ") {dtype=", t, "} : ", t, "[4]\n");
+  }
+  const auto f = Compile(Cat(chain, "  return %", kOps - 1, "\n}\n"));
+  EXPECT_TRUE(f.ok()) << f.status();
+  // One op of many operands is one expression, too.
+  std::string operands, params;
+  for (int i = 0; i < 5000; ++i) {
+    operands += Cat(i == 0 ? "" : ", ", "%x", i);
+    params += Cat(i == 0 ? "" : ", ", "%x", i, ": f32[1]");
+  }
+  const auto g =
+      Compile(Cat("graph @f(", params, ") {\n  %0 = concat(", operands, ") {axis=0} : f32[5000]\n  return %0\n}\n"));
+  EXPECT_NE(Message(g.status()).find("op 'concat' with 5000 operands"), std::string::npos) << g.status();
 }
 
 // Bytes of zero that take no memory until they are written.

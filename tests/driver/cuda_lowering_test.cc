@@ -6,6 +6,8 @@
 #include "backends/cuda_compiler.h"
 #include "backends/host_compile.h"
 #include "cinn_like/base/matmul_spec.h"
+#include "cinn_like/driver.h"
+#include "hlir/library_matmul.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -107,7 +109,7 @@ StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
 StatusOr<Compiled> Lower(const Graph& graph, bool split, const Target& target) {
   const PassContext context{.options = {}, .target = target, .name = "test"};
   ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true, context.target));
+  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, context));
   Compiled r;
   for (LoweredGraph::Kernel& k : lowered.kernels) {
     StatusOr<Proposal> p = Choose(k.group, target);
@@ -572,6 +574,102 @@ TEST(CudaLowering, LibraryProducts) {
     }
     Emit(g, WithLibrary());
     if (HasFatalFailure()) return;
+  }
+}
+
+// Kernels beside the library's calls.
+int KernelsBeside(const std::string& graph, const std::string& numerics) {
+  CompileOptions options;
+  options.numerics = numerics;
+  const auto text = EmitGraph(ParseGraph(graph), WithLibrary(), options, "schedule");
+  EXPECT_TRUE(text.ok()) << text.status();
+  return text.ok() ? Count(*text, "// @") - Count(*text, " by matmul_library") : -1;
+}
+
+// Exact numerics round after every op, which the library does not between its sums and what it adds to them.
+TEST(CudaLowering, ExactNumericsKeepRoundings) {
+  CompileOptions exact;
+  exact.numerics = "exact";
+  for (const std::string t : {"bf16", "f16", "f32"}) {
+    const std::string linear =
+        Cat("graph @f(%x: ", t, "[512,512], %w: ", t, "[512,512], %b: ", t, "[512]) {\n  %0 = matmul(%x, %w) : ", t,
+            "[512,512]\n  %1 = add(%0, %b) : ", t, "[512,512]\n  %2 = relu(%1) : ", t, "[512,512]\n  return %2\n}\n");
+    EXPECT_EQ(KernelsBeside(linear, "fused"), 0) << linear;
+    EXPECT_EQ(KernelsBeside(linear, "exact"), t == "f32" ? 0 : 1) << linear;
+    const auto loops = EmitGraph(ParseGraph(linear), WithLibrary(), exact, "loops");
+    ASSERT_TRUE(loops.ok()) << loops.status();
+    if (t == "f32") continue;
+    // The product's rounding is the library's; the sum is rounded before the relu.
+    EXPECT_EQ(Count(*loops, Cat("f32(", t, "(")), 1) << *loops;
+  }
+  const std::string gelu = R"(graph @f(%x: f32[512,512], %w: f32[512,512]) {
+  %0 = matmul(%x, %w) : f32[512,512]
+  %1 = gelu(%0) {approximate="tanh"} : f32[512,512]
+  return %1
+}
+)";
+  EXPECT_EQ(KernelsBeside(gelu, "fused"), 0);
+  EXPECT_EQ(KernelsBeside(gelu, "exact"), 1);
+}
+
+// An operand that is converted on its way is not what lies in memory, though its type is the same.
+TEST(CudaLowering, TheLibraryReadsWhatTheProductReads) {
+  for (const auto& [through, numerics, calls] :
+       {std::tuple("i32", "fused", 0), {"i32", "exact", 0}, {"bf16", "exact", 0}, {"f64", "exact", 1}}) {
+    const Graph g = ParseGraph(Cat("graph @f(%x: f32[64,64], %w: f32[64,64]) {\n  %0 = cast(%x) {dtype=", through,
+                                   "} : ", through, "[64,64]\n  %1 = cast(%0) {dtype=f32} : f32[64,64]\n",
+                                   "  %2 = matmul(%1, %w) : f32[64,64]\n  return %2\n}\n"));
+    PassContext context{.options = {}, .target = WithLibrary(), .name = "test"};
+    context.options.numerics = numerics;
+    const auto optimized = OptimizeGraph(g, context);
+    ASSERT_TRUE(optimized.ok()) << optimized.status();
+    const auto lowered = LowerGraph(*optimized, context);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    int found = 0;
+    for (const auto& k : lowered->kernels) found += FindLibraryMatmul(k.group).has_value();
+    EXPECT_EQ(found, calls) << through << " " << numerics;
+  }
+}
+
+// However gelu(tanh) is written out it is gelu; a function that is nearly gelu is not.
+TEST(CudaLowering, OnlyGeluIsGelu) {
+  // x * 0.5 * (1 + tanh(c2 * (x + c1 * x * x * x)))
+  const std::string written = R"(  %5 = mul(%4, %4) : T
+  %6 = mul(%5, %4) : T
+  %7 = mul(%6, %2) : T
+  %8 = add(%4, %7) : T
+  %9 = mul(%8, %3) : T
+  %10 = tanh(%9) : T
+  %11 = add(%10, %0) : T
+  %12 = mul(%4, %1) : T
+  %13 = mul(%12, %11) : T
+)";
+  // x * (1 + tanh(x * c2 * (1 + c1 * x * x))) * 0.5
+  const std::string factored = R"(  %5 = mul(%4, %2) : T
+  %6 = mul(%5, %4) : T
+  %7 = add(%6, %0) : T
+  %8 = mul(%4, %3) : T
+  %9 = mul(%8, %7) : T
+  %10 = tanh(%9) : T
+  %11 = add(%10, %0) : T
+  %12 = mul(%4, %11) : T
+  %13 = mul(%12, %1) : T
+)";
+  const auto kernels = [](const std::string& body, const char* c1, const char* c2) {
+    std::string text = "graph @f(%x: T, %w: T) {\n";
+    int next = 0;
+    for (const char* value : {"1.0", "0.5", c1, c2})
+      text += Cat("  %", next++, " = full() {value=", value, ", dtype=f32, shape=[]} : f32[]\n");
+    text += Cat("  %4 = matmul(%x, %w) : T\n", body, "  return %13\n}\n");
+    return KernelsBeside(absl::StrReplaceAll(text, {{"T", "f32[512,512]"}}), "fused");
+  };
+  for (const std::string& body : {written, factored}) {
+    for (const char* c2 : {"0.7978845608028654", "0.7978845608", "0.79788456"}) {
+      EXPECT_EQ(kernels(body, "0.044715", c2), 0) << body << c2;
+    }
+    EXPECT_EQ(kernels(body, "0.04473735", "0.7978845608"), 1) << body;  // 5e-4 off
+    EXPECT_EQ(kernels(body, "0.044715", "0.7982835"), 1) << body;
+    EXPECT_EQ(kernels(body, "0.04471505", "0.7978845608"), 1) << body;  // 1e-6
   }
 }
 

@@ -62,7 +62,8 @@ constexpr char kDivider = '\1';
 // The kernels of a graph's groups, as loops, and a schedule for each.
 Status AddLoops(const hlir::Graph& graph, const Target& target, std::vector<std::string>& seeds) {
   ASSIGN_OR_RETURN(const hlir::Graph optimized, hlir::OptimizeGraph(graph, {}));
-  ASSIGN_OR_RETURN(const hlir::LoweredGraph lowered, hlir::LowerGraph(optimized, true, target));
+  const PassContext context{.options = {}, .target = target, .name = "fuzz"};
+  ASSIGN_OR_RETURN(const hlir::LoweredGraph lowered, hlir::LowerGraph(optimized, context));
   for (const auto& kernel : lowered.kernels) {
     ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(kernel.group));
     ASSIGN_OR_RETURN(const hlir::Choice choice, hlir::ChooseSchedule(kernel.group, target));

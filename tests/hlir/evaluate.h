@@ -416,7 +416,8 @@ class Evaluator {
     if (name == "max_pool2d_grad") {
       const int64_t plane = r.shape[2] * r.shape[3];
       ForEachIndex(x[0].shape, [&](const Index& i) {
-        r.data[(i[0] * r.shape[1] + i[1]) * plane + static_cast<int64_t>(x[1][i])] += x[0][i];
+        const auto place = static_cast<int64_t>(x[1][i]);
+        if (place >= 0 && place < plane) r.data[(i[0] * r.shape[1] + i[1]) * plane + place] += x[0][i];
       });
       return;
     }
@@ -478,7 +479,8 @@ inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluat
   return inputs;
 }
 
-// Same, for the graph of one op. The indices of a max_pool2d_grad are places of the windows that they belong to.
+// Same, for the graph of one op. The indices of a max_pool2d_grad are places of the windows that they belong to; -1
+// where all of a window is padding.
 inline std::vector<Tensor> RandomSampleInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng,
                                               double low = -2, double high = 2) {
   std::vector<Tensor> inputs = RandomInputs(g, evaluator, rng, low, high);
@@ -487,10 +489,14 @@ inline std::vector<Tensor> RandomSampleInputs(const Graph& g, const Evaluator& e
   const Index in = evaluator.ValueOf(op.attrs.AsDims("input_shape")), k = op.attrs.Ints("kernel"),
               s = op.attrs.Ints("stride"), p = op.attrs.Ints("padding"), d = op.attrs.Ints("dilation");
   ForEachIndex(inputs[1].shape, [&](const Index& i) {
-    int64_t y = -1, x = -1;
-    while (y < 0 || y >= in[2]) y = i[2] * s[0] - p[0] + static_cast<int64_t>(rng() % k[0]) * d[0];
-    while (x < 0 || x >= in[3]) x = i[3] * s[1] - p[1] + static_cast<int64_t>(rng() % k[1]) * d[1];
-    inputs[1][i] = static_cast<double>(y * in[3] + x);
+    std::vector<int64_t> places;
+    for (int64_t a = 0; a < k[0]; ++a) {
+      for (int64_t b = 0; b < k[1]; ++b) {
+        const int64_t y = i[2] * s[0] - p[0] + a * d[0], x = i[3] * s[1] - p[1] + b * d[1];
+        if (y >= 0 && y < in[2] && x >= 0 && x < in[3]) places.push_back(y * in[3] + x);
+      }
+    }
+    inputs[1][i] = places.empty() ? -1.0 : static_cast<double>(places[rng() % places.size()]);
   });
   return inputs;
 }

@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "hlir/lower_graph.h"
+#include "hlir/lower_te.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
 #include "tests/hlir/large_graph.h"
@@ -19,9 +20,10 @@ double SecondsToLower(const StatusOr<Graph>& graph, const Target& target) {
   EXPECT_TRUE(graph.ok()) << graph.status();
   for (int run = 0; graph.ok() && run < 3; ++run) {
     const clock_t begin = clock();
+    const PassContext context{.options = {}, .target = target, .name = "test"};
     const StatusOr<Graph> optimized = OptimizeGraph(*graph, {});
     EXPECT_TRUE(optimized.ok()) << optimized.status();
-    const StatusOr<LoweredGraph> lowered = LowerGraph(*optimized, true, target);
+    const StatusOr<LoweredGraph> lowered = LowerGraph(*optimized, context);
     EXPECT_TRUE(lowered.ok()) << lowered.status();
     best = std::min(best, static_cast<double>(clock() - begin) / CLOCKS_PER_SEC);
   }
@@ -45,13 +47,46 @@ TEST(Fusion, FourTimesTheOpsCostFourTimesTheTime) {
   }
 }
 
+// On the stack of a caller, which may be small; who reads whom of more is too large a table.
+TEST(Fusion, ChainsOfAnyLength) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake");
+  for (const auto& [ops, runs] : {std::pair(100000, true), {140000, false}}) {
+    const StatusOr<Graph> graph = LongChain(ops);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    StatusOr<ir::TeProgram> te = LowerToTe(*graph);
+    ASSERT_TRUE(te.ok()) << te.status();
+    const StatusOr<FusionPlan> plan = PlanFusion(*std::move(te), false, target);
+    EXPECT_EQ(plan.ok(), runs) << plan.status();
+    if (runs)
+      EXPECT_GT(plan->groups.size(), 90000u);
+    else
+      EXPECT_NE(Message(plan.status()).find("expected a graph of at most 131072 operations"), std::string::npos);
+  }
+}
+
+// Each step reads what comes before at two places: written out whole it would double with each of them.
+TEST(Fusion, RollsOfRolls) {
+  Graph g("rolls");
+  OpBuilder b(&g);
+  ValueRef x = {*g.AddParam("x", {DType::kF32, {64, 64}})};
+  for (int i = 0; i < 60; ++i) x = b.Concat({b.Slice(x, i % 2, 3, 64), b.Slice(x, i % 2, 0, 3)}, i % 2);
+  ASSERT_TRUE(b.status().ok()) << b.status();
+  ASSERT_TRUE(g.SetResults({x.id}).ok());
+  for (const char* text : {"x86_64 -mcpu=skylake", "cuda -arch=sm_90a"}) {
+    const StatusOr<LoweredGraph> lowered =
+        LowerGraph(g, {.options = {}, .target = *Target::Parse(text), .name = "test"});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_LT(lowered->kernels.size(), 30u);
+  }
+}
+
 // Kernels and, for each, what it is cut into.
 std::vector<std::string> KernelsOf(const std::string& text, const Target& target) {
   std::vector<std::string> r;
   const StatusOr<Graph> graph = Parse(text);
   EXPECT_TRUE(graph.ok()) << graph.status();
   if (!graph.ok()) return r;
-  const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, target);
+  const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, {.options = {}, .target = target, .name = "test"});
   EXPECT_TRUE(lowered.ok()) << lowered.status();
   for (const LoweredGraph::Kernel& k : lowered->kernels) {
     const StatusOr<Choice> p = ChooseSchedule(k.group, target);
@@ -103,7 +138,7 @@ TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
-    const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, true, *Target::Parse(device));
+    const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, {.options = {}, .target = *Target::Parse(device), .name = "f"});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     int written = 0;  // matrices
     for (const LoweredGraph::Kernel& k : lowered->kernels) {

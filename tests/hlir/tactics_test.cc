@@ -14,7 +14,7 @@ StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
   ASSIGN_OR_RETURN(const Graph graph, Parse(body));
   const PassContext context{.options = {}, .target = target, .name = "test"};
   ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, true, target));
+  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, context));
   return std::move(lowered.kernels.at(0).group);
 }
 

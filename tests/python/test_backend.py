@@ -677,6 +677,21 @@ def test_a_report_of_many_subgraphs_is_short():
     assert "  ... and 28 more" in str(cinn_like.report()).splitlines() and len(cinn_like.report().subgraphs) == 40
 
 
+def test_a_report_names_refused_tactics(reference, monkeypatch):
+    make, why = function.compile_function, "kernel subgraph_k0: tactic rows_gpu: step 'merge e f': no"
+
+    def compile_function(*args):
+        made = make(*args)
+        made.info |= {"tactics": ["subgraph_k0: naive"], "refused": [why]}
+        return made
+
+    monkeypatch.setattr(function, "compile_function", compile_function)
+    compiled(lambda x: x.sin() * 2)(torch.zeros(3))
+    subgraph = cinn_like.report().subgraphs[0]
+    assert subgraph.refused == [why] and subgraph.tactics == ["subgraph_k0: naive"]
+    assert f"  refused: {subgraph.name}: {why}" in str(cinn_like.report()).splitlines()
+
+
 @torch.library.custom_op("cinn_like_tests::no_ones", mutates_args=())
 def no_ones(x: torch.Tensor) -> torch.Tensor:
     if (x == 1).any():

@@ -3,6 +3,7 @@
 import cinn_like
 import pytest
 import torch
+import torch.nn.functional as F
 from cinn_like.backend import cinn_like as backend
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
@@ -13,6 +14,14 @@ def numerics(request, real_library):
     before = cinn_like.get_flag("cinn_numerics")
     cinn_like.set_flag("cinn_numerics", request.param)
     yield request.param
+    cinn_like.set_flag("cinn_numerics", before)
+
+
+@pytest.fixture
+def exact(real_library):
+    before = cinn_like.get_flag("cinn_numerics")
+    cinn_like.set_flag("cinn_numerics", "exact")
+    yield
     cinn_like.set_flag("cinn_numerics", before)
 
 
@@ -74,3 +83,65 @@ def test_integers_wrap_alike(numerics):
         torch._dynamo.reset()
         for got, want in zip(torch.compile(fn, backend=backend, fullgraph=True)(a, b), fn(a, b)):
             assert torch.equal(got, want)
+
+
+def whole(x):
+    """Whole numbers of 16 bits, whose products are summed without a rounding, in any order."""
+    return (x * 2).round().clamp(-4, 4)
+
+
+# What is fused into one kernel or library call, as steps: a function of the step before and the inputs.
+STEPS = {
+    "linear_relu": [
+        lambda x, w, b, c: whole(x) @ whole(w),
+        lambda y, w, b, c: y + b,
+        lambda y, w, b, c: torch.relu(y),
+    ],
+    "linear_gelu": [
+        lambda x, w, b, c: whole(x) @ whole(w) * 0.01,
+        lambda y, w, b, c: y + b,
+        lambda y, w, b, c: F.gelu(y, approximate="tanh"),
+        lambda y, w, b, c: y * 1.7 + c,
+        lambda y, w, b, c: F.gelu(y),
+    ],
+    "written_gelu": [
+        lambda x, w, b, c: whole(x) @ whole(w) * 0.01,
+        lambda y, w, b, c: 0.5 * y * (1.0 + torch.tanh(0.7978845608 * (y + 0.044715 * y**3))),
+    ],
+    "softmax": [
+        lambda x, w, b, c: x * 1.7 + b,
+        lambda y, w, b, c: torch.softmax(y, -1),
+        lambda y, w, b, c: y * 3.3 - c,
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("device", [
+    "cpu",
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")),
+])  # fmt: skip
+def test_exact_numerics_round_between_steps(exact, device, name, dtype):
+    """One compiled function has every bit of its steps compiled each alone, which store what they round. Large enough
+    for a library's product."""
+    x, w, c = (torch.randn(512, 512, dtype=torch.float64).to(device, dtype) for _ in range(3))
+    b = torch.randn(512, dtype=torch.float64).to(device, dtype)
+
+    def together(x):
+        for step in STEPS[name]:
+            x = step(x, w, b, c)
+        return x
+
+    want = x
+    for step in STEPS[name]:
+        torch._dynamo.reset()
+        want = torch.compile(lambda x, step=step: step(x, w, b, c), backend=backend, fullgraph=True)(want)
+    torch._dynamo.reset()
+    got = torch.compile(together, backend=backend, fullgraph=True)(x)
+    assert not cinn_like.report().fallback_ops
+    # The order of a sum is not part of the contract, and a block of threads may cut a row otherwise.
+    allowed = 2e-3 * got.numel() if name == "softmax" and device == "cuda" else 0
+    assert (got != want).sum() <= allowed, f"{(got != want).sum()} of {got.numel()} differ"
+    if name == "linear_relu":
+        assert torch.equal(got, together(x))

@@ -253,6 +253,8 @@ def _compile_region(region, name, emitter, permutations, text, shape_env, emit_s
         total_seconds=emit_seconds + total,
         peak_rss_bytes=info.get("peak_rss_bytes", 0),
         added_rss_bytes=info.get("added_rss_bytes", 0),
+        tactics=info.get("tactics", []),
+        refused=info.get("refused", []),
         text=text,
     )
     return (call, emitter.writer.extra_symbols(), permutations), subgraph

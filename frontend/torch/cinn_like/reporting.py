@@ -20,6 +20,8 @@ class Subgraph:
     total_seconds: float = 0.0  # from the framework's graph to loaded code
     peak_rss_bytes: int = 0  # of the process
     added_rss_bytes: int = 0  # by compiling
+    tactics: list = dataclasses.field(default_factory=list)  # "kernel: tactic", what schedules each
+    refused: list = dataclasses.field(default_factory=list)  # "kernel k: tactic t: why" another runs in its place
     text: str = dataclasses.field(default="", repr=False)
 
 
@@ -96,6 +98,10 @@ class Report:
         lines.append("  left to the framework:" + ("" if self.fallback_ops else " nothing"))
         lines += [f"    {op}: {reason}" for op, reason in self.fallback_ops.items()]
         lines += [f"  failed: {why}" for why in self.failures]
+        refused = [f"  refused: {s.name}: {why}" for s in self.subgraphs for why in s.refused]
+        lines += refused[:_MAX_LINES]
+        if len(refused) > _MAX_LINES:
+            lines.append(f"  ... and {len(refused) - _MAX_LINES} more refused")
         lines += [f"  differs: {what}" for what in self.differences]
         # A stage named a.b is a part of the others.
         stages = sorted(((t, k) for k, t in self.compile_seconds.items() if "." not in k and t >= 5e-4), reverse=True)

@@ -1,0 +1,160 @@
+// Every op's samples with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
+// evaluator; lowered for a GPU.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "cinn_like/c_api.h"
+#include "cinn_like/driver.h"
+#include "ir/host_array.h"
+#include "tests/hlir/evaluate.h"
+#include "tests/hlir/samples.h"
+#include "tests/mutate.h"
+#include "tests/rounds.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr std::string_view kDigits = "0123456789";
+
+// The numbers between brackets, which are sizes, and the symbol.
+std::set<std::string> SizesOf(const std::string& shapes) {
+  std::set<std::string> r = {"n"};
+  int depth = 0;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    depth += shapes[i] == '[' ? 1 : shapes[i] == ']' ? -1 : 0;
+    if (depth == 0 || kDigits.find(shapes[i]) == kDigits.npos) continue;
+    const size_t end = std::min(shapes.find_first_not_of(kDigits, i), shapes.size());
+    r.insert(shapes.substr(i, end - i));
+    i = end - 1;
+  }
+  return r;
+}
+
+// `from` between brackets becomes `to`: sizes and lists of sizes, not dtypes or single numbers.
+std::string WithSize(const std::string& text, const std::string& from, const std::string& to) {
+  std::string r;
+  int depth = 0;
+  for (size_t i = 0; i < text.size();) {
+    depth += text[i] == '[' ? 1 : text[i] == ']' ? -1 : 0;
+    const size_t end = std::max(i + 1, std::min(text.find_first_not_of(kDigits, i), text.size()));
+    const std::string piece = text.substr(i, end - i);
+    r += depth > 0 && piece == from ? to : piece;
+    i = end;
+  }
+  return r;
+}
+
+// Without and with the lists of the attributes, what of it is a graph.
+std::vector<Graph> Variants(const OpDef& def, const std::string& sample) {
+  const size_t end = sample.find(')');
+  const std::string shapes = sample.substr(0, end), attributes = sample.substr(end);
+  std::set<std::string> texts;
+  for (const std::string& size : SizesOf(shapes)) {
+    for (const char* to : {"0", "1"}) {
+      texts.insert(WithSize(shapes, size, to) + attributes);
+      texts.insert(WithSize(shapes, size, to) + WithSize(attributes, size, to));
+    }
+  }
+  std::vector<Graph> r;
+  for (const std::string& text : texts) {
+    StatusOr<Graph> g = SampleGraph(def, text);
+    if (g.ok()) r.push_back(*std::move(g));
+  }
+  return r;
+}
+
+// An index into nothing has no answer: such graphs run, and what they give is not looked at.
+bool HasAnswer(const std::vector<Tensor>& inputs, const std::vector<ir::HostArray>& results) {
+  bool is_empty = false, has_index = false;
+  for (const Tensor& t : inputs) {
+    is_empty |= t.data.empty();
+    has_index |= IsInt(t.dtype) && !t.data.empty();
+  }
+  return !(is_empty && has_index) ||
+         std::all_of(results.begin(), results.end(), [](const ir::HostArray& a) { return a.bytes.empty(); });
+}
+
+void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
+  SCOPED_TRACE(Print(g));
+  constexpr int64_t kN = 1;
+  const Evaluator evaluator({{"n", kN}});
+  const std::vector<Tensor> inputs = RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2);
+  std::vector<ir::HostArray> results;
+  for (ValueId v : g.results()) results.emplace_back(g.TypeOf(v).dtype, evaluator.ValueOf(g.TypeOf(v).dims));
+  const bool has_answer = HasAnswer(inputs, results);
+  const std::vector<Tensor> expected = has_answer ? evaluator.Run(g, inputs) : std::vector<Tensor>();
+  CompileOptions options;
+  options.disable_cache = true;
+  const auto f = CompileGraph(g, *Target::Parse("cpu"), options);
+  ASSERT_TRUE(f.ok()) << f.status();
+  std::vector<ir::HostArray> arrays;
+  for (const Tensor& t : inputs) {
+    arrays.emplace_back(t.dtype, t.shape);
+    for (size_t i = 0; i < t.data.size(); ++i) arrays.back().Set(static_cast<int64_t>(i), t.data[i]);
+  }
+  arrays.insert(arrays.end(), results.begin(), results.end());
+  std::vector<DLTensor> tensors(arrays.size());
+  std::vector<CinnValue> args;
+  size_t next = 0;
+  auto add = [&](ir::HostArray& a) {
+    DLTensor& t = tensors[next++];
+    const DTypeInfo& info = InfoOf(a.dtype);
+    const DLDataType type = {info.dlpack_code, static_cast<uint8_t>(info.bits), 1};
+    t = {a.bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a.shape.size()), type, a.shape.data(), nullptr, 0};
+    CinnValue v{};
+    v.tag = kCinnTensor;
+    v.tensor = &t;
+    args.push_back(v);
+  };
+  for (const Param& p : g.params()) {
+    if (p.is_symbol()) {
+      CinnValue v{};
+      v.tag = kCinnInt;
+      v.i = kN;
+      args.push_back(v);
+    } else {
+      add(arrays[next]);
+    }
+  }
+  while (next < arrays.size()) add(arrays[next]);
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = {kDLCPU, 0};
+  const int32_t code = (*f)->entry()((*f)->self(), args.data(), static_cast<int32_t>(args.size()), &env);
+  if (!has_answer) return;
+  ASSERT_EQ(code, 0) << CinnLastError();
+  for (size_t k = 0; k < expected.size(); ++k) {
+    const Tensor& want = expected[k];
+    for (size_t i = 0; i < want.data.size(); ++i) {
+      if (k > 0 && std::isinf(expected[0].data[i])) continue;  // the place of the largest of nothing
+      const double a = arrays[inputs.size() + k].Get(static_cast<int64_t>(i)), b = want.data[i];
+      const bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 2e-5 * (std::abs(b) + 0.5);
+      ASSERT_TRUE(same) << "result " << k << ", element " << i << ": " << a << ", expected " << b;
+    }
+  }
+}
+
+TEST(Sizes, EverySampleAtZeroAndOne) {
+  Mutator mutator;
+  std::mt19937 rng(mutator.seed());
+  int tried = 0;
+  for (const OpDef* def : OpRegistry::BuiltIn().All()) {
+    const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
+                          def->name == "log1p" || def->name == "batch_norm";
+    for (const std::string& sample : def->samples) {
+      for (const Graph& g : Variants(*def, sample)) {
+        if (mutator.Pick(kRoundsDivisor) != 0) continue;
+        ++tried;
+        ExpectRuns(g, rng, positive);
+        const auto cuda = EmitGraph(g, *Target::Parse("cuda -arch=sm_90a -libs=cublas"), {}, "cuda");
+        EXPECT_TRUE(cuda.ok()) << Print(g) << cuda.status();
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(tried, 400 / kRoundsDivisor / 2);
+}
+
+}  // namespace
+}  // namespace cinn_like::hlir
