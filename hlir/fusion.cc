@@ -221,8 +221,8 @@ class Planner {
     }
     const double size = SizeOf(ExtentsOf(s));
     double read = 0;
-    for (Buffer b : InputsOf(s)) read += SizeOf(b->shape);
-    if (4 * read > size) return false;
+    for (Buffer b : InputsOf(s)) read += SizeOf(b->shape) * BytesOf(b->dtype);
+    if (read > 0.75 * size * BytesOf(s.outputs[0]->dtype)) return false;
     const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
     return !readers.empty() && std::all_of(readers.begin(), readers.end(),
                                            [&](size_t j) { return SizeOf(ExtentsOf(p_.stages[j])) < 2 * size; });

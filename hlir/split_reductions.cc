@@ -20,12 +20,12 @@ struct Machine {
   double bandwidth, cores;       // of all of them; where the target does not say
   double kernel_seconds;         // of one that does nothing
   double tasks_per_core;         // that balance
-  double columns;                // a task's share of the columns
+  double columns, full_bytes;    // a task's share of the columns; more of elements that are narrower than that
   double min_row, max_row, min_column;  // elements of a part
 };
 // Along rows with all threads of a block, across rows with a few warps.
-constexpr Machine kGpu = {200e9, 48e9, 2e12, 128, kKernelSeconds, 8, 32, 4096, 32768, 128};
-constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 16, 16384, 262144, 128};
+constexpr Machine kGpu = {200e9, 48e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128};
+constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 16, 0, 16384, 262144, 128};
 constexpr double kGain = 1.25;           // below that the second kernel is not worth it
 constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
 
@@ -110,7 +110,8 @@ class Splitter {
     for (const StageIter& i : s.reduce_iters) length *= Size(i.extent);
     const double bytes = results * length * BytesOf(load->buffer->dtype);
     const bool along = columns == 0;
-    const double blocks = along ? results : results / columns * std::ceil(columns / m_.columns);
+    const double share = m_.columns * std::max(1.0, m_.full_bytes / BytesOf(load->buffer->dtype));
+    const double blocks = along ? results : results / columns * std::ceil(columns / share);
     const double now = bytes / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
     if (now < kGain * (bytes / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
     const double wanted = length * blocks / (m_.tasks_per_core * m_.cores);

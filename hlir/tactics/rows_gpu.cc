@@ -25,6 +25,7 @@ constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
+constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
 constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
@@ -422,6 +423,13 @@ class RowsGpu {
       lines.push_back({line, lane, i < staged});
     }
     Merge(blocks);
+    // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
+    // number.
+    int64_t inputs = 0;
+    for (const Param& p : r_.group.params) inputs += p.role == ParamRole::kInput && p.buffer != nullptr;
+    const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(inputs, 1)));
+    const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
+    const int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
       rows.push_back(y);
@@ -436,7 +444,7 @@ class RowsGpu {
       } else if (in_registers || staged > 0) {
         s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
       } else {
-        s_.Step("split ", line.rows, " ", kUnroll, " ", sharers, " -> ", k, " ", u, " ", y);
+        s_.Step("split ", line.rows, " ", unroll, " ", sharers, " -> ", k, " ", u, " ", y);
         s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }

@@ -56,4 +56,4 @@ def test_a_buffer_at_an_odd_byte():
     g = torch.compile(f, backend=backend)
     for offset in (0, 1, 2, 4):
         x = torch.frombuffer(data, dtype=torch.float32, count=64, offset=offset)
-        assert torch.equal(g(x), torch.ones(64))
+        assert torch.equal(g(x), torch.ones_like(x))
