@@ -120,8 +120,8 @@ TEST(CudaSource, ShufflesAreNotConditional) {
   EXPECT_EQ(shuffles, 4);
 }
 
-// A load that is kept inside by the condition under which its value is taken is read before that is asked; the rest of a
-// loop takes no registers for being unrolled.
+// A load that is kept inside by the condition under which its value is taken is read before that is asked; the rest of
+// a loop takes no registers for being unrolled.
 TEST(CudaSource, LoadsKeptInsideDoNotWait) {
   const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64], y: f32[64], n: i64) {
     for t in 0..64 @threadIdx.x {

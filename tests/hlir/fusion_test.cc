@@ -138,7 +138,8 @@ TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
 )");
   ASSERT_TRUE(graph.ok()) << graph.status();
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
-    const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, {.options = {}, .target = *Target::Parse(device), .name = "f"});
+    const StatusOr<LoweredGraph> lowered =
+        LowerGraph(*graph, {.options = {}, .target = *Target::Parse(device), .name = "f"});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     int written = 0;  // matrices
     for (const LoweredGraph::Kernel& k : lowered->kernels) {
