@@ -302,6 +302,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
 // multiply them at every link, a concatenation of parts of a concatenation and so on.
 constexpr int kMostRepeated = 256;
 
+constexpr int kMostLevels = 160;  // of a stage's value, so that its text can be read again
+
 std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs,
                                               const std::vector<SymbolFact>& symbols) {
   // More dimensions than those of `s` and more values than a rest adds where one dimension was cut into two.
@@ -353,7 +355,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     for (size_t j = k; j < stages.size(); ++j) {
       for (Expr& v : stages[j].values) {
         v = InlineLoads(c, v, b, vars, from.values[0]);
-        if (v->depth > kMaxDepthOfExpr) return std::nullopt;
+        if (v->depth > kMostLevels) return std::nullopt;
       }
     }
     --k;
