@@ -12,27 +12,15 @@ namespace {
 
 using Symbols = std::vector<ir::SymbolFact>;
 
-double SizeOf(const std::vector<ir::StageIter>& iters, const Symbols& symbols) {
-  double size = 1;
-  for (const ir::StageIter& i : iters) size *= TypicalSize(i.extent, symbols);
-  return size;
-}
-
-double BytesOfBuffer(ir::Buffer b, const Symbols& symbols) {
-  double bytes = BytesOf(b->dtype);
-  for (ir::Expr e : b->shape) bytes *= TypicalSize(e, symbols);
-  return bytes;
-}
-
 // What one stage of a group stands for in the framework: a tuned kernel, or nothing (it is computed with its readers).
 double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& symbols, const SpeedRow& row,
                        const Target& target) {
   const auto con = FindContraction(s);
-  const double flops = 2 * SizeOf(s.iters, symbols) * SizeOf(s.reduce_iters, symbols);
-  double bytes = BytesOfBuffer(s.outputs[0], symbols);
+  const double flops = 2 * TypicalSize(s.iters, symbols) * TypicalSize(s.reduce_iters, symbols);
+  double bytes = TypicalBytes(s.outputs[0], symbols);
   DType dtype = s.outputs[0]->dtype;
   for (ir::Buffer b : InputsOf(s)) {
-    bytes += BytesOfBuffer(b, symbols);
+    bytes += TypicalBytes(b, symbols);
     if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
   }
   const bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
@@ -41,8 +29,9 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
                                                                          : row.product;
   const double rate = kind == FrameworkKernel::kPooling ? row.pooling : RateFor(rates, dtype);
   double seconds = flops / (rate * 1e9 * Cores(target));
-  if (kind == FrameworkKernel::kProduct && con && SizeOf(con->m, symbols) > 1) {
-    const double elements = SizeOf(con->batch, symbols) * SizeOf(con->n, symbols) * SizeOf(con->k, symbols);
+  if (kind == FrameworkKernel::kProduct && con && TypicalSize(con->m, symbols) > 1) {
+    const double elements =
+        TypicalSize(con->batch, symbols) * TypicalSize(con->n, symbols) * TypicalSize(con->k, symbols);
     seconds += elements * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
   }
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
@@ -83,7 +72,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     if (kernel.is_fused) {
       double bytes = 0;
       for (const ir::Param& p : kernel.group.params) {
-        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += BytesOfBuffer(p.buffer, symbols);
+        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += TypicalBytes(p.buffer, symbols);
       }
       theirs += row->region_seconds + bytes / BytesPerSecond(target);
     }

@@ -7,7 +7,6 @@
 #include "hlir/pack_operands.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
-#include "hlir/tactics/matmul_cost.h"
 #include "ir/alignment.h"
 
 namespace cinn_like::hlir {
@@ -147,8 +146,8 @@ class Planner {
       // What alone reads the only input, if that comes from a stage before.
       const auto from = inputs.size() == 1 && !read.contains(inputs[0]) ? writer.find(inputs[0]) : writer.end();
       const Stage* const source = from == writer.end() ? nullptr : &kept[from->second];
-      const bool is_layout = IsView(s) && (source != nullptr && IsLayoutOfProduct(i, *source));
-      if (is_layout || (IsView(s) ? IsRounding(i) : !IsCheaperToRepeat(i))) {
+      const bool is_layout = source != nullptr && IsView(s) && IsLayoutOfProduct(i, *source);
+      if (IsView(s) ? is_layout || IsRounding(i) : !IsCheaperToRepeat(i)) {
         std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}, p_.exact}, target_, names);
         if (packed.empty()) packed.push_back(s);
         for (Stage& x : packed) keep(std::move(x));
@@ -212,26 +211,23 @@ class Planner {
     return readers.size() != 1 || !IsView(p_.stages[readers[0]]);
   }
 
-  // Stage `i` spreads few values over many elements at little cost, such as a mask or a one-hot row: each reader
-  // computes its elements again, which takes less than to read them.
+  // Stage `i` makes more bytes than it reads, at little cost: a mask, a one-hot row, what is done in f32 with 16-bit
+  // values. Each reader computes its elements again, which takes less than to write and to read them.
   bool IsCheaperToRepeat(size_t i) const {
+    constexpr double kMostRead = 0.75;  // of the bytes made
     const Stage& s = p_.stages[i];
     if (s.IsReduction() || s.values.size() != 1 || Contains(results_, s.outputs[0]) || CostOf(s.values[0]) >= kCostly) {
       return false;
     }
-    const double size = SizeOf(ExtentsOf(s));
     double read = 0;
-    for (Buffer b : InputsOf(s)) read += SizeOf(b->shape) * BytesOf(b->dtype);
-    if (read > 0.75 * size * BytesOf(s.outputs[0]->dtype)) return false;
+    for (Buffer b : InputsOf(s)) read += TypicalBytes(b, p_.symbols);
+    if (read > kMostRead * TypicalBytes(s.outputs[0], p_.symbols)) return false;
     const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
-    return !readers.empty() && std::all_of(readers.begin(), readers.end(),
-                                           [&](size_t j) { return SizeOf(ExtentsOf(p_.stages[j])) < 2 * size; });
-  }
-
-  double SizeOf(const std::vector<Expr>& extents) const {
-    double size = 1;
-    for (Expr e : extents) size *= TypicalSize(e, p_.symbols);
-    return size;
+    return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](size_t j) {
+      const Stage& reader = p_.stages[j];
+      const double places = TypicalSize(reader.iters, p_.symbols) * TypicalSize(reader.reduce_iters, p_.symbols);
+      return places < 2 * TypicalSize(s.iters, p_.symbols);
+    });
   }
 
   // The stages from `from` on that read `b`, while stages are rewritten.

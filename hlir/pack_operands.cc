@@ -63,8 +63,7 @@ std::vector<Stage> PackOperands(const TeProgram& program, const Target& target, 
       const Expr read = c.Load(stages.back().outputs[0], VarsOf(iters));
       Expr& value = changed.stages.back().values[0];
       value = Rewriter(c, [&](Expr e) -> Expr { return e == load ? read : nullptr; })(value);
-      double bytes = 2.0 * BytesOf(load->buffer->dtype);
-      for (const StageIter& i : iters) bytes *= TypicalSize(i.extent, program.symbols);
+      const double bytes = 2.0 * BytesOf(load->buffer->dtype) * TypicalSize(iters, program.symbols);
       seconds += kKernelSeconds + bytes / BytesPerSecond(target);
     }
     if (seconds > SecondsWithoutReuse(flops, target) || !FindLibraryMatmul(changed)) continue;

@@ -1,9 +1,9 @@
 #include "hlir/stage_analysis.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
-#include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
 #include "ir/linear.h"
 
@@ -46,6 +46,49 @@ Expr ElementOffset(Context& c, Buffer b, const std::vector<Expr>& indices) {
     weight = c.Mul(weight, b->shape[d]);
   }
   return offset;
+}
+
+double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
+  if (extent->op == ExprOp::kInt) return static_cast<double>(extent->int_value);
+  if (extent->op == ExprOp::kVar) {
+    for (const SymbolFact& s : symbols) {
+      if (s.var != extent) continue;
+      if (s.hint > 0) return static_cast<double>(s.hint);
+      return std::round(std::sqrt(std::max(static_cast<double>(s.lo), 1.0) * static_cast<double>(s.hi)));
+    }
+  }
+  if (extent->args.size() != 2) return 1;
+  const double a = TypicalSize(extent->args[0], symbols), b = TypicalSize(extent->args[1], symbols);
+  switch (extent->op) {
+    case ExprOp::kAdd:
+      return a + b;
+    case ExprOp::kSub:
+      return std::max(a - b, 1.0);
+    case ExprOp::kMul:
+      return a * b;
+    case ExprOp::kDiv:
+      return std::max(std::floor(a / std::max(b, 1.0)), 1.0);
+    case ExprOp::kMod:
+      return std::max(std::fmod(a, std::max(b, 1.0)), 1.0);
+    case ExprOp::kMin:
+      return std::min(a, b);
+    case ExprOp::kMax:
+      return std::max(a, b);
+    default:
+      return 1;
+  }
+}
+
+double TypicalSize(const std::vector<StageIter>& iters, const std::vector<SymbolFact>& symbols) {
+  double size = 1;
+  for (const StageIter& i : iters) size *= TypicalSize(i.extent, symbols);
+  return size;
+}
+
+double TypicalBytes(Buffer b, const std::vector<SymbolFact>& symbols) {
+  double bytes = BytesOf(b->dtype);
+  for (Expr e : b->shape) bytes *= TypicalSize(e, symbols);
+  return bytes;
 }
 
 bool IsView(const Stage& s) {
@@ -312,10 +355,8 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     double values[2] = {1, 1};
     for (const Stage* x : {&reader, &s}) {
       for (const auto* list : {&x->iters, &x->reduce_iters}) {
-        for (const StageIter& i : *list) {
-          dims[x == &s] += !IsInt(i.extent, 1);
-          values[x == &s] *= TypicalSize(i.extent, symbols);
-        }
+        for (const StageIter& i : *list) dims[x == &s] += !IsInt(i.extent, 1);
+        values[x == &s] *= TypicalSize(*list, symbols);
       }
     }
     return dims[0] > dims[1] && values[0] >= 2 * values[1];

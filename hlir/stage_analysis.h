@@ -13,6 +13,12 @@ std::vector<ir::Buffer> InputsOf(const ir::Stage& s);
 // The offset of an element from the first, by the buffer's strides.
 ir::Expr ElementOffset(ir::Context& c, ir::Buffer b, const std::vector<ir::Expr>& indices);
 
+// The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none; of
+// iterators, their product; of a tensor, its bytes.
+double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
+double TypicalSize(const std::vector<ir::StageIter>& iters, const std::vector<ir::SymbolFact>& symbols);
+double TypicalBytes(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols);
+
 // The value is one element of another tensor, moved or converted (or a constant or an index): nothing to compute, so it
 // is substituted wherever it is read.
 bool IsView(const ir::Stage& s);

@@ -13,52 +13,14 @@ constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add a
 
 }  // namespace
 
-double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols) {
-  if (extent->op == ir::ExprOp::kInt) return static_cast<double>(extent->int_value);
-  if (extent->op == ir::ExprOp::kVar) {
-    for (const ir::SymbolFact& s : symbols) {
-      if (s.var != extent) continue;
-      if (s.hint > 0) return static_cast<double>(s.hint);
-      return std::round(std::sqrt(std::max(static_cast<double>(s.lo), 1.0) * static_cast<double>(s.hi)));
-    }
-  }
-  if (extent->args.size() != 2) return 1;
-  const double a = TypicalSize(extent->args[0], symbols), b = TypicalSize(extent->args[1], symbols);
-  switch (extent->op) {
-    case ir::ExprOp::kAdd:
-      return a + b;
-    case ir::ExprOp::kSub:
-      return std::max(a - b, 1.0);
-    case ir::ExprOp::kMul:
-      return a * b;
-    case ir::ExprOp::kDiv:
-      return std::max(std::floor(a / std::max(b, 1.0)), 1.0);
-    case ir::ExprOp::kMod:
-      return std::max(std::fmod(a, std::max(b, 1.0)), 1.0);
-    case ir::ExprOp::kMin:
-      return std::min(a, b);
-    case ir::ExprOp::kMax:
-      return std::max(a, b);
-    default:
-      return 1;
-  }
-}
-
 MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
   MatmulCost r;
   for (const ir::Stage& s : group.stages) {
     if (!FindContraction(s)) continue;
-    double flops = 2;
-    for (const auto* list : {&s.iters, &s.reduce_iters}) {
-      for (const ir::StageIter& i : *list) flops *= TypicalSize(i.extent, group.symbols);
-    }
-    r.flops += flops;
+    r.flops += 2 * TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
   }
   for (const ir::Param& p : group.params) {
-    if (p.buffer == nullptr) continue;
-    double bytes = BytesOf(p.buffer->dtype);
-    for (ir::Expr e : p.buffer->shape) bytes *= TypicalSize(e, group.symbols);
-    r.bytes += bytes;
+    if (p.buffer != nullptr) r.bytes += TypicalBytes(p.buffer, group.symbols);
   }
   return r;
 }

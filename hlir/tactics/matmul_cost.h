@@ -25,7 +25,4 @@ const SpeedRow& SpeedsOf(const Target& target);
 // Of products whose every operand comes from a cache, for each one again.
 double SecondsWithoutReuse(double flops, const Target& target);
 
-// The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none.
-double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
-
 }  // namespace cinn_like::hlir

@@ -196,11 +196,12 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
   const bool wide = BytesOf(f.group.stages[0].outputs[0]->dtype) > 4;
   double compute = flops * balance * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * cores * busy);
   if (!t.packed) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
-  const double packing = !t.packed ? 0
-                                   : b * panels * static_cast<double>(t.width) * depth * balance / cores *
-                                         (t.contiguous                                         ? kPackSeconds
-                                          : depth * BytesOf(f.rhs->buffer->dtype) > kPageBytes ? kTransposePagesSeconds
-                                                                                               : kTransposeSeconds);
+  const double row_bytes = depth * BytesOf(f.rhs->buffer->dtype);
+  const double element_seconds = t.contiguous             ? kPackSeconds
+                                 : row_bytes > kPageBytes ? kTransposePagesSeconds
+                                                          : kTransposeSeconds;
+  const double packed = t.packed ? b * panels * static_cast<double>(t.width) * depth : 0;
+  const double packing = packed * element_seconds * balance / cores;
   compute += flops / (2 * depth) * kResultSeconds * balance / cores;
   return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
@@ -238,8 +239,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
   const bool pack = fits && (!contiguous || (!near && row_tiles >= 4));
 
-  double steps = 1;  // of the reduction
-  for (const StageIter& i : reduced) steps *= TypicalSize(i.extent, group.symbols);
+  const double steps = TypicalSize(reduced, group.symbols);
   const double seconds =
       PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
 

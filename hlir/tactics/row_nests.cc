@@ -284,10 +284,7 @@ std::vector<int> RowNests::Dims(bool reduced) const {
 double RowNests::Bytes() const {
   double total = 0;
   for (const Param& p : group.params) {
-    if (p.buffer == nullptr) continue;
-    double n = BytesOf(p.buffer->dtype);
-    for (Expr e : p.buffer->shape) n *= TypicalSize(e, group.symbols);
-    total += n;
+    if (p.buffer != nullptr) total += TypicalBytes(p.buffer, group.symbols);
   }
   return total;
 }

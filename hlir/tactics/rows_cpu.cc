@@ -95,9 +95,8 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds it.
     if (const auto con = FindContraction(s)) {
-      for (const ir::StageIter& i : con->m) repeated *= TypicalSize(i.extent, group.symbols);
-      double rhs = BytesOf(con->rhs->buffer->dtype);
-      for (ir::Expr e : con->rhs->buffer->shape) rhs *= TypicalSize(e, group.symbols);
+      repeated *= TypicalSize(con->m, group.symbols);
+      const double rhs = TypicalBytes(con->rhs->buffer, group.symbols);
       if (rhs > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
     }
   }

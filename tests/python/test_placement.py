@@ -1,5 +1,7 @@
 """Graphs of two devices. The device `meta` stands for an accelerator: it traces like one and needs none."""
 
+import types
+
 import cinn_like
 import pytest
 import torch
@@ -98,3 +100,12 @@ def test_work_on_the_cpu_beside_an_accelerator_is_left_to_the_framework(texts):
     assert cinn_like.report().fallback_ops == {"aten.mul.Tensor": "it runs on cpu beside meta",
                                                "aten.add.Tensor": "it runs on cpu beside meta"}  # fmt: skip
     assert torch.equal(got[1], y * 3 + 1) and got[0].device.type == "meta"
+
+
+def test_the_target_has_the_numbers_of_the_device(monkeypatch):
+    """Of an H200: 132 multiprocessors, 3201 MHz on 6016 bits. What a version of the framework does not tell is left out."""
+    known = {"multi_processor_count": 132, "L2_cache_size": 62914560, "memory_clock_rate": 3201000, "memory_bus_width": 6016}
+    for left_out, want in ((), " -sm-count=132 -l2-bytes=62914560 -bandwidth=4814"), (("memory_clock_rate",), " -sm-count=132 -l2-bytes=62914560"):
+        told = types.SimpleNamespace(**{k: v for k, v in known.items() if k not in left_out})
+        monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index, told=told: told)
+        assert function._numbers.__wrapped__(0) == want

@@ -8,6 +8,7 @@ compiled regions, stitched with the framework's own ops where graph text can't s
 
 import concurrent.futures
 import contextlib
+import dataclasses
 import functools
 import gc
 import os
@@ -101,6 +102,7 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
         regions, reasons, compiled = _share_out(graph, device, target, write)
         for node, reason in reasons.items():
+            # A copy back into an input is AOTAutograd's, not the user's op.
             if reason is not None and not partition.is_getitem(node) and node.target is not torch.ops.aten.copy_.default:
                 reporting.add_fallback(emit.op_name(node), reason)
         reporting.add_graph(gm, {n for region in compiled for n in region.nodes})
@@ -174,7 +176,7 @@ def _compile(regions, write, target, device):
 
     def compile(key):
         try:
-            return _compile_region(regions[key], *written[key], device, target)
+            return _compile_region(regions[key], written[key], device, target)
         except Exception as why:
             return why
 
@@ -210,8 +212,19 @@ def _static_inputs(graph):
 _counter = [0]
 
 
+@dataclasses.dataclass
+class _Written:
+    """A region as graph text. `permutations`: per output, or None; `seconds`: of writing."""
+
+    name: str
+    emitter: emit.Emitter
+    permutations: list
+    text: str
+    shape_env: object
+    seconds: float
+
+
 def _write_region(region, static, shape_env):
-    """(name, emitter, permutations, text, shape_env, seconds)."""
     start = time.perf_counter()
     _counter[0] += 1
     emitter = emit.Emitter()
@@ -226,38 +239,41 @@ def _write_region(region, static, shape_env):
     unknown = [s for e in emitter.writer.extra_symbols() for s in e.free_symbols if s not in placeholders]
     if unknown:
         raise emit.Unsupported(f"the number {unknown[0]} is no input of the graph")
-    return f"subgraph{_counter[0]}", emitter, permutations, text, shape_env, seconds
+    return _Written(f"subgraph{_counter[0]}", emitter, permutations, text, shape_env, seconds)
 
 
-def _compile_region(region, name, emitter, permutations, text, shape_env, emit_seconds, device, target):
+def _compile_region(region, written, device, target):
+    """((callable, argument symbols, permutations), what to report)."""
+    emitter = written.emitter
     try:
-        compiled = function.compile_function(text, target, device, emitter.signature(len(region.outputs)))
+        compiled = function.compile_function(written.text, target, device, emitter.signature(len(region.outputs)))
     except function.LostOps as why:
         reason = "the framework's kernel is faster: {:.2g} s predicted, ours {:.2g} s".format
         sources = emitter.writer.sources
         raise LeftToFramework({sources[op]: reason(theirs, ours) for op, ours, theirs in why.ops}) from None
     call = compiled.call
     if verify.enabled():
-        call = verify.beside(call, region, emitter, permutations, shape_env, _without_framework(target), device)
+        call = verify.beside(call, region, emitter, written.permutations, written.shape_env, _without_framework(target),
+                             device)  # fmt: skip
     info = compiled.info
-    stages = {"emit": emit_seconds, **info.get("seconds", {})}
+    stages = {"emit": written.seconds, **info.get("seconds", {})}
     total = stages.pop("total", 0.0)
     subgraph = reporting.Subgraph(
-        name=name,
+        name=written.name,
         ops=[emit.op_name(n) for n in region.nodes if not partition.is_getitem(n)],
         target=target,
         kernels=info.get("kernels", 0),
         unique_kernels=info.get("unique_kernels", 0),
         cache_hit=bool(info.get("cache_hit")),
         seconds=stages,
-        total_seconds=emit_seconds + total,
+        total_seconds=written.seconds + total,
         peak_rss_bytes=info.get("peak_rss_bytes", 0),
         added_rss_bytes=info.get("added_rss_bytes", 0),
         tactics=info.get("tactics", []),
         refused=info.get("refused", []),
-        text=text,
+        text=written.text,
     )
-    return (call, emitter.writer.extra_symbols(), permutations), subgraph
+    return (call, emitter.writer.extra_symbols(), written.permutations), subgraph
 
 
 def _after_fork():

@@ -43,14 +43,14 @@ def default_target(device):
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
         tf32 = " -allow-tf32=1" if _allows_tf32() else ""
-        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{_numbers(device)}{libs}{tf32}"
+        return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{_numbers(device_id(device))}{libs}{tf32}"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
 
 
 @functools.cache
-def _numbers(device):
+def _numbers(index):
     """What devices of one architecture differ in, as far as the framework tells."""
-    found = torch.cuda.get_device_properties(device)
+    found = torch.cuda.get_device_properties(index)
     # Two transfers a clock (kHz); GB/s.
     bandwidth = getattr(found, "memory_clock_rate", 0) * 2 * (getattr(found, "memory_bus_width", 0) // 8) // 1000000
     words = {"sm-count": found.multi_processor_count, "l2-bytes": getattr(found, "L2_cache_size", 0), "bandwidth": bandwidth}
