@@ -316,15 +316,16 @@ UPDATES = {
 
 
 @pytest.mark.parametrize("update", UPDATES)
-@pytest.mark.parametrize("reads", ["after", "before", "both", "result"])
+@pytest.mark.parametrize("reads", ["after", "before", "both", "result", "together"])
 def test_a_part_of_an_input_is_updated_where_it_is(engine, update, reads):
     """Whatever else reads the input finds what eager does; where nothing reads the old values, no copy is made."""
 
     def fn(kept, at, x):
         old = (kept * 2).sum() if reads in ("before", "both") else 0
+        whole = kept * 2 if reads == "together" else 0  # what reads it reads the new values, too
         view = kept.view(-1)[3:9] if reads == "both" else 1
         UPDATES[update](kept, at, x.exp())
-        return kept.sum(0) * old + x.sum(), view * 2, kept if reads == "result" else kept.transpose(0, 1)
+        return kept.sum(0) * old + x.sum(), view * 2, whole - kept, kept if reads == "result" else kept.transpose(0, 1)
 
     ours, at, x = torch.randn(3, 8, 4), torch.tensor([4, 1]), torch.randn(3, 2, 4)
     eager = ours.clone()
