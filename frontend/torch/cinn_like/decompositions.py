@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from .emit import TABLE
+
 aten = torch.ops.aten
 
 
@@ -22,20 +24,17 @@ aten = torch.ops.aten
 def table():
     result = dict(core_aten_decompositions())
     extra = """
-        gelu_backward threshold_backward native_layer_norm_backward _softmax_backward_data
-        _log_softmax_backward_data nll_loss_forward native_batch_norm_backward
-        _native_batch_norm_legit_functional _native_batch_norm_legit native_batch_norm silu_backward
-        tanh_backward sigmoid_backward hardtanh_backward leaky_relu_backward elu_backward addcmul addcdiv
-        mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu
-        native_group_norm native_group_norm_backward linalg_vector_norm std std_mean leaky_relu elu hardtanh
-        softplus softplus_backward hardswish hardswish_backward hardsigmoid hardsigmoid_backward
+        nll_loss_forward _native_batch_norm_legit native_batch_norm addcmul addcdiv mse_loss mse_loss_backward
+        smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu linalg_vector_norm std std_mean hardtanh
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
-    whole = aten._scaled_dot_product_flash_attention_for_cpu.default
-    # From the second line on: those that fall apart into more passes over memory than they take.
-    for kept in (aten.mv.default, aten.dot.default, aten.lerp.Scalar, aten.lerp.Tensor, whole,
-                 aten.embedding_dense_backward.default, aten.index_add.default, aten.index_copy.default,
-                 aten.select_scatter.default):  # fmt: skip
+    # What the emitter writes out needs no smaller ops: each that is traced and partitioned costs the first call. The
+    # partitioner takes an alias and a permutation for the views they are.
+    for written in TABLE.keys() - {aten.detach.default, aten.transpose.int}:
+        result.pop(written, None)
+    # These fall apart into more passes over memory than they take.
+    for kept in (aten._scaled_dot_product_flash_attention_for_cpu.default, aten.embedding_dense_backward.default,
+                 aten.index_add.default, aten.index_copy.default):  # fmt: skip
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes

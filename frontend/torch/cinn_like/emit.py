@@ -13,7 +13,7 @@ import sympy
 import torch
 from torch.fx.node import map_arg
 
-from . import dims, ops_matrix, ops_movement, ops_pointwise, ops_reduction  # noqa: F401
+from . import dims, ops_gradients, ops_matrix, ops_movement, ops_normalization, ops_pointwise, ops_reduction  # noqa: F401
 from .errors import Unsupported
 from .table import TABLE
 from .writer import GraphWriter, Value

@@ -7,6 +7,7 @@ import torch
 import torch._functorch.partitioners  # registers prims.fma, where this PyTorch has it
 
 from .errors import Unsupported
+from .formula import formula, wide_dtype
 from .table import TABLE, as_value, promoted, row
 from .writer import Value
 
@@ -92,7 +93,7 @@ def arithmetic(name):
     def rule(w, out, a, b, alpha=1):
         dtype = out.dtype
         plain = all(isinstance(x, Value) and x.dtype == dtype for x in (a, b)) and alpha == 1
-        wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) and not plain else dtype
+        wide = dtype if plain else wide_dtype(dtype)
         on_cpu = out.device.type == "cpu"
 
         def operand(x):
@@ -169,7 +170,7 @@ if hasattr(prims, "fma"):
 
 @row(aten.lerp.Scalar, aten.lerp.Tensor)
 def lerp(w, out, a, b, weight):
-    wide = torch.float32 if out.dtype in (torch.float16, torch.bfloat16) else out.dtype
+    wide = wide_dtype(out.dtype)
     a, b, t = (as_value(w, x, wide) for x in (a, b, weight))
     difference = w.binary("sub", b, a)
     low = w.binary("add", a, w.binary("mul", t, difference))
@@ -179,6 +180,36 @@ def lerp(w, out, a, b, weight):
     else:
         result = w.select(w.compare("lt", w.unary("abs", t), w.full(0.5, wide)), low, high)
     return w.cast(result, out.dtype)
+
+
+@row(aten.hardswish.default)
+@formula
+def hardswish(x):
+    return x * (x + 3).clamp(0, 6) / 6
+
+
+@row(aten.hardsigmoid.default)
+@formula
+def hardsigmoid(x):
+    return (x + 3).clamp(0, 6) / 6
+
+
+@row(aten.leaky_relu.default)
+@formula
+def leaky_relu(x, slope=0.01):
+    return (x > 0).where(x, x * slope)
+
+
+@row(aten.elu.default)
+@formula
+def elu(x, alpha=1, scale=1, input_scale=1):
+    return (x > 0).where(x * scale, (x * input_scale).expm1() * (alpha * scale))
+
+
+@row(aten.softplus.default)
+@formula
+def softplus(x, beta=1, threshold=20):
+    return (x * beta > threshold).where(x, (x * beta).exp().log1p() / beta)
 
 
 def _shift(b, out):

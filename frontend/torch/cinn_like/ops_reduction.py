@@ -1,9 +1,10 @@
-"""Rows of the table: reductions, softmax and normalisations."""
+"""Rows of the table: reductions and softmax."""
 
 import torch
 
 from . import dims
 from .errors import Unsupported
+from .formula import wide_dtype
 from .table import TABLE, as_value, row
 
 aten = torch.ops.aten
@@ -92,7 +93,7 @@ def extreme_dim(name):
 TABLE[aten.max.dim], TABLE[aten.min.dim] = extreme_dim("max"), extreme_dim("min")
 
 
-def _moments(w, x, axes, correction):
+def moments(w, x, axes, correction):
     """Mean and variance with the reduced axes kept, in x's dtype."""
     mean = w.reduce("reduce_mean", x, axes, True)
     square = w.unary("square", w.binary("sub", x, mean))
@@ -105,9 +106,9 @@ def _moments(w, x, axes, correction):
 
 @row(aten.var_mean.correction)
 def var_mean(w, out, x, axes=None, *, correction=None, keepdim=False):
-    wide = x.dtype if x.dtype == torch.float64 else torch.float32
-    moments = _moments(w, w.cast(x, wide), _axes(x, axes), 1 if correction is None else correction)
-    mean, variance = (w.reshape(w.cast(m, x.dtype), o.shape) for m, o in zip(moments, reversed(out)))
+    x_wide, axes = w.cast(x, wide_dtype(x.dtype)), _axes(x, axes)
+    mean_and_variance = moments(w, x_wide, axes, 1 if correction is None else correction)
+    mean, variance = (w.reshape(w.cast(m, x.dtype), o.shape) for m, o in zip(mean_and_variance, reversed(out)))
     return variance, mean
 
 
@@ -129,25 +130,3 @@ def log_softmax(w, out, x, axis, half_to_float):
     if x.rank == 0:
         return w.binary("sub", x, x)
     return softmax(w, out, x, axis, half_to_float, "log_softmax")
-
-
-@row(aten.native_layer_norm.default)
-def layer_norm(w, out, x, normalized_shape, weight, bias, epsilon):
-    axes = list(range(x.rank - len(normalized_shape), x.rank))
-    weight = w.full(1, x.dtype, normalized_shape) if weight is None else w.cast(weight, x.dtype)
-    bias = w.full(0, x.dtype, normalized_shape) if bias is None else w.cast(bias, x.dtype)
-    result = w.op("layer_norm", [x, weight, bias], (x.dtype, x.shape), axes=axes, epsilon=epsilon)
-    # The statistics are what the backward pass reads; where nobody does, the compiler drops them.
-    wide = w.cast(x, out[1].dtype)
-    mean, variance = _moments(w, wide, axes, 0)
-    rstd = w.unary("rsqrt", w.binary("add", variance, w.full(epsilon, wide.dtype)))
-    return result, mean, rstd
-
-
-@row(aten._native_batch_norm_legit_no_training.default)
-def batch_norm(w, out, x, weight, bias, mean, var, momentum, epsilon):
-    channels = [x.shape[1]]
-    weight = w.full(1, mean.dtype, channels) if weight is None else weight
-    bias = w.full(0, mean.dtype, channels) if bias is None else bias
-    operands = [w.cast(v, x.dtype) for v in (x, weight, bias, mean, var)]
-    return w.op("batch_norm", operands, (x.dtype, x.shape), epsilon=epsilon, axis=1), None, None

@@ -151,6 +151,7 @@ def _sink(graph, group):
             for node in reversed(here):
                 if node.users and all(user in moved or group.get(user) == target for user in node.users):
                     moved[node] = None
+            moved = {n: None for n in moved if not is_getitem(n) or n.args[0] in moved}  # a tuple is of one region
             for part in _connected(moved):
                 if _is_worth_moving(part, group, level, target):
                     group.update(dict.fromkeys(part, target))
