@@ -24,11 +24,13 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
     if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
   }
   const bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
-  const SpeedRow::Rates& rates = depthwise                               ? row.depthwise
-                                 : kind == FrameworkKernel::kConvolution ? row.convolution
-                                                                         : row.product;
-  const double rate = kind == FrameworkKernel::kPooling ? row.pooling : RateFor(rates, dtype);
-  double seconds = flops / (rate * 1e9 * Cores(target));
+  const double core = 1e9 * Cores(target);
+  const double rate = kind == FrameworkKernel::kPooling ? row.pooling * core
+                      : kind == FrameworkKernel::kProduct
+                          ? ProductRate(s, s.outputs[0], symbols, row, target)
+                          : RateFor(depthwise ? row.depthwise : row.convolution, dtype) * core;
+  double seconds = flops / rate;
+  if (s.origin_row_alignment > 0) seconds /= PartAtAlignment(row, s.origin_row_alignment);
   if (kind == FrameworkKernel::kProduct && con && TypicalSize(con->m, symbols) > 1) {
     const double elements =
         TypicalSize(con->batch, symbols) * TypicalSize(con->n, symbols) * TypicalSize(con->k, symbols);

@@ -5,6 +5,7 @@
 
 #include "hlir/library_matmul.h"
 #include "hlir/pack_operands.h"
+#include "hlir/pad_products.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
 #include "ir/alignment.h"
@@ -162,6 +163,7 @@ class Planner {
     }
     p_.stages = std::move(kept);
     DropUnread();
+    p_.stages = PadProducts(p_, target_, names);
     p_.stages = SplitReductions(p_, target_, names);
   }
 

@@ -257,7 +257,11 @@ class Matcher {
       const Stage& out = aligned.stages[1];
       if (out.IsReduction() || out.values.size() != 1 || out.iters.size() != acc.iters.size()) return false;
       VarMap to;
-      for (size_t i = 0; i < out.iters.size(); ++i) to[out.iters[i].var] = acc.iters[i].var;
+      for (size_t i = 0; i < out.iters.size(); ++i) {
+        // What takes a part of the product has no room for all of it.
+        if (!a_.CanProve(c_.Eq(out.iters[i].extent, acc.iters[i].extent))) return false;
+        to[out.iters[i].var] = acc.iters[i].var;
+      }
       const Expr value = Substitute(c_, out.values[0], to);
       bool in_place = true;
       Visit(value, [&](Expr e) {

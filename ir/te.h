@@ -35,6 +35,8 @@ struct Stage {
   std::vector<Expr> values;  // one per output
   std::vector<Expr> at;      // empty: at iters
   int origin = -1;           // the caller's number of what it means; -1: none
+  // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
+  int origin_row_alignment = 0;
   bool IsReduction() const { return !reduce_iters.empty(); }
 };
 

@@ -31,6 +31,9 @@ struct SpeedRow {
   double own_convolution;
   double call_seconds;    // of one framework op, its dispatch included
   double region_seconds;  // of calling one compiled region
+  // The part of its rate that a product on matrix units has left where rows of its operands start at any element; where
+  // they start at more than that, but not at 16 bytes, something in between (hlir/tactics/matmul_cost.h).
+  double misaligned;
 };
 
 // The row named `name`; null if there is none.

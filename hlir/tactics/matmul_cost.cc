@@ -8,7 +8,22 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr double kFlopsWithoutReuse = 0.015;     // of the device's rate
+constexpr double kFlopsWithoutReuse = 0.015;  // of the device's rate
+constexpr int kRowBytes = 16;                 // what rows of operands of matrix units are multiples of
+
+int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
+  int r = kRowBytes;
+  double dense = 1;
+  for (size_t d = b->shape.size(); d-- > 0;) {
+    const double extent = TypicalSize(b->shape[d], symbols);
+    const double stride = b->strides.empty() ? dense : TypicalSize(b->strides[d], symbols);
+    dense *= extent;
+    if (extent == 1 || stride == 1) continue;
+    while (r > 1 && std::fmod(stride * BytesOf(b->dtype), static_cast<double>(r)) != 0) r /= 2;
+  }
+  return r;
+}
+
 constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
 
 }  // namespace
@@ -40,6 +55,29 @@ const SpeedRow& SpeedsOf(const Target& target) {
   const SpeedRow* row = FindSpeedRow(target.framework);
   if (row == nullptr) row = FindSpeedRow(target.IsGpu() ? SpeedClassOfArch(target.arch) : SpeedClassOfCpu(target.mcpu));
   return *row;  // every class has one
+}
+
+double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
+                   const SpeedRow& row, const Target& target) {
+  DType dtype = result->dtype;
+  for (ir::Buffer b : InputsOf(s)) {
+    if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
+  }
+  const bool tf32 = dtype == DType::kF32 && target.IsGpu() && target.allow_tf32 != 0;
+  double rate = tf32 ? row.product.f16 / 2 : RateFor(row.product, dtype);
+  if (tf32 || BytesOf(dtype) == 2) rate *= PartAtAlignment(row, RowAlignment(s, result, symbols));
+  return rate * 1e9 * Cores(target);
+}
+
+int RowAlignment(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols) {
+  int r = AlignmentOf(result, symbols);
+  for (ir::Buffer b : InputsOf(s)) r = std::min(r, AlignmentOf(b, symbols));
+  return r;
+}
+
+double PartAtAlignment(const SpeedRow& row, int alignment) {
+  // From any element of 16 bits on, each doubling gives back the same factor.
+  return std::pow(row.misaligned, std::log2(static_cast<double>(kRowBytes) / alignment) / 3);
 }
 
 double SecondsWithoutReuse(double flops, const Target& target) {

@@ -22,6 +22,15 @@ double BytesPerSecond(const Target& target);
 double Cores(const Target& target);
 // The row of base/speeds.h for the machine, whoever the framework is.
 const SpeedRow& SpeedsOf(const Target& target);
+// Operations a second that the machine's tuned kernels (the framework's, a library's) reach on the product `s`, whose
+// sums end in `result`: less where the rows of a tensor don't start at 16 bytes and matrix units are fed from them.
+double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
+                   const SpeedRow& row, const Target& target);
+// The largest power of two, up to 16, of which the rows of all that `s` reads, and of `result`, are multiples, in
+// bytes.
+int RowAlignment(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols);
+// The part of its rate that a product on matrix units has left with rows of that alignment.
+double PartAtAlignment(const SpeedRow& row, int alignment);
 // Of products whose every operand comes from a cache, for each one again.
 double SecondsWithoutReuse(double flops, const Target& target);
 

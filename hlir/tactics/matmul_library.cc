@@ -8,18 +8,6 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr double kCallSeconds = 3e-6;
-// Of the device's f32 rate, as measured on large products of each dtype.
-double SpeedOf(const MatmulSpec& spec) {
-  switch (spec.dtype) {
-    case DType::kF16:
-    case DType::kBF16:
-      return 6;  // tensor cores
-    case DType::kF64:
-      return 0.5;
-    default:
-      return spec.allow_tf32 ? 3 : 0.75;
-  }
-}
 
 }  // namespace
 
@@ -41,8 +29,9 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   s.Step("implement call cinn_cublaslt_matmul(", args, ")");
   RETURN_IF_ERROR(s.status());
   const MatmulCost cost = CostOfMatmuls(group);
-  const double seconds =
-      kCallSeconds + std::max(cost.flops / (SpeedOf(f.spec) * PeakFlops(target)), cost.bytes / BytesPerSecond(target));
+  const double rate =
+      ProductRate(group.stages[0], group.stages.back().outputs[0], group.symbols, SpeedsOf(target), target);
+  const double seconds = kCallSeconds + std::max(cost.flops / rate, cost.bytes / BytesPerSecond(target));
   return std::vector<Proposal>{{"matmul_library", s.func(), s.text(), seconds}};
 }
 

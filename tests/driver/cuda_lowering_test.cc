@@ -554,6 +554,13 @@ std::vector<LibraryCase> LibraryCases() {
 )";
   r.push_back({"attention", 3, 3, attention});
   r.push_back({"attention of f16", 3, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
+  for (const char* part : {"f32[5,8]", "f32[7,6]"}) {
+    const int axis = part[4] == '5' ? 0 : 1;
+    r.push_back({"a part of the product", 1, 1,
+                 Cat("(%x: f32[7,6], %w: f32[6,8]) {\n  %0 = matmul(%x, %w) : f32[7,8]\n  %1 = slice(%0) {axis=", axis,
+                     ", begin=0, end=", axis == 0 ? 5 : 6, ", step=1} : ", part, "\n  %2 = relu(%1) : ", part,
+                     "\n  return %2\n}\n")});
+  }
   return r;
 }
 
@@ -573,6 +580,70 @@ TEST(CudaLowering, LibraryProducts) {
       ExpectRuns(g, n, rng, false, WithLibrary());
     }
     Emit(g, WithLibrary());
+    if (HasFatalFailure()) return;
+  }
+}
+
+// Sizes from which matrix units are not fed are padded where the machine is slow enough for that to pay.
+TEST(CudaLowering, PaddedProducts) {
+  const Target slow = *Target::Parse("cuda -arch=sm_80 -sm-count=1 -bandwidth=1000000 -libs=cublas");
+  struct Case {
+    const char* what;
+    bool is_padded;
+    int kernels;  // beside the calls
+    std::string graph;
+  };
+  const std::string head = R"((%x: T[64,160], %w: T[161,160]) {
+  %0 = transpose(%w) {perm=[1,0]} : T[160,161]
+  %1 = matmul(%x, %0) : T[64,161]
+  %2 = reduce_max(%1) {axes=[1]} : T[64]
+  return RESULTS
+}
+)";
+  const std::string gradients = R"((%x: bf16[64,160], %w: bf16[161,160], %d: f32[64,161]) {
+  %0 = cast(%d) {dtype=bf16} : bf16[64,161]
+  %1 = matmul(%0, %w) : bf16[64,160]
+  %2 = transpose(%0) {perm=[1,0]} : bf16[161,64]
+  %3 = matmul(%2, %x) : bf16[161,160]
+  %4 = cast(%3) {dtype=f32} : f32[161,160]
+  return %1, %4
+}
+)";
+  const std::string views = R"((%x: bf16[8,8,160], %w: bf16[160,161], %b: bf16[161]) {
+  %0 = reshape(%x) {shape=[64,160]} : bf16[64,160]
+  %1 = matmul(%0, %w) : bf16[64,161]
+  %2 = reshape(%1) {shape=[8,8,161]} : bf16[8,8,161]
+  %3 = add(%2, %b) : bf16[8,8,161]
+  return %3
+}
+)";
+  const std::string symbolic = R"((%x: bf16[64,n], %w: bf16[n,160]) where n in 1..200 hint 161 {
+  %0 = matmul(%x, %w) : bf16[64,160]
+  return %0
+}
+)";
+  const auto with = [](std::string text, const char* t, const char* results) {
+    return absl::StrReplaceAll(text, {{"T[", Cat(t, "[")}, {"RESULTS", results}});
+  };
+  std::mt19937 rng(7);
+  int tried = 0;
+  for (const Case& c :
+       {Case{"columns of the result", true, 2, with(head, "bf16", "%2")},
+        Case{"a result that the caller gets, too", true, 2, with(head, "f16", "%1, %2")},
+        Case{"f32, which no matrix unit takes", false, 1, with(head, "f32", "%1, %2")},
+        Case{"one copy for two products", true, 3, gradients}, Case{"a symbolic depth", true, 2, symbolic}}) {
+    const Graph g = ParseGraph(Cat("graph @product", c.graph));
+    const StatusOr<Compiled> compiled = Lower(g, true, slow);
+    ASSERT_TRUE(compiled.ok()) << c.what << compiled.status();
+    const int calls = Count(compiled->text, "cinn_cublaslt_matmul");
+    EXPECT_EQ(Count(compiled->text, "// ") - calls, c.kernels) << c.what << Print(g) << compiled->text;
+    const int padded = Count(compiled->text, " 168") + Count(compiled->text, "+ 7) / 8 * 8, 1");
+    EXPECT_EQ(padded > 0, c.is_padded) << c.what << compiled->text;
+    if (!IsTried(tried++)) continue;
+    for (int64_t n : {161, 16}) {
+      if (n == 161 || strstr(c.what, "symbolic") != nullptr) ExpectRuns(g, n, rng, false, slow);
+    }
+    Emit(g, slow);
     if (HasFatalFailure()) return;
   }
 }

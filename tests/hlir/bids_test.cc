@@ -1,5 +1,6 @@
 #include "hlir/bids.h"
 
+#include "absl/strings/match.h"
 #include "cinn_like/driver.h"
 #include "gtest/gtest.h"
 
@@ -106,6 +107,23 @@ TEST(Bids, UnknownRowsAreAnErrorThatListsTheKnown) {
   EXPECT_EQ(Target::Parse("cpu -framework=vax").status().message(),
             "target: option -framework: unknown row 'vax'; known: auto, intel-amx, intel-avx512, amd-avx512, avx2, "
             "sm_80, sm_90");
+}
+
+// The framework's kernel is fed from rows of any alignment; ours reads padded copies, and keeps the product.
+TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
+  const auto product = [](const std::string& n) {
+    return Cat("graph @f(%x: bf16[4096,768], %w: bf16[768,", n, "]) {\n  %0 = exp(%x) : bf16[4096,768]\n",
+               "  %1 = matmul(%0, %w) : bf16[4096,", n,
+               "]\n  %2 = reduce_max(%1) {axes=[1]} : bf16[4096]\n  return %2\n}\n");
+  };
+  for (const char* n : {"30522", "30521"}) {
+    const std::string target = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800 -libs=cublas -framework=auto";
+    const auto text = EmitGraph(*hlir::Parse(product(n)), *Target::Parse(target), Uncached(), "schedule");
+    ASSERT_TRUE(text.ok()) << text.status();
+    EXPECT_TRUE(absl::StrContains(*text, " 30528, ")) << *text;
+    const auto compiled = EmitGraph(*hlir::Parse(product(n)), *Target::Parse(target), Uncached(), "cuda");
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+  }
 }
 
 }  // namespace
