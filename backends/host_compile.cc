@@ -26,12 +26,13 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               int64_t threads, const CompileOptions& options, HostText kind) {
   std::string errors;
+  ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu));
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
-  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
-  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact", threads));
+  ASSIGN_OR_RETURN(const auto module,
+                   EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact", threads));
   RETURN_IF_ERROR(VerifyLlvm(*module));
-  OptimizeModule(*module, *machine);
+  machine->Optimize(*module);
   if (kind == HostText::kLlvm || options.dump_llvm) {
     const std::string text = PrintLlvm(*module);
     if (options.dump_llvm) Dump(options, name, "ll", text);
@@ -40,12 +41,12 @@ StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> f
   if (kind == HostText::kAssembly || options.dump_asm) {
     // Generating code uses a module up.
     const std::unique_ptr<llvm::Module> twin = llvm::CloneModule(*module);
-    ASSIGN_OR_RETURN(std::string text, GenerateHostCode(*twin, *machine, HostCode::kAssembly));
+    ASSIGN_OR_RETURN(std::string text, machine->Generate(*twin, HostCode::kAssembly));
     if (!errors.empty()) return Internal("LLVM: ", errors);
     if (options.dump_asm) Dump(options, name, "s", text);
     if (kind == HostText::kAssembly) return text;
   }
-  ASSIGN_OR_RETURN(std::string object, GenerateHostCode(*module, *machine, HostCode::kObject));
+  ASSIGN_OR_RETURN(std::string object, machine->Generate(*module, HostCode::kObject));
   if (!errors.empty()) return Internal("LLVM: ", errors);
   return object;
 }
