@@ -1,5 +1,5 @@
-// What compiling costs: graph texts (as cinn_like.report().subgraphs[i].text has them), each compiled once, side by side as
-// the framework's regions are, with an empty cache.
+// What compiling costs: graph texts (as cinn_like.report().subgraphs[i].text has them), each compiled once, side by
+// side as the framework's regions are, with an empty cache.
 //
 //   compile_bench [--target=TARGET] [--threads=N] FILE...
 #include <sys/resource.h>
