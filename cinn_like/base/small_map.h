@@ -1,5 +1,5 @@
-// A map for walks that mostly see few nodes: the first ones are pairs in place, which costs no memory of its own; more go to
-// a hash table. Keys are compared, so they should be pointers or numbers.
+// A map for walks that mostly see few nodes: the first ones are pairs in place, which costs no memory of its own; more
+// go to a hash table. Keys are compared, so they should be pointers or numbers.
 #pragma once
 #include <array>
 #include <cstddef>
