@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <mutex>
 
 #include "backends/llvm_emitter.h"
 #include "backends/llvm_machine.h"
@@ -26,12 +27,13 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               int64_t threads, const CompileOptions& options, HostText kind) {
   std::string errors;
+  ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu));
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
-  ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
-  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact", threads));
+  ASSIGN_OR_RETURN(const auto module,
+                   EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact", threads));
   RETURN_IF_ERROR(VerifyLlvm(*module));
-  OptimizeModule(*module, *machine);
+  machine->Optimize(*module);
   if (kind == HostText::kLlvm || options.dump_llvm) {
     const std::string text = PrintLlvm(*module);
     if (options.dump_llvm) Dump(options, name, "ll", text);
@@ -40,12 +42,12 @@ StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> f
   if (kind == HostText::kAssembly || options.dump_asm) {
     // Generating code uses a module up.
     const std::unique_ptr<llvm::Module> twin = llvm::CloneModule(*module);
-    ASSIGN_OR_RETURN(std::string text, GenerateHostCode(*twin, *machine, HostCode::kAssembly));
+    ASSIGN_OR_RETURN(std::string text, machine->Generate(*twin, HostCode::kAssembly));
     if (!errors.empty()) return Internal("LLVM: ", errors);
     if (options.dump_asm) Dump(options, name, "s", text);
     if (kind == HostText::kAssembly) return text;
   }
-  ASSIGN_OR_RETURN(std::string object, GenerateHostCode(*module, *machine, HostCode::kObject));
+  ASSIGN_OR_RETURN(std::string object, machine->Generate(*module, HostCode::kObject));
   if (!errors.empty()) return Internal("LLVM: ", errors);
   return object;
 }
@@ -100,6 +102,27 @@ class Canonicalizer {
   std::vector<Sized> funcs_;
 };
 
+// Functions that some thread compiles for the cache now: others do something else first, and find them there.
+class Claims {
+ public:
+  bool Take(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return keys_.insert(key).second;
+  }
+  void Release(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    keys_.erase(key);
+  }
+  static Claims& OfProcess() {
+    static auto* claims = new Claims;
+    return *claims;
+  }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_set<std::string> keys_;
+};
+
 }  // namespace
 
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
@@ -126,24 +149,31 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
   }
 
   std::vector<StatusOr<std::string>> results(funcs.size());
+  std::vector<char> claimed(funcs.size(), false);  // by others
   std::atomic<int> cached = 0;
-  std::vector<std::function<void()>> tasks;
-  for (size_t i = 0; i < funcs.size(); ++i) {
-    tasks.push_back([&, i] {
-      const ir::Func& f = funcs[i].func;
-      const bool cacheable = cache != nullptr && f.kind == ir::FuncKind::kInternal;
-      if (cacheable) {
-        if (std::optional<std::string> object = cache->Get(funcs[i].key)) {
-          results[i] = *std::move(object);
-          ++cached;
-          return;
-        }
+  const auto compile = [&](size_t i, bool waits) {
+    const auto& [size, f, key] = funcs[i];
+    const bool cacheable = cache != nullptr && f.kind == ir::FuncKind::kInternal;
+    if (cacheable) {
+      if (std::optional<std::string> object = cache->Get(key)) {
+        results[i] = *std::move(object);
+        ++cached;
+        return;
       }
-      results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
-      if (cacheable && results[i].ok()) cache->Put(funcs[i].key, *results[i]);
-    });
-  }
+      claimed[i] = !Claims::OfProcess().Take(key);
+      if (claimed[i] && waits) return;
+    }
+    results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
+    if (cacheable && results[i].ok()) cache->Put(key, *results[i]);
+    if (cacheable && !claimed[i]) Claims::OfProcess().Release(key);
+  };
+  std::vector<std::function<void()>> tasks, late;
+  for (size_t i = 0; i < funcs.size(); ++i) tasks.push_back([&, i] { compile(i, true); });
   RETURN_IF_ERROR(RunTasks(tasks, options.compile_threads));
+  for (size_t i = 0; i < funcs.size(); ++i) {
+    if (claimed[i]) late.push_back([&, i] { compile(i, false); });
+  }
+  RETURN_IF_ERROR(RunTasks(late, options.compile_threads));
   for (auto& result : results) {
     if (!result.ok()) return result.status();
     r.objects.push_back(*std::move(result));

@@ -294,17 +294,23 @@ class FunctionEmitter {
     }
   }
 
-  // Tested at the bottom, behind one test at the top: what does not vary can move before the loop.
+  // Tested at the bottom, behind one test at the top if it may not run: what does not vary can move before the loop.
   void EmitLoop(const ir::For& n, llvm::Value* begin, llvm::Value* end) {
+    llvm::Value* runs = b_.CreateICmpSLT(begin, end);
+    const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(runs);
+    if (constant != nullptr && constant->isZero()) return;
     llvm::BasicBlock* loop = NewBlock("loop");
     llvm::BasicBlock* after = NewBlock("");
-    auto* before_first = NewBlock("ph");
-    b_.CreateCondBr(b_.CreateICmpSLT(begin, end), before_first, after);
-    b_.SetInsertPoint(before_first);
+    if (constant == nullptr) {
+      llvm::BasicBlock* before_first = NewBlock("ph");
+      b_.CreateCondBr(runs, before_first, after);
+      b_.SetInsertPoint(before_first);
+    }
+    llvm::BasicBlock* before = b_.GetInsertBlock();
     b_.CreateBr(loop);
     b_.SetInsertPoint(loop);
     llvm::PHINode* i = b_.CreatePHI(begin->getType(), 2, n.var->name);
-    i->addIncoming(begin, before_first);
+    i->addIncoming(begin, before);
     exprs_.Bind(n.var, i);
     EmitScope(n.body);
     llvm::Value* next = b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", /*HasNUW=*/true, /*HasNSW=*/true);

@@ -1,6 +1,8 @@
 #include "backends/llvm_machine.h"
 
+#include <algorithm>
 #include <mutex>
+#include <vector>
 
 #include "backends/parallel_tasks.h"
 #include "llvm/Analysis/BasicAliasAnalysis.h"
@@ -96,37 +98,96 @@ void CollectErrors(llvm::LLVMContext& context, std::string* errors) {
       errors);
 }
 
-StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostCpu& cpu) {
+struct HostMachine::Impl {
+  std::string key;  // of the CPU
+  std::unique_ptr<llvm::TargetMachine> target;
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream out{bytes};
+  llvm::legacy::PassManager cleanup, object;  // the latter writes to `out`
+
+  Status AddCodeGeneration(llvm::legacy::PassManager& to, llvm::CodeGenFileType type) {
+    if (!target->addPassesToEmitFile(to, out, nullptr, type, /*DisableVerify=*/true)) return absl::OkStatus();
+    return Internal("LLVM emits no such file for ", target->getTargetTriple().str());
+  }
+
+  std::string Run(llvm::legacy::PassManager& passes, llvm::Module& module) {
+    bytes.clear();
+    passes.run(module);
+    return std::string(bytes.data(), bytes.size());
+  }
+};
+
+namespace {
+
+// Machines that no thread uses. Never destroyed: compilations may run while the process exits.
+struct IdleMachines {
+  std::mutex mutex;
+  std::vector<HostMachine*> machines;
+};
+IdleMachines& Idle() {
+  static auto* idle = new IdleMachines;
+  return *idle;
+}
+constexpr size_t kMaxIdle = 64;
+
+}  // namespace
+
+HostMachine::HostMachine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+HostMachine::~HostMachine() = default;
+
+StatusOr<HostMachine::Borrowed> HostMachine::Borrow(const HostCpu& cpu) {
+  std::string key = Cat(cpu.name, "|", cpu.features);
+  {
+    IdleMachines& idle = Idle();
+    const std::lock_guard lock(idle.mutex);
+    // The one that was used last.
+    const auto it = std::find_if(idle.machines.rbegin(), idle.machines.rend(),
+                                 [&](const HostMachine* m) { return m->impl_->key == key; });
+    if (it != idle.machines.rend()) {
+      Borrowed found(*it);
+      idle.machines.erase(std::next(it).base());
+      return found;
+    }
+  }
+  auto impl = std::make_unique<Impl>();
+  impl->key = std::move(key);
   llvm::TargetOptions options;
   // Small code with the position-independent model: the JIT places sections and runtime functions anywhere.
-  std::unique_ptr<llvm::TargetMachine> machine(
-      FindTarget()->createTargetMachine(kTriple, cpu.name, cpu.features, options, llvm::Reloc::PIC_,
-                                        llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
-  if (machine == nullptr) return Internal("no LLVM target machine for CPU '", cpu.name, "'");
-  return machine;
-}
-
-void OptimizeModule(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::legacy::PassManager passes;
-  passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+  impl->target.reset(FindTarget()->createTargetMachine(kTriple, cpu.name, cpu.features, options, llvm::Reloc::PIC_,
+                                                       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  if (impl->target == nullptr) return Internal("no LLVM target machine for CPU '", cpu.name, "'");
+  llvm::legacy::PassManager& passes = impl->cleanup;
+  passes.add(llvm::createTargetTransformInfoWrapperPass(impl->target->getTargetIRAnalysis()));
   passes.add(llvm::createScopedNoAliasAAWrapperPass());
   passes.add(llvm::createBasicAAWrapperPass());
   passes.add(llvm::createSROAPass());
   passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
   passes.add(llvm::createLICMPass());
-  passes.run(module);
+  RETURN_IF_ERROR(impl->AddCodeGeneration(impl->object, llvm::CodeGenFileType::ObjectFile));
+  return Borrowed(new HostMachine(std::move(impl)));
 }
 
-StatusOr<std::string> GenerateHostCode(llvm::Module& module, llvm::TargetMachine& machine, HostCode kind) {
-  llvm::SmallVector<char, 0> bytes;
-  llvm::raw_svector_ostream out(bytes);
-  llvm::legacy::PassManager passes;
-  const auto type = kind == HostCode::kObject ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile;
-  if (machine.addPassesToEmitFile(passes, out, nullptr, type, /*DisableVerify=*/true)) {
-    return Internal("LLVM emits no such file for ", machine.getTargetTriple().str());
+void HostMachine::GiveBack::operator()(HostMachine* machine) const {
+  IdleMachines& idle = Idle();
+  {
+    const std::lock_guard lock(idle.mutex);
+    idle.machines.push_back(machine);
+    if (idle.machines.size() <= kMaxIdle) return;
+    machine = idle.machines.front();
+    idle.machines.erase(idle.machines.begin());
   }
-  passes.run(module);
-  return std::string(bytes.data(), bytes.size());
+  delete machine;
+}
+
+const llvm::TargetMachine& HostMachine::target() const { return *impl_->target; }
+
+void HostMachine::Optimize(llvm::Module& module) { impl_->cleanup.run(module); }
+
+StatusOr<std::string> HostMachine::Generate(llvm::Module& module, HostCode kind) {
+  if (kind == HostCode::kObject) return impl_->Run(impl_->object, module);
+  llvm::legacy::PassManager assembly;
+  RETURN_IF_ERROR(impl_->AddCodeGeneration(assembly, llvm::CodeGenFileType::AssemblyFile));
+  return impl_->Run(assembly, module);
 }
 
 std::string PrintLlvm(const llvm::Module& module) {

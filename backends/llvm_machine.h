@@ -1,8 +1,6 @@
 // The CPU that host code is made for, and LLVM's two services for it: clean up a module, turn a module into bytes.
 //
-//   Target "x86_64 -mcpu=native"  ->  HostCpu {"znver5", "+avx512f,+fma,..."}  ->  TargetMachine  ->  object
-//
-// A TargetMachine serves one thread at a time; making one takes about 0.1 ms.
+//   Target "x86_64 -mcpu=native"  ->  HostCpu {"znver5", "+avx512f,+fma,..."}  ->  HostMachine  ->  object
 #pragma once
 #include <memory>
 #include <string>
@@ -30,14 +28,30 @@ StatusOr<HostCpu> ResolveHostCpu(const Target& target);
 // LLVM calls fatal abandons the task (backends/parallel_tasks.h), so code is generated in tasks only.
 void CollectErrors(llvm::LLVMContext& context, std::string* errors);
 
-StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const HostCpu& cpu);
-
-// Scalars and constant-indexed local arrays into registers, common subexpressions, loop-invariant code.
-void OptimizeModule(llvm::Module& module, llvm::TargetMachine& machine);
-
 enum class HostCode { kObject, kAssembly };
-// Consumes the module's instructions: print its IR before.
-StatusOr<std::string> GenerateHostCode(llvm::Module& module, llvm::TargetMachine& machine, HostCode kind);
+
+// A target machine and its passes, for modules one after another: setting them up takes as long as a small kernel does.
+class HostMachine {
+ public:
+  struct GiveBack {
+    void operator()(HostMachine* machine) const;
+  };
+  using Borrowed = std::unique_ptr<HostMachine, GiveBack>;
+  // The caller's alone until it goes out of scope: one that was given back, or a new one.
+  static StatusOr<Borrowed> Borrow(const HostCpu& cpu);
+
+  ~HostMachine();
+  const llvm::TargetMachine& target() const;
+  // Scalars and constant-indexed local arrays into registers, common subexpressions, loop-invariant code.
+  void Optimize(llvm::Module& module);
+  // Consumes the module's instructions: print its IR before.
+  StatusOr<std::string> Generate(llvm::Module& module, HostCode kind);
+
+ private:
+  struct Impl;
+  explicit HostMachine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 // The IR as text; empty message from the IR verifier means that it is well-formed.
 std::string PrintLlvm(const llvm::Module& module);

@@ -13,6 +13,7 @@
 #include "backends/compiled_code.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/compilation_cache.h"
+#include "cinn_like/kernel_memo.h"
 #include "glog/logging.h"
 #include "hlir/bids.h"
 #include "hlir/lower_graph.h"
@@ -63,40 +64,65 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
       RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
     return absl::OkStatus();
   };
-  std::vector<hlir::Bids> bids(lowered.kernels.size());
-  RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
+  // A kernel that is known runs no pass that could be dumped or disabled otherwise.
+  const bool remembers = !context.target.IsGpu() && !context.options.dump_ir;
+  const std::string about = Cat(context.target.CacheKey(), "\n", context.options.CacheKey(), "\n");
+  std::vector<std::shared_ptr<const LoweredKernel>> known(lowered.kernels.size());
+  std::vector<std::optional<hlir::Bids>> bids(lowered.kernels.size());
+  const auto collect = [&](size_t i) -> Status {
+    if (bids[i].has_value() || known[i] != nullptr) return absl::OkStatus();
+    if (remembers) known[i] = FindLoweredKernel(about + lowered.kernels[i].text);
+    if (known[i] != nullptr) return absl::OkStatus();
     ASSIGN_OR_RETURN(bids[i], hlir::CollectBids(lowered.kernels[i].group, context.target));
     return absl::OkStatus();
-  }));
+  };
   if (source != nullptr && context.options.leave_to_framework) {
+    // Most graphs lose something at first, and then no more is asked of the other kernels.
+    RETURN_IF_ERROR(for_each_kernel(
+        [&](size_t i) { return hlir::IsContested(*source, lowered.kernels[i]) ? collect(i) : absl::OkStatus(); }));
     std::vector<double> seconds;
-    for (const hlir::Bids& b : bids) seconds.push_back(b.proposals[0].seconds);
+    for (size_t i = 0; i < bids.size(); ++i)
+      seconds.push_back(known[i] != nullptr ? known[i]->bid_seconds : bids[i] ? bids[i]->proposals[0].seconds : 0);
     program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
     if (!program.lost.empty()) return absl::OkStatus();
   }
-  std::vector<hlir::Choice> choices(lowered.kernels.size());
+  std::vector<LoweredKernel> choices(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
+    const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
+    RETURN_IF_ERROR(collect(i));
+    if (known[i] != nullptr) {
+      choices[i] = *known[i];
+      ir::Func f = ir::CloneInto(known[i]->func, std::make_shared<ir::Context>());
+      f.name = kernel.name;
+      modules[i] = {f.context, {f}};
+      return absl::OkStatus();
+    }
     const auto lower = [&](const hlir::Proposal& p) -> Status {
-      if (context.options.dump_ir)
-        Dump(context.options, lowered.kernels[i].name, "schedule", p.tactic + "\n" + p.schedule);
+      if (context.options.dump_ir) Dump(context.options, kernel.name, "schedule", p.tactic + "\n" + p.schedule);
       ASSIGN_OR_RETURN(modules[i], ir::LowerModule({p.func.context, {p.func}}, context));
       return absl::OkStatus();
     };
-    ASSIGN_OR_RETURN(choices[i],
-                     hlir::AcceptCheapest(std::move(bids[i]), lowered.kernels[i].group, context.target, lower));
+    const double bid = bids[i]->proposals[0].seconds;
+    ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids[i]), kernel.group, context.target, lower));
+    choices[i] = {{},  std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds,
+                  bid, std::move(c.refused)};
+    if (!remembers || modules[i].funcs.size() != 1) return absl::OkStatus();
+    LoweredKernel kept = choices[i];
+    kept.func = modules[i].funcs[0];
+    KeepLoweredKernel(about + kernel.text, std::move(kept));
     return absl::OkStatus();
   }));
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;
     program.unique_kernels += 1;
-    program.tactics.push_back(Cat(kernel.name, ": ", choices[i].proposal.tactic));
+    program.tactics.push_back(Cat(kernel.name, ": ", choices[i].tactic));
     for (const std::string& why : choices[i].refused) {
       program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
       program.schedules += Cat("// refused: ", program.refused.back(), "\n");
     }
-    program.schedules += Cat("// @", kernel.name, " by ", choices[i].proposal.tactic, ", called ", kernel.calls,
-                             " times, ", choices[i].proposal.seconds, " s predicted\n", choices[i].proposal.schedule);
+    program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", called ", kernel.calls, " times, ",
+                             choices[i].seconds, " s predicted\n", choices[i].schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   if (lowered.check) {

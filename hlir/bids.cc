@@ -39,15 +39,23 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
 
+FrameworkKernel KernelOf(const Graph& source, const ir::Stage& s) {
+  return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
+}
+
 }  // namespace
+
+bool IsContested(const Graph& source, const LoweredGraph::Kernel& kernel) {
+  const std::vector<ir::Stage>& stages = kernel.group.stages;
+  return std::any_of(stages.begin(), stages.end(),
+                     [&](const ir::Stage& s) { return KernelOf(source, s) != FrameworkKernel::kNone; });
+}
 
 std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGraph::Kernel>& kernels,
                                 const std::vector<double>& seconds, const Target& target) {
   const SpeedRow* row = FindSpeedRow(target.framework);
   if (row == nullptr) return {};
-  auto kernel_of = [&](const ir::Stage& s) {
-    return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
-  };
+  auto kernel_of = [&](const ir::Stage& s) { return KernelOf(source, s); };
   // Kernels that only lay out what an op's own kernel reads count as the op's, too.
   std::map<int, double> around;
   for (size_t k = 0; k < kernels.size(); ++k) {

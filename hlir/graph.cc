@@ -139,6 +139,14 @@ StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vecto
   return ops_.back().results;
 }
 
+const std::vector<ValueId>& Graph::CopyOp(const Graph& from, const Op& op, std::vector<ValueId> operands) {
+  const int index = static_cast<int>(ops_.size());
+  Op copy{op.def, std::move(operands), op.attrs, {}, origin_ >= 0 ? origin_ : index};
+  for (ValueId v : op.results) copy.results.push_back(AddValue(from.TypeOf(v), index));
+  ops_.push_back(std::move(copy));
+  return ops_.back().results;
+}
+
 Status Graph::SetResults(std::vector<ValueId> results) {
   for (ValueId v : results) RET_CHECK(v >= 0 && v < num_values());
   results_ = std::move(results);

@@ -75,6 +75,9 @@ class Graph {
   Status AddSymbolParam(std::string name);
   // Appends `op_name(operands) {attrs}`; the error names op, attribute, expected and got.
   StatusOr<std::vector<ValueId>> AddOp(std::string_view op_name, std::vector<ValueId> operands, const Attrs& attrs);
+  // Appends an op of `from`, a graph with the same ops and symbols, on operands of the same types: what is known of it
+  // is not inferred again.
+  const std::vector<ValueId>& CopyOp(const Graph& from, const Op& op, std::vector<ValueId> operands);
   Status SetResults(std::vector<ValueId> results);
   // Of the ops that are added from here on; -1: each is its own.
   void SetOrigin(int origin) { origin_ = origin; }

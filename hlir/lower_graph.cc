@@ -92,7 +92,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
     if (fresh) {
       const std::string name = Cat(p.name, "_k", r.kernels.size());
       g.program.name = name;
-      r.kernels.push_back({name, std::move(g.program), 0, {}, group.stages.size() > 1});
+      r.kernels.push_back({name, std::move(g.program), it->first, 0, {}, group.stages.size() > 1});
     }
     LoweredGraph::Kernel& kernel = r.kernels[it->second];
     ++kernel.calls;

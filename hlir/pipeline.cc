@@ -27,13 +27,23 @@ Status CheckText(std::string_view text, const OpRegistry& registry) {
 StatusOr<Graph> Run(Graph graph, std::span<const Pass<Graph>> passes, const PassContext& context) {
   // The text of a caller's ops can be parsed with the caller's registry only.
   const bool built_in = &graph.registry() == &OpRegistry::BuiltIn();
+  // Every pass in debug builds, the end result always.
+#ifdef NDEBUG
+  constexpr bool kEachPass = false;
+#else
+  constexpr bool kEachPass = true;
+#endif
   const PipelineHooks<Graph> hooks = {
       .stage = "graph",
-      .verify = Verify,
+      .verify = kEachPass ? Verify : nullptr,
       .print = Print,
       .check_text = built_in ? +[](std::string_view text) { return CheckText(text, OpRegistry::BuiltIn()); } : nullptr,
   };
-  return RunPipeline<Graph>(std::move(graph), passes, hooks, context);
+  ASSIGN_OR_RETURN(graph, RunPipeline<Graph>(std::move(graph), passes, hooks, context));
+  if (Status s = Verify(graph); !kEachPass && !s.ok()) {
+    return Internal("after graph passes: ", Message(s), "\n", Print(graph));
+  }
+  return graph;
 }
 
 StatusOr<std::string> PrintSplit(const Graph& graph) {

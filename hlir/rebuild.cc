@@ -25,8 +25,20 @@ StatusOr<Graph> Rebuild(const Graph& graph, const Emit& emit) {
     std::vector<ValueRef> operands;
     for (ValueId v : op.operands) operands.push_back(values[v]);
     std::optional<std::vector<ValueRef>> results = emit(&b, op, operands);
-    if (!results) results = b.Call(op.def->name, operands, op.attrs, op.results.size());
-    RETURN_IF_ERROR(Annotate(b.status(), Cat("while rewriting op '", op.def->name, "'")));
+    if (!results) {
+      std::vector<ValueId> ids;
+      for (size_t i = 0; i < operands.size(); ++i) {
+        const ValueId id = operands[i].id;
+        if (id >= 0 && result.TypeOf(id) == graph.TypeOf(op.operands[i])) ids.push_back(id);
+      }
+      if (ids.size() == operands.size() && b.status().ok()) {
+        const std::vector<ValueId>& copied = result.CopyOp(graph, op, std::move(ids));
+        for (size_t i = 0; i < copied.size(); ++i) values[op.results[i]] = {copied[i]};
+        continue;
+      }
+      results = b.Call(op.def->name, operands, op.attrs, op.results.size());
+    }
+    if (!b.status().ok()) return Annotate(b.status(), Cat("while rewriting op '", op.def->name, "'"));
     RET_CHECK(results->size() == op.results.size(), op.def->name);
     for (size_t i = 0; i < op.results.size(); ++i) {
       const ValueRef v = (*results)[i];

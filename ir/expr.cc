@@ -21,23 +21,39 @@ constexpr OpRow kRows[] = {
 constexpr int kFirstRow = static_cast<int>(ExprOp::kBroadcast) + 1;
 constexpr int kNumRows = sizeof(kRows) / sizeof(kRows[0]);
 
-struct NodeHash {
-  using is_transparent = void;
-  size_t operator()(Expr n) const {
-    return absl::HashOf(n->op, n->type.dtype, n->type.lanes, n->has_mask, n->args, n->int_value,
-                        std::bit_cast<uint64_t>(n->float_value), n->name, n->buffer);
-  }
-};
-struct NodeEq {
-  bool operator()(Expr a, Expr b) const {
-    return a->op == b->op && a->type == b->type && a->has_mask == b->has_mask && a->args == b->args &&
-           a->int_value == b->int_value &&
-           std::bit_cast<uint64_t>(a->float_value) == std::bit_cast<uint64_t>(b->float_value) && a->name == b->name &&
-           a->buffer == b->buffer;
-  }
-};
-
 }  // namespace
+
+// What makes a node, before there is one: most are there already.
+struct Context::Key {
+  ExprOp op;
+  Type type;
+  bool has_mask = false;
+  absl::Span<const Expr> args = {};
+  int64_t int_value = 0;
+  double float_value = 0;
+  std::string_view name = {};
+  Buffer buffer = nullptr;
+
+  size_t Hash() const {
+    uint64_t h = static_cast<uint64_t>(op) | static_cast<uint64_t>(type.dtype) << 8 | uint64_t{has_mask} << 16 |
+                 static_cast<uint64_t>(type.lanes) << 32;
+    auto mix = [&](uint64_t v) {
+      h = (h ^ v) * 0x9e3779b97f4a7c15;
+      h ^= h >> 32;
+    };
+    for (Expr a : args) mix(a->hash);
+    mix(static_cast<uint64_t>(int_value));
+    mix(std::bit_cast<uint64_t>(float_value));
+    if (!name.empty()) mix(absl::HashOf(name));
+    mix(reinterpret_cast<uintptr_t>(buffer));
+    return h;
+  }
+  bool Is(const ExprNode& n) const {
+    return n.op == op && n.type == type && n.has_mask == has_mask && n.int_value == int_value && n.buffer == buffer &&
+           std::bit_cast<uint64_t>(n.float_value) == std::bit_cast<uint64_t>(float_value) && n.name == name &&
+           absl::MakeConstSpan(n.args) == args;
+  }
+};
 
 std::string Print(Type t) { return t.lanes == 1 ? std::string(Name(t.dtype)) : Cat(Name(t.dtype), "x", t.lanes); }
 
@@ -71,22 +87,44 @@ std::string_view Name(Scope s) {
 }
 
 struct Context::Impl {
+  struct Query {
+    const Key& key;
+    size_t hash;
+  };
+  struct Hash {
+    using is_transparent = void;
+    size_t operator()(Expr n) const { return n->hash; }
+    size_t operator()(const Query& q) const { return q.hash; }
+  };
+  struct Eq {
+    using is_transparent = void;
+    bool operator()(Expr a, Expr b) const { return a == b; }
+    bool operator()(Expr n, const Query& q) const { return n->hash == q.hash && q.key.Is(*n); }
+    bool operator()(const Query& q, Expr n) const { return (*this)(n, q); }
+  };
   std::deque<ExprNode> nodes;
   std::deque<BufferNode> buffers;
-  absl::flat_hash_set<Expr, NodeHash, NodeEq> pool;
+  absl::flat_hash_set<Expr, Hash, Eq> pool;
 };
 
 Context::Context() : impl_(std::make_unique<Impl>()) {}
 Context::~Context() = default;
 
-Expr Context::Intern(ExprNode n) {
-  auto it = impl_->pool.find(&n);
-  if (it != impl_->pool.end()) return *it;
-  for (Expr a : n.args) n.depth = std::max(n.depth, a->depth + 1);
-  impl_->nodes.push_back(std::move(n));
-  Expr e = &impl_->nodes.back();
-  impl_->pool.insert(e);
-  return e;
+Expr Context::Intern(const Key& key) {
+  const Impl::Query query{key, key.Hash()};
+  return *impl_->pool.lazy_emplace(query, [&](const auto& make) {
+    ExprNode& n = impl_->nodes.emplace_back(ExprNode{.op = key.op,
+                                                     .type = key.type,
+                                                     .has_mask = key.has_mask,
+                                                     .args = {key.args.begin(), key.args.end()},
+                                                     .int_value = key.int_value,
+                                                     .float_value = key.float_value,
+                                                     .name = std::string(key.name),
+                                                     .buffer = key.buffer,
+                                                     .hash = query.hash});
+    for (Expr a : n.args) n.depth = std::max(n.depth, a->depth + 1);
+    make(&n);
+  });
 }
 
 Buffer Context::MakeBuffer(BufferNode b) {
@@ -146,26 +184,20 @@ Expr Context::Float(double v, DType t) {
   if (std::isnan(v)) v = std::numeric_limits<double>::quiet_NaN();
   return Intern({.op = ExprOp::kFloat, .type = {t, 1}, .float_value = v});
 }
-Expr Context::Var(std::string_view name, Type t) {
-  return Intern({.op = ExprOp::kVar, .type = t, .name = std::string(name)});
-}
+Expr Context::Var(std::string_view name, Type t) { return Intern({.op = ExprOp::kVar, .type = t, .name = name}); }
 
-Expr Context::Load(Buffer b, std::vector<Expr> indices, Expr mask) {
+Expr Context::Load(Buffer b, absl::Span<const Expr> indices, Expr mask) {
   int lanes = 1;
   for (Expr i : indices) lanes = std::max(lanes, i->type.lanes);
-  if (mask != nullptr && IsTrue(mask)) mask = nullptr;
-  if (mask != nullptr) {
-    lanes = std::max(lanes, mask->type.lanes);
-    indices.push_back(mask);
-  }
-  return Intern({.op = ExprOp::kLoad,
-                 .type = {b->dtype, lanes},
-                 .has_mask = mask != nullptr,
-                 .args = std::move(indices),
-                 .buffer = b});
+  if (mask == nullptr || IsTrue(mask))
+    return Intern({.op = ExprOp::kLoad, .type = {b->dtype, lanes}, .args = indices, .buffer = b});
+  lanes = std::max(lanes, mask->type.lanes);
+  std::vector<Expr> args(indices.begin(), indices.end());
+  args.push_back(mask);
+  return Intern({.op = ExprOp::kLoad, .type = {b->dtype, lanes}, .has_mask = true, .args = args, .buffer = b});
 }
-Expr Context::Address(Buffer b, std::vector<Expr> indices) {
-  return Intern({.op = ExprOp::kAddress, .type = {DType::kU64, 1}, .args = std::move(indices), .buffer = b});
+Expr Context::Address(Buffer b, absl::Span<const Expr> indices) {
+  return Intern({.op = ExprOp::kAddress, .type = {DType::kU64, 1}, .args = indices, .buffer = b});
 }
 
 Expr Context::Cast(DType t, Expr e) {
@@ -181,43 +213,46 @@ Expr Context::Cast(DType t, Expr e) {
     if (t == DType::kBool) return Int(e->float_value != 0, t);
     if (std::fabs(e->float_value) < 9.2e18) return Int(static_cast<int64_t>(e->float_value), t);
   }
-  return Intern({.op = ExprOp::kCast, .type = {t, e->type.lanes}, .args = {e}});
+  return Intern({.op = ExprOp::kCast, .type = {t, e->type.lanes}, .args = {&e, 1}});
 }
 Expr Context::Ramp(Expr base, Expr stride, int lanes) {
-  return Intern({.op = ExprOp::kRamp, .type = {base->type.dtype, lanes}, .args = {base, stride}});
+  const Expr args[] = {base, stride};
+  return Intern({.op = ExprOp::kRamp, .type = {base->type.dtype, lanes}, .args = args});
 }
 Expr Context::Broadcast(Expr e, int lanes) {
   if (lanes == 1 || e->type.lanes == lanes) return e;
-  return Intern({.op = ExprOp::kBroadcast, .type = {e->type.dtype, lanes}, .args = {e}});
+  return Intern({.op = ExprOp::kBroadcast, .type = {e->type.dtype, lanes}, .args = {&e, 1}});
 }
 
-Expr Context::Make(ExprOp op, std::vector<Expr> args) {
+Expr Context::Make(ExprOp op, absl::Span<const Expr> args) {
   const OpRow* row = RowOf(op);
   DCHECK(row != nullptr && static_cast<int>(args.size()) == row->arity);
   int lanes = 1;
   for (Expr a : args) lanes = std::max(lanes, a->type.lanes);
+  std::vector<Expr> wide;
   if (lanes > 1) {
-    for (Expr& a : args) a = Broadcast(a, lanes);
+    for (Expr a : args) wide.push_back(Broadcast(a, lanes));
+    args = wide;
   }
   Type type = args[0]->type;
   if (row->result == OpRow::kBool) type = {DType::kBool, lanes};
   if (row->result == OpRow::kSecond) type = args[1]->type;
   if (row->result == OpRow::kElement) type = type.Element();
-  return Intern({.op = op, .type = type, .args = std::move(args)});
+  return Intern({.op = op, .type = type, .args = args});
 }
 
-Expr Context::WithArgs(Expr e, std::vector<Expr> args) {
+Expr Context::WithArgs(Expr e, absl::Span<const Expr> args) {
   switch (e->op) {
     case ExprOp::kLoad: {
       Expr mask = nullptr;
       if (e->has_mask) {
         mask = args.back();
-        args.pop_back();
+        args.remove_suffix(1);
       }
-      return Load(e->buffer, std::move(args), mask);
+      return Load(e->buffer, args, mask);
     }
     case ExprOp::kAddress:
-      return Address(e->buffer, std::move(args));
+      return Address(e->buffer, args);
     case ExprOp::kCast:
       return Cast(e->type.dtype, args[0]);
     case ExprOp::kRamp:
@@ -229,7 +264,7 @@ Expr Context::WithArgs(Expr e, std::vector<Expr> args) {
     case ExprOp::kVar:
       return e;
     default:
-      return Make(e->op, std::move(args));
+      return Make(e->op, args);
   }
 }
 
@@ -390,30 +425,42 @@ std::vector<Expr> IndicesOf(Expr load) {
 Expr MaskOf(Expr load) { return load->has_mask ? load->args.back() : nullptr; }
 
 Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f) {
-  if (e->args.empty()) return e;
-  std::vector<Expr> args;
-  args.reserve(e->args.size());
-  for (Expr a : e->args) args.push_back(f(a));
-  return args == e->args ? e : c.WithArgs(e, std::move(args));
+  std::vector<Expr> args;  // from the first change on
+  for (size_t i = 0; i < e->args.size(); ++i) {
+    const Expr a = f(e->args[i]);
+    if (args.empty()) {
+      if (a == e->args[i]) continue;
+      args.reserve(e->args.size());
+      args.assign(e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(i));
+    }
+    args.push_back(a);
+  }
+  return args.empty() ? e : c.WithArgs(e, args);
 }
 
 Expr Rewriter::operator()(Expr e) {
-  auto it = memo_.find(e);
-  if (it != memo_.end()) return it->second;
+  if (const Expr* known = memo_.Find(e)) return *known;
   Expr r = f_(e);
   if (r == nullptr) r = MapChildren(c_, e, [this](Expr x) { return (*this)(x); });
-  memo_.emplace(e, r);
+  memo_.Insert(e, r);
   return r;
 }
 
-void Visit(Expr e, const std::function<bool(Expr)>& f) {
-  absl::flat_hash_set<Expr> seen;
-  std::function<void(Expr)> go = [&](Expr x) {
-    if (!seen.insert(x).second || !f(x)) return;
-    for (Expr a : x->args) go(a);
-  };
-  go(e);
-}
+namespace {
+struct Visitor {
+  const std::function<bool(Expr)>& f;
+  SmallMap<Expr, bool> seen;
+
+  void Go(Expr x) {
+    if (seen.Find(x) != nullptr) return;
+    seen.Insert(x, true);
+    if (!f(x)) return;
+    for (Expr a : x->args) Go(a);
+  }
+};
+}  // namespace
+
+void Visit(Expr e, const std::function<bool(Expr)>& f) { Visitor{f, {}}.Go(e); }
 
 Expr Substitute(Context& c, Expr e, const VarMap& map) {
   if (map.empty()) return e;

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/types/span.h"
 #include "cinn_like/base/dtype.h"
+#include "cinn_like/base/small_map.h"
 #include "cinn_like/base/status.h"
 
 namespace cinn_like::ir {
@@ -86,7 +87,8 @@ struct ExprNode {
   double float_value = 0;
   std::string name = {};
   Buffer buffer = nullptr;
-  int depth = 1;  // of the tree below; the Context counts
+  int depth = 1;    // of the tree below; the Context counts
+  size_t hash = 0;  // of the above; the Context's
 };
 
 // More lanes than any machine's vectors have, several at a time.
@@ -109,15 +111,15 @@ class Context {
   Expr Float(double v, DType t = DType::kF32);
   Expr Const(double v, DType t) { return IsFloat(t) ? Float(v, t) : Int(static_cast<int64_t>(v), t); }
   Expr Var(std::string_view name, Type t = kIndexType);
-  Expr Load(Buffer b, std::vector<Expr> indices, Expr mask = nullptr);
-  Expr Address(Buffer b, std::vector<Expr> indices);
+  Expr Load(Buffer b, absl::Span<const Expr> indices, Expr mask = nullptr);
+  Expr Address(Buffer b, absl::Span<const Expr> indices);
   Expr Cast(DType t, Expr e);
   Expr Ramp(Expr base, Expr stride, int lanes);
   Expr Broadcast(Expr e, int lanes);
   // Any operator of the table. Folds nothing.
-  Expr Make(ExprOp op, std::vector<Expr> args);
+  Expr Make(ExprOp op, absl::Span<const Expr> args);
   // `e` with other args (same op, payload and mask form); the type follows the args' lanes.
-  Expr WithArgs(Expr e, std::vector<Expr> args);
+  Expr WithArgs(Expr e, absl::Span<const Expr> args);
 
   // Operators with the folds that keep indices readable: constants, x + 0, x * 1, x * 0, x / 1, x % 1, true && c.
   Expr Add(Expr a, Expr b);
@@ -139,7 +141,8 @@ class Context {
   Buffer MakeBuffer(BufferNode b);
 
  private:
-  Expr Intern(ExprNode n);
+  struct Key;
+  Expr Intern(const Key& key);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
@@ -171,7 +174,7 @@ class Rewriter {
  private:
   Context& c_;
   std::function<Expr(Expr)> f_;
-  absl::flat_hash_map<Expr, Expr> memo_;
+  SmallMap<Expr, Expr> memo_;
 };
 // Visits every node of the DAG once, children after parents; `f` returns false to skip a node's children.
 void Visit(Expr e, const std::function<bool(Expr)>& f);
