@@ -6,8 +6,8 @@ namespace cinn_like {
 
 StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
                                                              ObjectCache* cache) {
-  if (!target.IsGpu()) return std::unique_ptr<DeviceCompiler>();
-  if (target.kind == TargetKind::kCuda) return MakeCudaCompiler(target, options, cache);
+  if (!target.HasKernels()) return std::unique_ptr<DeviceCompiler>();
+  if (target.device == &CudaKind()) return MakeCudaCompiler(target, options, cache);
   return Unimplemented("no compiler for device target '", target.Print(), "'");
 }
 

@@ -24,12 +24,13 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 }
 
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
-                              int64_t threads, const CompileOptions& options, HostText kind) {
+                              const Target& target, const CompileOptions& options, HostText kind) {
   std::string errors;
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto machine, MakeTargetMachine(cpu));
-  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact", threads));
+  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, *machine, name, funcs, options.numerics != "exact",
+                                               ThreadsOf(target, options), *target.device));
   RETURN_IF_ERROR(VerifyLlvm(*module));
   OptimizeModule(*module, *machine);
   if (kind == HostText::kLlvm || options.dump_llvm) {
@@ -105,9 +106,8 @@ class Canonicalizer {
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                         ObjectCache* cache) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
-  const int64_t threads = ThreadsOf(target, options);
-  Canonicalizer canonicalizer(module,
-                              Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics, "|", threads));
+  Canonicalizer canonicalizer(module, Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics, "|",
+                                          ThreadsOf(target, options), "|", target.device->name));
   HostObjects r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kInternal) continue;
@@ -139,7 +139,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
           return;
         }
       }
-      results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
+      results[i] = Compile(f.name, {&f, 1}, cpu, target, options, HostText::kObject);
       if (cacheable && results[i].ok()) cache->Put(funcs[i].key, *results[i]);
     });
   }
@@ -160,7 +160,7 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
   StatusOr<std::string> r;
-  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, ThreadsOf(target, options), options, kind); }}, 1));
+  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, target, options, kind); }}, 1));
   return r;
 }
 

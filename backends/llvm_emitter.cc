@@ -27,6 +27,7 @@ struct ModuleState {
   const llvm::TargetMachine& machine;
   const bool contract;
   const int64_t threads;
+  const DeviceKind& device;
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
@@ -103,7 +104,7 @@ class FunctionEmitter {
 
   Status EmitEntry() {
     env_ = f_->getArg(3);
-    ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_));
+    ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_, m_.device));
     ASSIGN_OR_RETURN(const std::string bytes, EncodeArgSpec(spec));
     llvm::Constant* data = b_.CreateGlobalString(bytes, "spec", 0, &m_.module);
     // One more for copies of inputs that are not aligned as the code needs.
@@ -432,11 +433,11 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
                                                  std::string_view name, std::span<const ir::Func> funcs, bool contract,
-                                                 int64_t threads) {
+                                                 int64_t threads, const DeviceKind& device) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
-  ModuleState state{*module, machine, contract, threads, VectorMath(*module)};
+  ModuleState state{*module, machine, contract, threads, device, VectorMath(*module)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }

@@ -10,6 +10,7 @@
 #include <span>
 #include <string_view>
 
+#include "cinn_like/base/device_kind.h"
 #include "cinn_like/base/status.h"
 #include "ir/stmt.h"
 
@@ -21,9 +22,10 @@ class TargetMachine;
 
 namespace cinn_like {
 
-// `contract`: a * b + c may round once. `threads`: of parallel loops; 0: as many as the process may use.
+// `device`: of entries. `contract`: a * b + c may round once. `threads`: of parallel loops; 0: as many as the process
+// may use.
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
                                                  std::string_view name, std::span<const ir::Func> funcs, bool contract,
-                                                 int64_t threads);
+                                                 int64_t threads, const DeviceKind& device);
 
 }  // namespace cinn_like

@@ -213,11 +213,11 @@ class Compilation : public CompiledGraph {
     if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin"))
+    if (context_.target.HasKernels() && (kind == "cuda" || kind == "ptx" || kind == "cubin"))
       return DeviceSource(p->module, kind);
     return absl::NotFoundError(Cat("no source of kind '", kind,
                                    "'; there are graph, schedule, loops, llvm, asm, object",
-                                   context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
+                                   context_.target.HasKernels() ? ", cuda, ptx, cubin" : ""));
   }
 
   Status ExportObject(const std::string& path) const override {

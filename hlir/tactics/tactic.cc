@@ -62,7 +62,7 @@ StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
   ir::Schedule s(std::move(loops));
-  if (target.IsGpu()) {
+  if (target.HasKernels()) {
     // A kernel a stage, one thread an element; what one writes for another stays in memory.
     for (const ir::Stage& stage : group.stages) {
       std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);

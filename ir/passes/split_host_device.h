@@ -9,11 +9,12 @@
 // guard where theirs is smaller. Thread extents are constants; block extents are computed on the host. What touches
 // tensors outside of such a nest, or cannot be launched, is an error naming the function.
 #pragma once
+#include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
 
-StatusOr<Module> SplitHostDevice(Module m);
+StatusOr<Module> SplitHostDevice(Module m, const LaunchLimits& limits = {});
 
 // The bytes of shared memory that a kernel must be launched with: 0 while its arrays fit in what every device gives a
 // kernel (48 KB), else their sum. Each array starts at a multiple of 16.

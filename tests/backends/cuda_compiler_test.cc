@@ -44,7 +44,7 @@ ir::Module ThreeKernels(std::string_view factor = "2.0") {
 std::unique_ptr<DeviceCompiler> MakeCompiler(ObjectCache* cache = nullptr, CompileOptions options = {},
                                              std::string arch = "sm_90a") {
   Target t;
-  t.kind = TargetKind::kCuda;
+  t.device = &CudaKind();
   t.arch = std::move(arch);
   auto flags = CompileOptions::FromFlags();
   if (flags.ok()) options.nvrtc = flags->nvrtc;
