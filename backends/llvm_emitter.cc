@@ -110,8 +110,8 @@ class FunctionEmitter {
     // One more for copies of inputs that are not aligned as the code needs.
     llvm::Value* pointers = Local(llvm::ArrayType::get(b_.getPtrTy(), spec.args.size() + 1), llvm::Align(8));
     llvm::Value* symbols = Local(llvm::ArrayType::get(b_.getInt64Ty(), spec.symbols.size()), llvm::Align(8));
-    CheckedCall("cinn_bind_args", {data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1), f_->getArg(2), env_,
-                                   pointers, symbols});
+    CheckedCall("cinn_bind_args", {Device(), data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1),
+                                   f_->getArg(2), env_, pointers, symbols});
     workspaces_.push_back(
         b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), pointers, spec.args.size())));
     for (size_t i = 0; i < func_.symbols.size(); ++i) {
@@ -201,7 +201,10 @@ class FunctionEmitter {
     return memory;
   }
 
-  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", {env_, memory}); }
+  // What the runtime's functions are told of where the code runs.
+  llvm::Value* Device() { return m_.module.getOrInsertGlobal(Cat("cinn_device_", m_.device.name), b_.getInt8Ty()); }
+
+  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", {Device(), env_, memory}); }
 
   // ---- statements ----
   void EmitStmt(const Stmt& s) {
@@ -230,7 +233,7 @@ class FunctionEmitter {
     if (buffer->scope == ir::Scope::kGlobal) {
       llvm::Value* bytes = b_.getInt64(element_bytes);
       for (Expr e : buffer->shape) bytes = b_.CreateMul(bytes, exprs_.Emit(e));
-      llvm::Value* memory = Call("cinn_alloc_workspace", {env_, bytes});
+      llvm::Value* memory = Call("cinn_alloc_workspace", {Device(), env_, bytes});
       FailIf(b_.CreateAnd(b_.CreateIsNull(memory), b_.CreateICmpNE(bytes, b_.getInt64(0))), b_.getInt32(kOutOfMemory));
       workspaces_.push_back(memory);
       exprs_.Bind(buffer, memory);
@@ -381,7 +384,7 @@ class FunctionEmitter {
 
   void EmitLaunch(const ir::Launch& n) {
     llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
-    std::vector<llvm::Value*> args = {b_.CreateLoad(b_.getPtrTy(), kernel)};
+    std::vector<llvm::Value*> args = {Device(), b_.CreateLoad(b_.getPtrTy(), kernel)};
     for (const auto* dims : {&n.grid, &n.block}) {
       for (Expr e : *dims) args.push_back(exprs_.Emit(e));
     }
@@ -395,7 +398,7 @@ class FunctionEmitter {
     }
     args.push_back(params);
     args.push_back(env_);
-    CheckedCall("cinn_cuda_launch", args);
+    CheckedCall("cinn_launch", args);
   }
 
   ModuleState& m_;

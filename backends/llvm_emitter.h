@@ -4,7 +4,8 @@
 //   func @f(x: f32[n,8], y: f32[n,8] out) @entry {...}  ->  i32 @f(ptr self, ptr args, i32 num_args, ptr env)
 //
 // A parallel loop becomes a function of a range and of captured values, run by cinn_parallel_for. Local memory becomes
-// registers where its indices are constant. Called functions and <kernel>_kernel_ptr_ variables are external symbols.
+// registers where its indices are constant. Called functions, <kernel>_kernel_ptr_ variables and cinn_device_<name> are
+// external symbols.
 #pragma once
 #include <memory>
 #include <span>

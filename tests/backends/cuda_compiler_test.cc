@@ -140,7 +140,7 @@ TEST(CudaCompiler, LoadingWithoutADriverSaysSo) {
   if (cuda::GetDriver().ok()) GTEST_SKIP() << "this machine has a driver";
   const auto images = MakeCompiler()->Compile(ThreeKernels(), "");
   ASSERT_TRUE(images.ok()) << images.status();
-  const auto r = LoadedKernels::Load(*images);
+  const auto r = LoadedKernels::Load(*images, cinn_device_cuda);
   ASSERT_FALSE(r.ok());
   EXPECT_TRUE(absl::StrContains(Message(r.status()), "no CUDA driver")) << r.status();
 }

@@ -28,11 +28,11 @@ PassContext ContextFor(std::string_view target) {
   return {{}, *Target::Parse(target, kinds), "test"};
 }
 
-constexpr char kEntry[] = R"(func @f entry dpu (x: f32[n,32], y: f32[n,32] out) where n in 1..64 {
+constexpr char kEntry[] = R"(func @f entry dpu (x: f32[n, 32], y: f32[n, 32] out) where n in 1..64 {
   call @g(&x[0, 0], &y[0, 0], n)
 }
 
-func @g(x: f32[n,32], y: f32[n,32], n: i64) where n in 1..64 {
+func @g(x: f32[n, 32], y: f32[n, 32], n: i64) where n in 1..64 {
   for b in 0..n @blockIdx.x {
     for t in 0..16 @threadIdx.x {
       y[b, t] = x[b, t]
