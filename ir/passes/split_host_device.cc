@@ -89,7 +89,15 @@ class Nest {
 
   Status Collect(const Stmt& s, std::array<bool, 6> bound) {
     if (const Let* n = As<Let>(s)) declared_.insert(n->var);
-    if (const Alloc* n = As<Alloc>(s)) allocated_.insert(n->buffer);
+    if (const Alloc* n = As<Alloc>(s)) {
+      if (n->buffer->scope == Scope::kShared && limits_.shared_bytes == 0) {
+        return Error("memory ", n->buffer->name, " is shared; blocks of this device share none");
+      }
+      allocated_.insert(n->buffer);
+    }
+    if (As<Barrier>(s) != nullptr && limits_.shared_bytes == 0) {
+      return Error("a barrier; blocks of this device have none");
+    }
     if (const Block* n = As<Block>(s)) {
       for (const BlockIter& i : n->iters) declared_.insert(i.var);
     }

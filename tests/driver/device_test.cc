@@ -362,7 +362,7 @@ func @double(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   }
   // Its limits hold for whoever writes loops for it.
   std::string wide = kLoops;
-  absl::StrReplaceAll({{"64", "65"}, {"63", "64"}}, &wide);
+  absl::StrReplaceAll({{"..64", "..65"}, {" 64", " 65"}, {" 63", " 64"}}, &wide);
   const auto compiler = Compiler::Create(*WithDpu().ParseTarget("dpu"), {}, nullptr, WithDpu());
   EXPECT_EQ(Message((*compiler)->Build(*ir::ParseModule(wide))),
             "function double: the extent of threadIdx.x is at most 64, got 65");

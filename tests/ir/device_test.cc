@@ -70,6 +70,17 @@ TEST(Device, LaunchesHaveItsLimits) {
             "function g: the extent of threadIdx.x is at most 16, got 32");
 }
 
+TEST(Device, BlocksShareWhatItHas) {
+  const auto error = [](const std::string& first) {
+    std::string text = kEntry;
+    const size_t at = text.find("      y[b, t]");
+    return Message(LowerModule(*ParseModule(text.insert(at, first)), ContextFor("dpu")).status());
+  };
+  EXPECT_EQ(error("alloc s: f32[16] @shared\ns[t] = 1.0\n"),
+            "function g: memory s is shared; blocks of this device share none");
+  EXPECT_EQ(error("barrier\n"), "function g: a barrier; blocks of this device have none");
+}
+
 // Warps of any width, down to none, give the same sum.
 TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
   constexpr char kSum[] = R"(func @f(x: f32[256], y: f32[1]) {
