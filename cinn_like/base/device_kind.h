@@ -46,7 +46,7 @@ struct DeviceKind {
   };
   std::vector<Row> rows;
   std::vector<std::string> options;  // of those that base/target.cc knows, the ones that its targets take
-  std::vector<std::string> libs;     // values of -libs
+  std::vector<std::string> libs;     // that -libs takes; each runs on it
   std::string_view (*speed_class)(std::string_view row) = SpeedClassOfCpu;  // a row of base/speeds.h for each model
 };
 
