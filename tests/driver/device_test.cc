@@ -224,7 +224,7 @@ struct Tensor {
   Tensor(DLDevice device, std::vector<int64_t> dims, const std::vector<float>& values, int64_t offset = 0)
       : shape(std::move(dims)), host(values) {
     t = {host.data(), device, static_cast<int>(shape.size()), {kDLFloat, 32, 1}, shape.data(), nullptr, 0};
-    if (device.device_type == kDLCPU) return;
+    if (device.device_type != kDLExtDev) return;
     const auto bytes = static_cast<int64_t>(host.size() * 4);
     memory = *TheDpu().Alloc(device.device_id, bytes + offset);
     t.data = static_cast<char*>(memory) + offset;
@@ -372,6 +372,33 @@ TEST(OutsideDevice, NativeIsWhatIsThere) {
   const StatusOr<Target> native = WithDpu().ParseTarget("dpu");
   EXPECT_EQ(native->Print(), "dpu -arch=native");
   EXPECT_EQ(ResolveTarget(*native, kDpuRuntime)->Print(), "dpu -arch=dpu2 -cores=3");
+}
+
+// A device without kernels needs no compiler: its functions are host functions, made for one of its rows, on tensors
+// that it calls its own.
+TEST(OutsideDevice, WithoutKernelsIsHostCode) {
+  DeviceKind kind;
+  kind.name = "board";
+  kind.type = kDLVPI;
+  kind.rows = {{"x86-64-v2", {2, 16, 1 << 15, 1 << 18, 10, 0, 16, 1}}};
+  kind.options = {"mcpu", "cores"};
+  const RuntimeDevice runtime = {kDLVPI, kDLVPI, GetHostDevice};
+  Devices devices = WithDpu();
+  ASSERT_TRUE(devices.Add({&kind, &runtime}).ok());
+  const hlir::Graph graph = *hlir::Parse(kGraph);
+  const StatusOr<Target> target = devices.ParseTarget("board -cores=1");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_EQ(target->Print(), "board -mcpu=x86-64-v2 -cores=1");
+  const auto on_board = CompileGraph(graph, *target, Options(), devices);
+  ASSERT_TRUE(on_board.ok()) << on_board.status();
+  const auto on_cpu = CompileGraph(graph, *Target::Parse("cpu"), Options(), devices);
+  ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
+  EXPECT_NE((*on_board)->Source("loops")->find("func @g entry board ("), std::string::npos);
+  const std::vector<float> x = Random(30 * 40), w = Random(40);
+  const Results got = CallGraph(**on_board, {kDLVPI, 0}, 30, x, w);
+  const Results expected = CallGraph(**on_cpu, {kDLCPU, 0}, 30, x, w);
+  ExpectNear(got.softmax, expected.softmax);
+  ExpectNear(got.sums, expected.sums);
 }
 
 // What is registered here is registered nowhere else.
