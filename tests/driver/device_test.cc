@@ -321,8 +321,9 @@ TEST(OutsideDevice, ItsTextsAreThere) {
   EXPECT_NE(llvm->find("@cinn_device_dpu = external"), llvm->npos) << *llvm;
   EXPECT_NE(llvm->find("@cinn_launch("), llvm->npos) << *llvm;
   EXPECT_EQ(llvm->find("cuda"), llvm->npos) << *llvm;
-  EXPECT_EQ(Message(emit("ptx").status()),
-            "no source of kind 'ptx'; there are graph, schedule, loops, llvm, asm, object, dpu");
+  const std::string error = Message(emit("ptx").status());
+  EXPECT_TRUE(error.starts_with("no source of kind 'ptx'; there are graph, ")) << error;
+  EXPECT_TRUE(error.ends_with(", asm, object, dpu")) << error;
 }
 
 TEST(OutsideDevice, CompilesLoopsAndGivenSource) {
