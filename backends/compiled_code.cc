@@ -45,10 +45,13 @@ StatusOr<CompiledCode> CompileModule(const ir::Module& module, const Target& tar
 }
 
 StatusOr<std::unique_ptr<LoadedCode>> LoadedCode::Load(std::string_view name, const CompiledCode& code,
-                                                       const RuntimeSymbols& runtime, std::string_view listener) {
+                                                       const RuntimeSymbols& runtime, const Device& device,
+                                                       std::string_view listener) {
   auto r = std::make_unique<LoadedCode>();
   SymbolAddresses symbols = HostSymbols(runtime);
-  ASSIGN_OR_RETURN(r->kernels_, LoadedKernels::Load(code.kernels));
+  ASSIGN_OR_RETURN(r->kernels_, LoadedKernels::Load(code.kernels, *device.runtime));
+  // Nothing writes to it.
+  symbols.emplace_back(Cat("cinn_device_", device.kind->name), const_cast<RuntimeDevice*>(device.runtime));
   for (const KernelImages::Kernel& k : code.kernels.kernels) {
     ASSIGN_OR_RETURN(void* kernel, r->kernels_->Kernel(k.name));
     symbols.emplace_back(Cat(k.name, "_kernel_ptr_"), &r->kernel_variables_.emplace_back(kernel));

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "backends/device_compiler.h"
+#include "backends/device.h"
 #include "backends/host_compile.h"
 #include "backends/orc_engine.h"
 #include "runtime/artifact.h"
@@ -33,7 +33,8 @@ StatusOr<CompiledCode> CompileModule(const ir::Module& module, const Target& tar
 class LoadedCode {
  public:
   static StatusOr<std::unique_ptr<LoadedCode>> Load(std::string_view name, const CompiledCode& code,
-                                                    const RuntimeSymbols& runtime, std::string_view listener = "");
+                                                    const RuntimeSymbols& runtime, const Device& device,
+                                                    std::string_view listener = "");
   // The address of a host function of the module; null if there is none.
   void* Lookup(std::string_view function) const;
 

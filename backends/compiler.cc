@@ -2,7 +2,6 @@
 
 #include "backends/compiled_code.h"
 #include "ir/lower.h"
-#include "runtime/device_api.h"
 
 namespace cinn_like {
 
@@ -12,16 +11,17 @@ struct Compiler::Loaded {
   std::unique_ptr<LoadedCode> code;
 };
 
-Compiler::Compiler(Target target, CompileOptions options, ObjectCache* cache)
-    : target_(std::move(target)), options_(std::move(options)), cache_(cache) {}
+Compiler::Compiler(Target target, CompileOptions options, ObjectCache* cache, Device device)
+    : target_(std::move(target)), options_(std::move(options)), cache_(cache), device_(std::move(device)) {}
 Compiler::~Compiler() = default;
 
 StatusOr<std::unique_ptr<Compiler>> Compiler::Create(const Target& target, const CompileOptions& options,
-                                                     ObjectCache* cache) {
+                                                     ObjectCache* cache, const Devices& devices) {
+  ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   // Without a device there is still source code to be had.
-  const Target resolved = ResolveTarget(target).value_or(target);
-  std::unique_ptr<Compiler> compiler(new Compiler(resolved, options, cache));
-  ASSIGN_OR_RETURN(compiler->device_, MakeDeviceCompiler(resolved, options, cache));
+  const Target resolved = ResolveTarget(target, *device.runtime).value_or(target);
+  std::unique_ptr<Compiler> compiler(new Compiler(resolved, options, cache, device));
+  if (device.make_compiler) compiler->device_compiler_ = device.make_compiler(resolved, options, cache);
   return compiler;
 }
 
@@ -43,9 +43,9 @@ Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_
     }
   }
   ASSIGN_OR_RETURN(const CompiledCode code,
-                   CompileModule(module, target_, options_, device_.get(), cache_, device_source));
+                   CompileModule(module, target_, options_, device_compiler_.get(), cache_, device_source));
   const std::string name = module.funcs.empty() ? "empty" : module.funcs[0].name;
-  ASSIGN_OR_RETURN(auto loaded, LoadedCode::Load(name, code, symbols_, options_.jit_listener));
+  ASSIGN_OR_RETURN(auto loaded, LoadedCode::Load(name, code, symbols_, device_, options_.jit_listener));
   num_functions_ += code.host.functions;
   num_unique_ += code.host.unique;
   loaded_.push_back(std::make_unique<Loaded>(module, std::move(loaded)));
@@ -54,7 +54,7 @@ Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_
 
 StatusOr<std::string> Compiler::GetSourceCode(const ir::Module& input) const {
   ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
-  if (device_ != nullptr) return device_->EmitSource(module);
+  if (device_compiler_ != nullptr) return device_compiler_->EmitSource(module);
   return EmitHostModule(module, target_, options_, HostText::kLlvm);
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "backends/device_compiler.h"
+#include "backends/device.h"
 #include "backends/host_compile.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
@@ -24,8 +24,10 @@ namespace cinn_like {
 
 class Compiler {
  public:
+  // InvalidArgument where `devices` has not the target's.
   static StatusOr<std::unique_ptr<Compiler>> Create(const Target& target, const CompileOptions& options = {},
-                                                    ObjectCache* cache = nullptr);
+                                                    ObjectCache* cache = nullptr,
+                                                    const Devices& devices = Devices::BuiltIn());
   ~Compiler();
   Compiler(const Compiler&) = delete;
   Compiler& operator=(const Compiler&) = delete;
@@ -54,14 +56,15 @@ class Compiler {
 
  private:
   struct Loaded;
-  Compiler(Target target, CompileOptions options, ObjectCache* cache);
+  Compiler(Target target, CompileOptions options, ObjectCache* cache, Device device);
   StatusOr<ir::Module> Lower(const ir::Module& module) const;
 
   Target target_;
   CompileOptions options_;
   ObjectCache* cache_;
   RuntimeSymbols symbols_;
-  std::unique_ptr<DeviceCompiler> device_;
+  const Device device_;
+  std::unique_ptr<DeviceCompiler> device_compiler_;  // null: the device is the host
   std::vector<std::unique_ptr<Loaded>> loaded_;
   int num_functions_ = 0, num_unique_ = 0;
 };

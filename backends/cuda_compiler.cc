@@ -124,10 +124,22 @@ class CudaCompiler : public DeviceCompiler {
     return r;
   }
 
+  std::vector<std::string> Forms() const override { return {"cuda", "ptx", "cubin"}; }
+
+  StatusOr<std::string> Emit(const ir::Module& module, std::string_view form) override {
+    CompileOptions options = options_;
+    options.emit_ptx = form == "ptx";
+    options.compile_threads = 1;  // all kernels in one image
+    ASSIGN_OR_RETURN(KernelImages r, CudaCompiler(target_, options, nullptr).Compile(module, ""));
+    if (r.images.empty()) return absl::NotFoundError("there are no kernels");
+    RET_CHECK(r.images.size() == 1, r.images.size());
+    return std::move(r.images[0]);
+  }
+
  private:
   StatusOr<const Nvrtc*> OpenNvrtc() const {
     if (target_.arch == "native") {
-      RETURN_IF_ERROR(ResolveTarget(target_).status());
+      RETURN_IF_ERROR(ResolveTarget(target_, cinn_device_cuda).status());
       return InvalidArgument("target '", target_.Print(), "' names no arch");
     }
     int version = 0;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "backends/object_cache.h"
 #include "cinn_like/base/flags.h"
@@ -19,11 +20,14 @@ class DeviceCompiler {
   virtual StatusOr<std::string> EmitSource(const ir::Module& module) = 0;
   // Compiles the kernels, from `source` where it is not empty: it must define each under its name. Needs no device.
   virtual StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) = 0;
-};
 
-// Null for targets that run on the host. Unimplemented where this build knows the device's name only. `cache` may be
-// null.
-StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Target& target, const CompileOptions& options,
-                                                             ObjectCache* cache);
+  // What can be had of a module's kernels: the language of EmitSource first, then what Emit knows. "cuda", "ptx",
+  // "cubin".
+  virtual std::vector<std::string> Forms() const = 0;
+  // All kernels of the module in one of the forms but the first. NotFound where there are no kernels.
+  virtual StatusOr<std::string> Emit(const ir::Module& module, std::string_view form) {
+    return absl::NotFoundError(Cat("no form '", form, "' of the ", module.funcs.size(), " functions"));
+  }
+};
 
 }  // namespace cinn_like

@@ -358,14 +358,13 @@ struct HelperText {
 
 std::vector<HelperText> Instantiate(const Dialect& d) {
   std::vector<HelperText> r;
-  const std::string_view prefix = d.HasKernels() ? "static __device__ __forceinline__" : "static inline";
   auto add = [&](const Helper& h) {
     for (int i = 0; i < kNumDTypes; ++i) {
       if (h.on == 0 ? i > 0 : (h.on & 1u << i) == 0) continue;
       const DType t = static_cast<DType>(i);
       auto fill = [&](std::string_view s) {
         std::string out(s);
-        absl::StrReplaceAll({{"$F", std::string(prefix)},
+        absl::StrReplaceAll({{"$F", std::string(d.helper)},
                              {"$T", std::string(d.value_types[i])},
                              {"$t", std::string(Name(t))},
                              {"$f", t == DType::kF32 ? "f" : ""},
@@ -403,6 +402,7 @@ const Dialect& CDialect() {
           "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
       .spellings = {},
       .helpers = {std::begin(kCHelpers), std::end(kCHelpers)},
+      .helper = "static inline",
       .function = "int32_t",
       .kernel = "",
       .restricted = "restrict",
@@ -435,6 +435,7 @@ const Dialect& CudaDialect() {
                     {ExprOp::kShuffleXor, kShuffled, "__shfl_xor_sync(0xffffffffu, $0, $1)", kAtom},
                     {ExprOp::kShuffleXor, kAll & ~kShuffled, "($T)__shfl_xor_sync(0xffffffffu, (int)$0, $1)", kUnary}},
       .helpers = {std::begin(kCudaHelpers), std::end(kCudaHelpers)},
+      .helper = "static __device__ __forceinline__",
       .function = "",
       .kernel = "extern \"C\" __global__ void __launch_bounds__($N)",
       .restricted = "__restrict__",
@@ -456,7 +457,9 @@ const Dialect& CudaDialect() {
 std::string HelpersFor(const Dialect& d, std::string_view source) {
   static const auto* c = new std::vector<HelperText>(Instantiate(CDialect()));
   static const auto* cuda = new std::vector<HelperText>(Instantiate(CudaDialect()));
-  const std::vector<HelperText>& all = &d == &CudaDialect() ? *cuda : *c;
+  const bool is_ours = &d == &CDialect() || &d == &CudaDialect();
+  const std::vector<HelperText> own = is_ours ? std::vector<HelperText>() : Instantiate(d);
+  const std::vector<HelperText>& all = !is_ours ? own : &d == &CDialect() ? *c : *cuda;
   absl::flat_hash_set<std::string> used;
   auto scan = [&](std::string_view text) {
     constexpr std::string_view kPrefix = "cinn_";

@@ -1,5 +1,6 @@
 // Languages of the C family as tables. The emitter (c_emitter.h) knows what lowered code means; a dialect says how one
-// language spells it. A new language is a row of dialects.cc: types, operators that are spelled differently, helpers.
+// language spells it. A new language is a Dialect, here or of a caller's, who may start from a copy of one of ours:
+// types, operators that are spelled differently, helpers.
 //
 // In the spelling of an operator, $0 $1 $2 are its operands, $T the C type and $t our name of the operands' dtype, $U
 // the unsigned type that wraps (at least 32 bits), $f what ends the names of C's functions and literals: "f" for f32,
@@ -58,6 +59,7 @@ struct Dialect {
   std::string_view header;               // starts every source text
   std::vector<Spelling> spellings;       // looked up before the common ones
   std::vector<Helper> helpers;           // in order: a helper may use earlier ones
+  std::string_view helper;               // starts a helper
   std::string_view function;             // starts a host function
   std::string_view kernel;               // starts a kernel; $N is the number of threads of a block
   std::string_view restricted;           // after the * of a parameter

@@ -63,10 +63,10 @@ ArgRole RoleOf(ir::ParamRole role) {
   return ArgRole::kInput;
 }
 
-// Vector accesses of a GPU fault on what a CPU's only take longer for; tensors of a few bytes have no wider ones.
-int32_t AlignmentOf(const ir::BufferNode& b, bool on_gpu) {
+// For the widest access where those of the device fault on less; tensors of a few bytes have no wider ones.
+int32_t AlignmentOf(const ir::BufferNode& b, const DeviceKind& device) {
   int32_t alignment = std::max(b.alignment, BytesOf(b.dtype));
-  if (!on_gpu) return alignment;
+  if (!device.faults_where_unaligned) return alignment;
   int64_t bytes = BytesOf(b.dtype);
   for (ir::Expr e : b.shape)
     bytes *= ir::IsInt(e) && e->int_value < ir::kTensorAlignment ? e->int_value : ir::kTensorAlignment;
@@ -76,10 +76,15 @@ int32_t AlignmentOf(const ir::BufferNode& b, bool on_gpu) {
 
 }  // namespace
 
-StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func) {
+StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func, const DeviceKind& device) {
+  if (func.device != (&device == &HostKind() ? "" : device.name)) {
+    return InvalidArgument("entry function @", func.name, " is for device '",
+                           func.device.empty() ? HostKind().name : func.device, "', the target is for '", device.name,
+                           "'");
+  }
   ArgSpec spec;
   spec.function = func.name;
-  spec.device_type = func.on_gpu ? kDLCUDA : kDLCPU;
+  spec.device_type = device.type;
   for (const ir::SymbolFact& s : func.symbols) spec.symbols.push_back({s.var->name, s.lo, s.hi, s.divisor});
   int slots = 0, results = 0;
   for (const ir::Param& p : func.params) {
@@ -97,7 +102,7 @@ StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func) {
       if (arg.role == ArgRole::kPrepared) arg.index = slots++;
       if (arg.role == ArgRole::kResult) arg.index = results++;
       arg.dtype = p.buffer->dtype;
-      arg.alignment = AlignmentOf(*p.buffer, func.on_gpu);
+      arg.alignment = AlignmentOf(*p.buffer, device);
       for (ir::Expr e : p.buffer->shape) RETURN_IF_ERROR(AppendDim(e, func, arg.shape.emplace_back()));
       for (ir::Expr e : p.buffer->strides) RETURN_IF_ERROR(AppendDim(e, func, arg.strides.emplace_back()));
     }

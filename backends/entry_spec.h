@@ -2,6 +2,7 @@
 //
 //   func @f(x: f32[n,4], y: f32[n] out) where n in 1..64 @entry  ->  f(x: f32[n,4]) -> f32[n], n in 1..64
 #pragma once
+#include "cinn_like/base/device_kind.h"
 #include "cinn_like/base/status.h"
 #include "ir/stmt.h"
 #include "runtime/arg_spec.h"
@@ -9,6 +10,7 @@
 namespace cinn_like {
 
 // One entry per parameter, in order; one symbol per func.symbols, in order.
-StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func);
+// `device` is the one that func.device names.
+StatusOr<ArgSpec> MakeArgSpec(const ir::Func& func, const DeviceKind& device);
 
 }  // namespace cinn_like

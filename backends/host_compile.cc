@@ -25,13 +25,14 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 }
 
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
-                              int64_t threads, const CompileOptions& options, HostText kind) {
+                              const Target& target, const CompileOptions& options, HostText kind) {
   std::string errors;
   ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu));
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto module,
-                   EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact", threads));
+                   EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact",
+                            ThreadsOf(target, options), *target.device));
   RETURN_IF_ERROR(VerifyLlvm(*module));
   machine->Optimize(*module);
   if (kind == HostText::kLlvm || options.dump_llvm) {
@@ -128,9 +129,8 @@ class Claims {
 StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& target, const CompileOptions& options,
                                         ObjectCache* cache) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
-  const int64_t threads = ThreadsOf(target, options);
-  Canonicalizer canonicalizer(module,
-                              Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics, "|", threads));
+  Canonicalizer canonicalizer(module, Cat(BuildId(), "|", cpu.name, "|", cpu.features, "|", options.numerics, "|",
+                                          ThreadsOf(target, options), "|", target.device->name));
   HostObjects r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kInternal) continue;
@@ -163,7 +163,7 @@ StatusOr<HostObjects> CompileHostModule(const ir::Module& module, const Target& 
       claimed[i] = !Claims::OfProcess().Take(key);
       if (claimed[i] && waits) return;
     }
-    results[i] = Compile(f.name, {&f, 1}, cpu, threads, options, HostText::kObject);
+    results[i] = Compile(f.name, {&f, 1}, cpu, target, options, HostText::kObject);
     if (cacheable && results[i].ok()) cache->Put(key, *results[i]);
     if (cacheable && !claimed[i]) Claims::OfProcess().Release(key);
   };
@@ -190,7 +190,7 @@ StatusOr<std::string> EmitHostModule(const ir::Module& module, const Target& tar
     if (f.kind != ir::FuncKind::kKernel) funcs.push_back(f);
   }
   StatusOr<std::string> r;
-  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, ThreadsOf(target, options), options, kind); }}, 1));
+  RETURN_IF_ERROR(RunTasks({[&] { r = Compile("module", funcs, cpu, target, options, kind); }}, 1));
   return r;
 }
 

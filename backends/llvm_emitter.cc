@@ -27,6 +27,7 @@ struct ModuleState {
   const llvm::TargetMachine& machine;
   const bool contract;
   const int64_t threads;
+  const DeviceKind& device;
   VectorMath math;
 
   llvm::Function* NewFunction(llvm::FunctionType* type, std::string_view name, bool exported) {
@@ -103,14 +104,14 @@ class FunctionEmitter {
 
   Status EmitEntry() {
     env_ = f_->getArg(3);
-    ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_));
+    ASSIGN_OR_RETURN(const ArgSpec spec, MakeArgSpec(func_, m_.device));
     ASSIGN_OR_RETURN(const std::string bytes, EncodeArgSpec(spec));
     llvm::Constant* data = b_.CreateGlobalString(bytes, "spec", 0, &m_.module);
     // One more for copies of inputs that are not aligned as the code needs.
     llvm::Value* pointers = Local(llvm::ArrayType::get(b_.getPtrTy(), spec.args.size() + 1), llvm::Align(8));
     llvm::Value* symbols = Local(llvm::ArrayType::get(b_.getInt64Ty(), spec.symbols.size()), llvm::Align(8));
-    CheckedCall("cinn_bind_args", {data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1), f_->getArg(2), env_,
-                                   pointers, symbols});
+    CheckedCall("cinn_bind_args", {Device(), data, b_.getInt64(bytes.size()), f_->getArg(0), f_->getArg(1),
+                                   f_->getArg(2), env_, pointers, symbols});
     workspaces_.push_back(
         b_.CreateLoad(b_.getPtrTy(), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), pointers, spec.args.size())));
     for (size_t i = 0; i < func_.symbols.size(); ++i) {
@@ -200,7 +201,10 @@ class FunctionEmitter {
     return memory;
   }
 
-  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", {env_, memory}); }
+  // What the runtime's functions are told of where the code runs.
+  llvm::Value* Device() { return m_.module.getOrInsertGlobal(Cat("cinn_device_", m_.device.name), b_.getInt8Ty()); }
+
+  void FreeWorkspace(llvm::Value* memory) { Call("cinn_free_workspace", {Device(), env_, memory}); }
 
   // ---- statements ----
   void EmitStmt(const Stmt& s) {
@@ -229,7 +233,7 @@ class FunctionEmitter {
     if (buffer->scope == ir::Scope::kGlobal) {
       llvm::Value* bytes = b_.getInt64(element_bytes);
       for (Expr e : buffer->shape) bytes = b_.CreateMul(bytes, exprs_.Emit(e));
-      llvm::Value* memory = Call("cinn_alloc_workspace", {env_, bytes});
+      llvm::Value* memory = Call("cinn_alloc_workspace", {Device(), env_, bytes});
       FailIf(b_.CreateAnd(b_.CreateIsNull(memory), b_.CreateICmpNE(bytes, b_.getInt64(0))), b_.getInt32(kOutOfMemory));
       workspaces_.push_back(memory);
       exprs_.Bind(buffer, memory);
@@ -386,7 +390,7 @@ class FunctionEmitter {
 
   void EmitLaunch(const ir::Launch& n) {
     llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
-    std::vector<llvm::Value*> args = {b_.CreateLoad(b_.getPtrTy(), kernel)};
+    std::vector<llvm::Value*> args = {Device(), b_.CreateLoad(b_.getPtrTy(), kernel)};
     for (const auto* dims : {&n.grid, &n.block}) {
       for (Expr e : *dims) args.push_back(exprs_.Emit(e));
     }
@@ -400,7 +404,7 @@ class FunctionEmitter {
     }
     args.push_back(params);
     args.push_back(env_);
-    CheckedCall("cinn_cuda_launch", args);
+    CheckedCall("cinn_launch", args);
   }
 
   ModuleState& m_;
@@ -438,11 +442,11 @@ Status EmitFunc(ModuleState& m, const ir::Func& func) {
 
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
                                                  std::string_view name, std::span<const ir::Func> funcs, bool contract,
-                                                 int64_t threads) {
+                                                 int64_t threads, const DeviceKind& device) {
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
-  ModuleState state{*module, machine, contract, threads, VectorMath(*module)};
+  ModuleState state{*module, machine, contract, threads, device, VectorMath(*module)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }

@@ -4,12 +4,14 @@
 //   func @f(x: f32[n,8], y: f32[n,8] out) @entry {...}  ->  i32 @f(ptr self, ptr args, i32 num_args, ptr env)
 //
 // A parallel loop becomes a function of a range and of captured values, run by cinn_parallel_for. Local memory becomes
-// registers where its indices are constant. Called functions and <kernel>_kernel_ptr_ variables are external symbols.
+// registers where its indices are constant. Called functions, <kernel>_kernel_ptr_ variables and cinn_device_<name> are
+// external symbols.
 #pragma once
 #include <memory>
 #include <span>
 #include <string_view>
 
+#include "cinn_like/base/device_kind.h"
 #include "cinn_like/base/status.h"
 #include "ir/stmt.h"
 
@@ -21,9 +23,10 @@ class TargetMachine;
 
 namespace cinn_like {
 
-// `contract`: a * b + c may round once. `threads`: of parallel loops; 0: as many as the process may use.
+// `device`: of entries. `contract`: a * b + c may round once. `threads`: of parallel loops; 0: as many as the process
+// may use.
 StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, const llvm::TargetMachine& machine,
                                                  std::string_view name, std::span<const ir::Func> funcs, bool contract,
-                                                 int64_t threads);
+                                                 int64_t threads, const DeviceKind& device);
 
 }  // namespace cinn_like

@@ -68,7 +68,8 @@ StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
 StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, const Target& target,
                                                   const CompileOptions& options) {
   CompilationCache r;
-  if (!IsUsable(options)) return r;
+  // Of a device of the caller's, no text tells what its compiler and limits are.
+  if (!IsUsable(options) || !Devices::BuiltIn().Of(target).ok()) return r;
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   r.cache_ = CacheOf(options);
   if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;

@@ -26,8 +26,8 @@ struct CompiledProgram {
   std::vector<hlir::LostOp> lost;  // where there are any, there is no code
 };
 
-// The cache as one compilation sees it. It holds nothing if options turn it off, if they ask for dumps, which need
-// every stage to run, or if this build has no id.
+// The cache as one compilation sees it. It holds nothing for devices of the caller, if options turn it off, if they ask
+// for dumps, which need every stage to run, or if this build has no id.
 class CompilationCache {
  public:
   static StatusOr<CompilationCache> Make(const hlir::Graph& graph, const Target& target, const CompileOptions& options);

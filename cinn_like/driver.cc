@@ -21,7 +21,6 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
-#include "runtime/device_api.h"
 #include "runtime/prepared_state.h"
 
 namespace cinn_like {
@@ -189,8 +188,8 @@ Memory MeasureMemory() {
 
 class Compilation : public CompiledGraph {
  public:
-  Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options)
-      : graph_(graph), context_{options, target, graph.name(), &times_} {}
+  Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options, Device device)
+      : graph_(graph), context_{options, target, graph.name(), &times_}, device_(std::move(device)) {}
 
   Status Run() {
     const auto begin = std::chrono::steady_clock::now();
@@ -219,7 +218,7 @@ class Compilation : public CompiledGraph {
 
   void* AddSelf() override {
     const std::lock_guard<std::mutex> lock(added_mutex_);
-    return added_.emplace_back(std::make_unique<PreparedState>(state_->num_slots())).get();
+    return added_.emplace_back(std::make_unique<PreparedState>(state_->num_slots(), *device_.runtime)).get();
   }
 
   Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) override {
@@ -239,11 +238,17 @@ class Compilation : public CompiledGraph {
     if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin"))
-      return DeviceSource(p->module, kind);
-    return absl::NotFoundError(Cat("no source of kind '", kind,
-                                   "'; there are graph, schedule, loops, llvm, asm, object",
-                                   context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
+    std::string kinds = "graph, schedule, loops, llvm, asm, object";
+    if (const auto compiler = MakeDeviceCompiler(nullptr)) {
+      const std::vector<std::string> forms = compiler->Forms();
+      for (const std::string& form : forms) kinds += ", " + form;
+      if (kind == forms[0]) return compiler->EmitSource(p->module);
+      if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
+        StatusOr<std::string> emitted = compiler->Emit(p->module, kind);
+        return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", graph_.name()));
+      }
+    }
+    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));
   }
 
   Status ExportObject(const std::string& path) const override {
@@ -252,16 +257,9 @@ class Compilation : public CompiledGraph {
   }
 
  private:
-  StatusOr<std::string> DeviceSource(const ir::Module& module, std::string_view kind) const {
-    CompileOptions options = context_.options;
-    options.emit_ptx = kind == "ptx";
-    options.compile_threads = 1;  // all kernels in one image
-    ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, options, nullptr));
-    if (kind == "cuda") return device->EmitSource(module);
-    ASSIGN_OR_RETURN(KernelImages images, device->Compile(module, ""));
-    if (images.images.empty()) return absl::NotFoundError(Cat("@", graph_.name(), " has no kernels"));
-    RET_CHECK(images.images.size() == 1, images.images.size());
-    return std::move(images.images[0]);
+  // Null for a device whose functions are host functions.
+  std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(ObjectCache* cache) const {
+    return device_.make_compiler ? device_.make_compiler(context_.target, context_.options, cache) : nullptr;
   }
 
   // What passes made; after a cache hit they run at the first call.
@@ -291,7 +289,7 @@ class Compilation : public CompiledGraph {
       RETURN_IF_ERROR(Load(program));
     } else {
       const ScopedStage timer(&times_, "codegen");
-      ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(context_.target, context_.options, cache.objects()));
+      const auto device = MakeDeviceCompiler(cache.objects());
       ASSIGN_OR_RETURN(program.code,
                        CompileModule(p->module, context_.target, context_.options, device.get(), cache.objects()));
       RETURN_IF_ERROR(Load(program));
@@ -304,15 +302,15 @@ class Compilation : public CompiledGraph {
   Status Load(const CompiledProgram& program) {
     report_.lost = program.lost;
     if (!program.lost.empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(code_,
-                     LoadedCode::Load(program.main, program.code, RuntimeSymbols(), context_.options.jit_listener));
+    ASSIGN_OR_RETURN(
+        code_, LoadedCode::Load(program.main, program.code, RuntimeSymbols(), device_, context_.options.jit_listener));
     entry_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.main));
     RET_CHECK(entry_ != nullptr, program.main);
     if (!program.prepare.empty()) {
       prepare_ = reinterpret_cast<CinnFunctionPtr>(code_->Lookup(program.prepare));
       RET_CHECK(prepare_ != nullptr, program.prepare);
     }
-    state_ = std::make_unique<PreparedState>(program.slots);
+    state_ = std::make_unique<PreparedState>(program.slots, *device_.runtime);
     report_.kernels = program.kernels;
     report_.unique_kernels = program.unique_kernels;
     report_.tactics = program.tactics;
@@ -323,6 +321,7 @@ class Compilation : public CompiledGraph {
   const hlir::Graph graph_;
   StageTimes times_;
   const PassContext context_;
+  const Device device_;
   mutable std::mutex lowered_mutex_;
   mutable std::optional<LoweredProgram> lowered_;
   std::unique_ptr<LoadedCode> code_;
@@ -336,20 +335,22 @@ class Compilation : public CompiledGraph {
 }  // namespace
 
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
-                                                      const CompileOptions& options) {
+                                                      const CompileOptions& options, const Devices& devices) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
-  ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target));
-  auto c = std::make_unique<Compilation>(graph, resolved, options);
+  ASSIGN_OR_RETURN(const Device device, devices.Of(target));
+  ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
+  auto c = std::make_unique<Compilation>(graph, resolved, options, device);
   RETURN_IF_ERROR(Annotate(c->Run(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));
 }
 
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
-                                std::string_view kind) {
+                                std::string_view kind, const Devices& devices) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
-  return Compilation(graph, target, options).Source(kind);
+  ASSIGN_OR_RETURN(const Device device, devices.Of(target));
+  return Compilation(graph, target, options, device).Source(kind);
 }
 
 }  // namespace cinn_like

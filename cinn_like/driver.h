@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/device.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "hlir/bids.h"
@@ -47,17 +48,20 @@ class CompiledGraph {
   virtual Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
-  // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a GPU also "cuda", "ptx", "cubin".
+  // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a device with kernels also
+  // what its compiler makes: "cuda", "ptx", "cubin".
   // Runs the passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };
 
+// InvalidArgument where `devices` has not the target's.
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
-                                                      const CompileOptions& options);
+                                                      const CompileOptions& options,
+                                                      const Devices& devices = Devices::BuiltIn());
 
 // CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
-                                std::string_view kind);
+                                std::string_view kind, const Devices& devices = Devices::BuiltIn());
 
 }  // namespace cinn_like

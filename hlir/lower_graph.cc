@@ -16,7 +16,7 @@ ir::Stmt FailIf(ir::Expr wrong, const std::string& what, ir::Expr value, ir::Exp
 
 // The function of all checks, in a context of its own:
 //   func @f_check(low0: i64[], high0: i64[], begin0: i64, end0: i64, ...)
-ir::Func MakeCheck(std::string name, const std::vector<ir::RangeCheck>& checks, bool on_gpu) {
+ir::Func MakeCheck(std::string name, const std::vector<ir::RangeCheck>& checks, bool as_kernel) {
   auto context = std::make_shared<ir::Context>();
   ir::Context& c = *context;
   ir::Func f{std::move(name), ir::FuncKind::kInternal, {}, {}, nullptr, context};
@@ -33,7 +33,7 @@ ir::Func MakeCheck(std::string name, const std::vector<ir::RangeCheck>& checks, 
   }
   f.body = ir::MakeSeq(std::move(body));
   for (ir::ForKind axis : {ir::ForKind::kThreadX, ir::ForKind::kBlockX}) {
-    if (on_gpu) f.body = ir::MakeStmt(ir::For{c.Var(Cat("one", static_cast<int>(axis))), c.Int(1), axis, f.body});
+    if (as_kernel) f.body = ir::MakeStmt(ir::For{c.Var(Cat("one", static_cast<int>(axis))), c.Int(1), axis, f.body});
   }
   return f;
 }
@@ -108,7 +108,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
     calls.push_back(ir::MakeStmt(std::move(call)));
   }
   if (!p.checks.empty()) {
-    r.check = MakeCheck(Cat(p.name, "_check"), p.checks, context.target.IsGpu());
+    r.check = MakeCheck(Cat(p.name, "_check"), p.checks, context.target.HasKernels());
     ir::Call call;
     call.callee = r.check->name;
     for (const ir::RangeCheck& check : p.checks) {

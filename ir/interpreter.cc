@@ -11,14 +11,13 @@
 namespace cinn_like::ir {
 namespace {
 
-constexpr int kWarp = 32;
-
 using Indices = absl::InlinedVector<Value, 4>;
 
 // Executes statements for all threads of a block, or for the host (one thread).
 class Machine {
  public:
-  Machine(const Module& m, Clock* clock, Status* error) : module_(m), clock_(*clock), error_(*error) {}
+  Machine(const Module& m, const LaunchLimits& limits, Clock* clock, Status* error)
+      : module_(m), limits_(limits), clock_(*clock), error_(*error) {}
 
   void Call(const Func& f, const std::vector<Value>& args, const absl::flat_hash_map<std::string, int64_t>& symbols) {
     func_ = &f;
@@ -84,7 +83,7 @@ class Machine {
           if (n.callee == "cinn_range_error") return Fail(absl::OutOfRangeError(n.text));
           const Func* f = module_.Find(n.callee);
           if (n.is_runtime || f == nullptr || grid_ != nullptr) return Fail(Unimplemented("call of ", n.callee));
-          Machine callee(module_, &clock_, &error_);
+          Machine callee(module_, limits_, &clock_, &error_);
           const Indices args = EvalAll(n.args);
           callee.Call(*f, {args.begin(), args.end()}, {});
         });
@@ -214,7 +213,7 @@ class Machine {
     EvalInt(n.shared_bytes);
     const Indices args = EvalAll(n.args);
     if (!error_.ok()) return;
-    Machine callee(module_, &clock_, &error_);
+    Machine callee(module_, limits_, &clock_, &error_);
     Func parameters = *f;
     parameters.body = MakeSeq({});
     callee.Call(parameters, {args.begin(), args.end()}, {});
@@ -224,7 +223,7 @@ class Machine {
 
   void RunGrid(const Stmt& body, Grid grid) {
     const int64_t threads = grid.block[0] * grid.block[1] * grid.block[2];
-    if (threads < 1 || threads > 1024) return Fail(InvalidArgument("a block of ", threads, " threads"));
+    if (threads < 1 || threads > limits_.threads) return Fail(InvalidArgument("a block of ", threads, " threads"));
     ++clock_.launch;
     for (int64_t z = 0; z < grid.grid[2]; ++z) {
       for (int64_t y = 0; y < grid.grid[1]; ++y) {
@@ -462,13 +461,14 @@ class Machine {
 
   Value EvalShuffle(Expr e, const Indices& args) {
     Value r;
+    const int warp = static_cast<int>(limits_.warp);
     if (grid_ == nullptr || e->type.lanes != 1) Fail(InvalidArgument("shuffle_xor outside thread loops"));
-    std::vector<int> active_in_warp(static_cast<size_t>((threads_ + kWarp - 1) / kWarp));
-    for (int t : active_) ++active_in_warp[static_cast<size_t>(t / kWarp)];
+    std::vector<int> active_in_warp(static_cast<size_t>((threads_ + warp - 1) / warp));
+    for (int t : active_) ++active_in_warp[static_cast<size_t>(t / warp)];
     ForEachThread(r, 1, true, [&](int t, Lane* lane) {
-      const int first = t / kWarp * kWarp, size = std::min(kWarp, threads_ - first);
-      const int64_t partner = (t % kWarp) ^ args[1].At(t)->i;
-      if (active_in_warp[static_cast<size_t>(t / kWarp)] != size) {
+      const int first = t / warp * warp, size = std::min(warp, threads_ - first);
+      const int64_t partner = (t % warp) ^ args[1].At(t)->i;
+      if (active_in_warp[static_cast<size_t>(t / warp)] != size) {
         Fail(InvalidArgument("not every thread reaches a shuffle"));
       } else if (partner < 0 || partner >= size) {
         Fail(InvalidArgument("shuffle_xor with lane ", partner, " of a warp of ", size));
@@ -514,6 +514,7 @@ class Machine {
   }
 
   const Module& module_;
+  const LaunchLimits& limits_;
   Clock& clock_;
   Status& error_;
   absl::flat_hash_map<Expr, Value> vars_;
@@ -529,12 +530,12 @@ class Machine {
 }  // namespace
 
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits) {
   const Func* f = m.Find(name);
   if (f == nullptr) return InvalidArgument("no function @", name);
   Status error;
   Clock clock;
-  Machine machine(m, &clock, &error);
+  Machine machine(m, limits, &clock, &error);
   std::vector<Value> values;
   for (size_t i = 0; i < args.size(); ++i) {
     if (auto* a = std::get_if<HostArray*>(&args[i])) {
@@ -557,9 +558,9 @@ Status Interpret(const Module& m, std::string_view name, const std::vector<Inter
 }
 
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits) {
   Module m{f.context, {f}};
-  return Interpret(m, f.name, args, symbols);
+  return Interpret(m, f.name, args, symbols, limits);
 }
 
 }  // namespace cinn_like::ir

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "cinn_like/base/device_kind.h"
 #include "ir/host_array.h"
 #include "ir/stmt.h"
 
@@ -18,10 +19,11 @@ namespace cinn_like::ir {
 using InterpretArg = std::variant<HostArray*, int64_t, double>;
 
 // Runs `name` on its parameters in order. Symbols take their values from the arrays' shapes, or from `symbols` where no
-// dimension is just the symbol. An array may have another rank than the parameter but not fewer elements.
+// dimension is just the symbol. An array may have another rank than the parameter but not fewer elements. Kernels run
+// as on a device of these limits.
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
 
 }  // namespace cinn_like::ir

@@ -63,7 +63,7 @@ StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const 
 }  // namespace
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
-  if (context.target.IsGpu()) {
+  if (context.target.HasKernels()) {
     RETURN_IF_ERROR(CheckThreads(f));
     return RunPasses(std::move(f), kDevicePasses, context);
   }
@@ -71,7 +71,12 @@ StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
 }
 
 StatusOr<Func> LowerEntry(Func f, const PassContext& context) {
-  f.on_gpu = context.target.IsGpu();
+  const Target& target = context.target;
+  if (!f.device.empty() && f.device != target.device->name) {
+    return InvalidArgument("entry function @", f.name, " is for device '", f.device, "', the target is '",
+                           target.Print(), "'");
+  }
+  if (target.device != &HostKind()) f.device = target.device->name;
   return RunPasses(std::move(f), kEntryPasses, context);
 }
 
@@ -81,8 +86,8 @@ StatusOr<Module> LowerModule(Module m, const PassContext& context) {
     ASSIGN_OR_RETURN(
         f, f.kind == FuncKind::kEntry ? LowerEntry(std::move(f), context) : LowerKernel(std::move(f), context));
   }
-  if (context.target.IsGpu()) {
-    ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m)));
+  if (context.target.HasKernels()) {
+    ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m), context.target.device->limits));
   }
   for (Func& f : m.funcs) {
     if (f.kind != FuncKind::kKernel) continue;

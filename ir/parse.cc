@@ -53,7 +53,9 @@ class Parser {
     ASSIGN_OR_RETURN(f.name, lex_.Ident("a function name"));
     if (lex_.Eat("entry")) {
       f.kind = FuncKind::kEntry;
-      f.on_gpu = lex_.Eat("cuda");
+      if (!lex_.Is("(")) {
+        ASSIGN_OR_RETURN(f.device, lex_.Ident("the name of a device"));
+      }
     }
     if (lex_.Eat("kernel")) f.kind = FuncKind::kKernel;
     RETURN_IF_ERROR(lex_.Expect("("));

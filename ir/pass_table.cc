@@ -23,6 +23,11 @@ StatusOr<Func> Run(Func f, const PassContext&) {
   return kPass(std::move(f));
 }
 
+template <StatusOr<Func> (*kPass)(Func, const LaunchLimits&)>
+StatusOr<Func> RunFor(Func f, const PassContext& context) {
+  return kPass(std::move(f), context.target.device->limits);
+}
+
 StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
   return context.options.numerics == "exact" ? std::move(f) : KeepWide(std::move(f));
 }
@@ -31,12 +36,12 @@ StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
 
 const std::vector<Pass<Func>>& PassTable() {
   static const auto* table = new std::vector<Pass<Func>>{
-      {"lower_thread_reductions", Run<LowerThreadReductions>, true},
+      {"lower_thread_reductions", RunFor<LowerThreadReductions>, true},
       {"lower_blocks", Run<LowerBlocks>, true},
       {"simplify", Run<Simplify>},
       {"guard_stores", Run<GuardStores>, true},
       {"place_buffers", Run<PlaceBuffers>, true},
-      {"insert_barriers", Run<InsertBarriers>, true},
+      {"insert_barriers", RunFor<InsertBarriers>, true},
       {"unswitch", Run<Unswitch>},
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},

@@ -190,8 +190,8 @@ std::string Print(const Stmt& s, int indent) { return Printer().Statement(s, ind
 
 std::string Print(const Func& f) {
   Printer p;
-  std::string s = Cat("func @", f.name,
-                      f.kind == FuncKind::kInternal ? "" : Cat(" ", Name(f.kind), f.on_gpu ? " cuda " : " "), "(");
+  std::string s = Cat("func @", f.name, f.kind == FuncKind::kInternal ? "" : Cat(" ", Name(f.kind), " "),
+                      f.device.empty() ? "" : Cat(f.device, " "), "(");
   bool first = true;
   for (const Param& q : f.params) {
     s += Cat(first ? "" : ", ", q.buffer != nullptr ? p.Declare(*q.buffer) : Cat(q.var->name, ": ", Print(q.var->type)),

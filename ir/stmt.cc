@@ -304,7 +304,7 @@ Func CloneInto(const Func& f, std::shared_ptr<Context> context,
         },
         [&](const auto&) { return t; });
   };
-  Func r{f.name, f.kind, {}, {}, nullptr, context, f.on_gpu};
+  Func r{f.name, f.kind, {}, {}, nullptr, context, f.device};
   for (const Param& p : f.params) {
     r.params.push_back(p.buffer != nullptr ? Param{buffer(p.buffer), nullptr, p.role}
                                            : Param{nullptr, expr(p.var), p.role});

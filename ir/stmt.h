@@ -186,7 +186,9 @@ struct Func {
   std::vector<SymbolFact> symbols;
   Stmt body;
   std::shared_ptr<Context> context;
-  bool on_gpu = false;  // an entry's tensors are on a CUDA device. Text: func @f entry cuda (...)
+  // The kind of device that an entry's tensors are on, by name (base/device_kind.h); empty: the host. Text:
+  // func @f entry cuda (...)
+  std::string device = {};
 };
 struct Module {
   std::shared_ptr<Context> context;

@@ -21,6 +21,7 @@ class Verifier {
   explicit Verifier(const Func& f) : f_(f) {}
 
   Status Run() {
+    if (!f_.device.empty() && f_.kind != FuncKind::kEntry) return Error("only an entry function has a device");
     for (const SymbolFact& s : f_.symbols) {
       RETURN_IF_ERROR(Declare(s.var->name));
       vars_.insert(s.var);

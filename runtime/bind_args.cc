@@ -54,6 +54,7 @@ struct Failure {
 
 struct Call {
   Words header;
+  const RuntimeDevice& device;
   const CinnValue* args;
   int32_t num_args;
   const CinnCallEnv* env;
@@ -113,12 +114,11 @@ inline int64_t EvalDim(const Call& call, int64_t word) {
   return EvalProgram(call.header.At(value), call.symbols);
 }
 
-// Pinned host memory is CPU memory; managed memory belongs to its CUDA device.
-bool OnDevice(DLDevice tensor, DLDevice call) {
-  if (call.device_type == kDLCPU) return tensor.device_type == kDLCPU || tensor.device_type == kDLCUDAHost;
-  const bool type =
-      tensor.device_type == call.device_type || (call.device_type == kDLCUDA && tensor.device_type == kDLCUDAManaged);
-  return type && tensor.device_id == call.device_id;
+// Whether code for the call's device can use the memory of `tensor`'s. All host memory is one.
+bool OnDevice(DLDevice tensor, const Call& call) {
+  const RuntimeDevice& d = call.device;
+  if (tensor.device_type != d.type && tensor.device_type != d.also) return false;
+  return d.type == kDLCPU || tensor.device_id == call.env->device.device_id;
 }
 
 bool BindSymbols(Call& call) {
@@ -189,7 +189,7 @@ bool CheckTensor(Call& call, const Words& entry, const CinnValue& value, void** 
     if (t->shape[d] != expected) return call.Fail(Wrong::kDim, d, expected, t->shape[d]);
     empty |= expected == 0;
   }
-  if (!OnDevice(t->device, call.env->device)) return call.Fail(Wrong::kTensorDevice);
+  if (!OnDevice(t->device, call)) return call.Fail(Wrong::kTensorDevice);
   const bool strided = entry[kStrided] != 0;
   if (!empty && (strided || t->strides != nullptr)) {
     uint64_t compact = 1;
@@ -242,7 +242,7 @@ bool BindPrepared(Call& call, const Words& entry, void** out) {
   if (call.self == nullptr || !call.self->prepared() || slot >= call.self->num_slots()) {
     return call.Fail(Wrong::kUnprepared);
   }
-  if (!OnDevice(call.self->device(), call.env->device)) return call.Fail(Wrong::kPreparedDevice);
+  if (!OnDevice(call.self->device(), call)) return call.Fail(Wrong::kPreparedDevice);
   *out = call.self->data(static_cast<int>(slot));
   return true;
 }
@@ -321,10 +321,10 @@ bool Bind(Call& call) {
 
 // Inputs that are aligned worse than the code needs move to a workspace, in the order of the call's stream.
 [[gnu::cold]] Status CopyMisaligned(Call& call, void** workspace) {
-  *workspace = cinn_alloc_workspace(call.env, call.copied_bytes);
+  *workspace = cinn_alloc_workspace(&call.device, call.env, call.copied_bytes);
   if (*workspace == nullptr) return absl::ResourceExhaustedError(LastError());
   const auto copy = [&]() -> Status {
-    ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(call.env->device.device_type));
+    ASSIGN_OR_RETURN(DeviceApi * api, call.device.api());
     Words entry = call.header.Skip(kHeaderWords + kSymbolWords * call.header[kNumSymbols]);
     char* to = static_cast<char*>(*workspace);
     int64_t position = -1;
@@ -342,7 +342,7 @@ bool Bind(Call& call) {
     return absl::OkStatus();
   };
   const Status status = copy();
-  if (!status.ok()) cinn_free_workspace(call.env, std::exchange(*workspace, nullptr));
+  if (!status.ok()) cinn_free_workspace(&call.device, call.env, std::exchange(*workspace, nullptr));
   return status;
 }
 
@@ -486,10 +486,11 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
 }  // namespace
 }  // namespace cinn_like
 
-extern "C" int32_t cinn_bind_args(const char* spec, int64_t spec_size, void* self, const CinnValue* args,
-                                  int32_t num_args, const CinnCallEnv* env, void** pointers, int64_t* symbols) {
+extern "C" int32_t cinn_bind_args(const cinn_like::RuntimeDevice* device, const char* spec, int64_t spec_size,
+                                  void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env,
+                                  void** pointers, int64_t* symbols) {
   using namespace cinn_like;
-  Call call{Words(spec), args, num_args, env, static_cast<const PreparedState*>(self), pointers, symbols, {}};
+  Call call{Words(spec), *device, args, num_args, env, static_cast<const PreparedState*>(self), pointers, symbols, {}};
   void** workspace = &pointers[call.header[kNumEntries]];
   *workspace = nullptr;
   if (Bind(call)) [[likely]] {

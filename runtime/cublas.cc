@@ -242,7 +242,7 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
   const auto workspace_bytes = static_cast<int64_t>(plan->chosen.workspace_bytes);
   void* workspace = nullptr;
   if (workspace_bytes > 0) {
-    workspace = cinn_alloc_workspace(&env, workspace_bytes);
+    workspace = cinn_alloc_workspace(&cinn_device_cuda, &env, workspace_bytes);
     if (workspace == nullptr) return absl::ResourceExhaustedError(LastError());
   }
   const float one = 1, zero = 0;
@@ -260,7 +260,7 @@ Status Matmul(int64_t bits, const void* a, const void* b, const void* bias, void
                                   static_cast<cuda::Stream>(env.stream));
     }
   }
-  cinn_free_workspace(&env, workspace);
+  cinn_free_workspace(&cinn_device_cuda, &env, workspace);
   return lt->Check(status, "cublasLtMatmul");
 }
 

@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "runtime/cuda_driver.h"
+#include "runtime/cuda_module.h"
 #include "runtime/device_api.h"
 
 namespace cinn_like {
@@ -144,6 +145,11 @@ class CudaDevice final : public DeviceApi {
     if (event == nullptr || !context.ok()) return;
     const ContextScope scope(driver_, *context);
     driver_.cuEventDestroy(static_cast<Event>(event));
+  }
+
+  StatusOr<std::unique_ptr<DeviceModule>> Load(std::string_view image) override { return CudaModule::Load(image); }
+  Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) override {
+    return LaunchCuda(kernel, shape, params, env);
   }
 
  private:

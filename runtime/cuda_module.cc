@@ -5,15 +5,11 @@
 #include <shared_mutex>
 
 #include "runtime/cuda_driver.h"
-#include "runtime/last_error.h"
-#include "runtime/timeline.h"
 
 namespace cinn_like {
 namespace {
 
 using namespace cuda;
-
-constexpr int64_t kSharedWithoutOptIn = 48 * 1024;
 
 // What a CUkernel handle does not tell: its name, and the shared memory it may already use on each device.
 struct KernelInfo {
@@ -50,23 +46,22 @@ Status AllowShared(const Driver& driver, void* kernel, int device, int64_t bytes
   return absl::OkStatus();
 }
 
-Status Launch(void* kernel, const int64_t (&grid)[3], const int64_t (&block)[3], int64_t shared_bytes, void** params,
-              const CinnCallEnv& env) {
-  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return absl::OkStatus();
-  constexpr int64_t kMaxGrid[] = {INT32_MAX, 65535, 65535}, kMaxBlock[] = {1024, 1024, 64};
-  for (int i = 0; i < 3; ++i) {
-    if (grid[i] < 0 || grid[i] > kMaxGrid[i]) {
-      return InvalidArgument("grid dimension ", i, " is ", grid[i], ", at most ", kMaxGrid[i], " is possible");
+Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
+  const auto& [grid, block, shared_bytes] = shape;
+  const LaunchLimits& limits = CudaKind().limits;
+  for (size_t i = 0; i < 3; ++i) {
+    if (grid[i] < 0 || grid[i] > limits.grid[i]) {
+      return InvalidArgument("grid dimension ", i, " is ", grid[i], ", at most ", limits.grid[i], " is possible");
     }
-    if (block[i] < 1 || block[i] > kMaxBlock[i]) {
-      return InvalidArgument("block dimension ", i, " is ", block[i], ", expected 1..", kMaxBlock[i]);
+    if (block[i] < 1 || block[i] > limits.block[i]) {
+      return InvalidArgument("block dimension ", i, " is ", block[i], ", expected 1..", limits.block[i]);
     }
   }
   ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
   ASSIGN_OR_RETURN(const Context context, PrimaryContext(*driver, env.device.device_id));
   const ContextScope scope(*driver, context);
   RETURN_IF_ERROR(scope.status());
-  if (shared_bytes > kSharedWithoutOptIn) {
+  if (shared_bytes > limits.shared_bytes) {
     RETURN_IF_ERROR(AllowShared(*driver, kernel, env.device.device_id, shared_bytes));
   }
   const Result result = driver->cuLaunchKernel(
@@ -119,14 +114,11 @@ StatusOr<void*> CudaModule::Kernel(const std::string& name) {
   return kernel;
 }
 
-}  // namespace cinn_like
-
-extern "C" int32_t cinn_cuda_launch(void* kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by,
-                                    int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
-  using namespace cinn_like;
-  const TimelineSpan span("cuda launch");
-  const Status status = Launch(kernel, {gx, gy, gz}, {bx, by, bz}, shared_bytes, params, *env);
+Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
+  const Status status = Launch(kernel, shape, params, env);
   if (status.ok()) [[likely]]
-    return 0;
-  return SetLastError(Annotate(status, Cat("kernel '", NameOf(kernel), "'")));
+    return status;
+  return Annotate(status, Cat("kernel '", NameOf(kernel), "'"));
 }
+
+}  // namespace cinn_like

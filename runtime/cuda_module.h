@@ -1,4 +1,4 @@
-// One loaded CUBIN or PTX, and the launch of its kernels from generated host code. A kernel is a CUkernel: one handle
+// One loaded CUBIN or PTX, and the launch of its kernels. A kernel is a CUkernel: one handle
 // that launches in any context, so on any device that the image fits.
 #pragma once
 #include <cstdint>
@@ -9,20 +9,19 @@
 
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 
-class CudaModule {
+class CudaModule : public DeviceModule {
  public:
   // The image is copied. An error of a PTX image carries the driver's log.
   static StatusOr<std::unique_ptr<CudaModule>> Load(std::string_view image);
-  // No kernel of it may be running or be launched later.
-  ~CudaModule();
+  ~CudaModule() override;
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
 
-  // The CUkernel for cinn_cuda_launch, valid as long as this; NotFound names it.
-  StatusOr<void*> Kernel(const std::string& name);
+  StatusOr<void*> Kernel(const std::string& name) override;  // a CUkernel
 
  private:
   explicit CudaModule(void* library) : library_(library) {}
@@ -30,9 +29,7 @@ class CudaModule {
   std::vector<void*> kernels_;
 };
 
-}  // namespace cinn_like
+// Sets the limit of dynamic shared memory once per kernel and device where it is above 48 KB.
+Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);
 
-// Launches on env->device and env->stream. `params` points to each argument. A grid without blocks is no launch. Sets
-// the limit of dynamic shared memory once per kernel and device where it is above 48 KB. Errors name the kernel.
-extern "C" int32_t cinn_cuda_launch(void* kernel, int64_t gx, int64_t gy, int64_t gz, int64_t bx, int64_t by,
-                                    int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env);
+}  // namespace cinn_like

@@ -3,39 +3,28 @@
 #include <optional>
 
 #include "cinn_like/base/tensor.h"
+#include "runtime/last_error.h"
+#include "runtime/timeline.h"
 
 namespace cinn_like {
-namespace {
-struct Kind {
-  DLDeviceType type;
-  StatusOr<DeviceApi*> (*get)();
-};
-constexpr Kind kKinds[] = {{kDLCPU, GetHostDevice}, {kDLCUDA, GetCudaDevice}};
-}  // namespace
 
-StatusOr<DeviceApi*> DeviceApi::Get(DLDeviceType type) {
-  std::string known;
-  for (const Kind& kind : kKinds) {
-    if (kind.type == type) return kind.get();
-    known += Cat(known.empty() ? "" : ", ", Describe(DLDevice{kind.type, 0}));
-  }
-  return InvalidArgument("no device of the kind of ", Describe(DLDevice{type, 0}), "; known: ", known);
+StatusOr<std::unique_ptr<DeviceModule>> DeviceApi::Load(std::string_view) {
+  return Unimplemented("this kind of device has no kernels to load");
 }
 
-StatusOr<Target> DetectTarget(DLDevice device) {
-  ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(device.device_type));
-  return api->Detect(device.device_id);
+Status DeviceApi::Launch(void*, const LaunchShape&, void**, const CinnCallEnv& env) {
+  return Unimplemented(Describe(env.device), ": this kind of device launches no kernels");
 }
 
-StatusOr<Target> ResolveTarget(const Target& target) {
+StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device) {
   if (target.arch != "native") return target;
   const std::string what = Cat("target '", target.Print(), "' names no arch");
-  StatusOr<DeviceApi*> api = DeviceApi::Get(kDLCUDA);
+  StatusOr<DeviceApi*> api = device.api();
   if (!api.ok()) return Annotate(api.status(), what);
   ASSIGN_OR_RETURN(const int count, (*api)->Count());
   std::optional<Target> common;
-  for (int device = 0; device < count; ++device) {
-    ASSIGN_OR_RETURN(Target detected, (*api)->Detect(device));
+  for (int i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(Target detected, (*api)->Detect(i));
     if (common && common->arch != detected.arch) {
       return InvalidArgument(what, " and devices differ: ", common->arch, " and ", detected.arch);
     }
@@ -46,3 +35,24 @@ StatusOr<Target> ResolveTarget(const Target& target) {
 }
 
 }  // namespace cinn_like
+
+extern "C" {
+// Pinned host memory is CPU memory; managed memory belongs to its CUDA device.
+const cinn_like::RuntimeDevice cinn_device_x86_64 = {kDLCPU, kDLCUDAHost, cinn_like::GetHostDevice};
+const cinn_like::RuntimeDevice cinn_device_cuda = {kDLCUDA, kDLCUDAManaged, cinn_like::GetCudaDevice};
+
+int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
+                    int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
+  using namespace cinn_like;
+  const TimelineSpan span("launch");
+  if (gx == 0 || gy == 0 || gz == 0) return 0;
+  const auto launch = [&]() -> Status {
+    ASSIGN_OR_RETURN(DeviceApi * api, device->api());
+    return api->Launch(kernel, {{gx, gy, gz}, {bx, by, bz}, shared_bytes}, params, *env);
+  };
+  const Status status = launch();
+  if (status.ok()) [[likely]]
+    return 0;
+  return SetLastError(status);
+}
+}

@@ -1,25 +1,42 @@
-// Memory, streams and copies of one kind of device. One object per kind and process; every call says which device, no
-// call assumes device 0. Drivers are opened at run time: a kind whose driver is missing is an error that says so.
+// Memory, streams, copies, code and launches of one kind of device. One object per kind and process; every call says
+// which device, no call assumes device 0. Drivers are opened at run time: a kind whose driver is missing is an error
+// that says so.
 #pragma once
 #include <dlpack/dlpack.h>
 
+#include <array>
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
 
 #include "cinn_like/base/status.h"
 #include "cinn_like/base/target.h"
+#include "runtime/call.h"
 
 namespace cinn_like {
+
+// Kernels that a device has loaded. None of them may be running or be launched when it goes.
+class DeviceModule {
+ public:
+  virtual ~DeviceModule() = default;
+  // For DeviceApi::Launch, on any device of the kind, as long as this lives; NotFound names it.
+  virtual StatusOr<void*> Kernel(const std::string& name) = 0;
+};
+
+struct LaunchShape {
+  std::array<int64_t, 3> grid, block;
+  int64_t shared_bytes = 0;  // beside what a kernel declares itself
+};
 
 class DeviceApi {
  public:
   virtual ~DeviceApi() = default;
-  // FailedPrecondition ("no CUDA driver: ..."), or InvalidArgument for a kind that we do not know.
-  static StatusOr<DeviceApi*> Get(DLDeviceType type);
 
   virtual StatusOr<int> Count() = 0;
   virtual StatusOr<Target> Detect(int device) = 0;  // the exact arch and the numbers of this device
 
-  // Long-lived memory, aligned to 64 bytes (CPU) or 256 (CUDA). ResourceExhausted names the size.
+  // Long-lived memory, aligned to 64 bytes (CPU) or 256 (others). ResourceExhausted names the size.
   virtual StatusOr<void*> Alloc(int device, int64_t bytes) = 0;
   virtual void Free(int device, void* data) = 0;
   // Memory of one call, in the order of `stream`, from a pool.
@@ -38,16 +55,35 @@ class DeviceApi {
   virtual bool IsDone(int device, void* event) = 0;
   virtual Status WaitForEvent(int device, void* stream, void* event) = 0;  // what is enqueued later waits
   virtual void DestroyEvent(int device, void* event) = 0;
+
+  // The rest is of kinds with kernels. `image` is what their compiler made (backends/device_compiler.h); it is copied.
+  virtual StatusOr<std::unique_ptr<DeviceModule>> Load(std::string_view image);
+  // Enqueues a kernel on env.device and env.stream; `params` points to each argument. The grid has blocks. Errors
+  // name the kernel.
+  virtual Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);
 };
 
-// The target that fits `device` exactly: "cuda -arch=sm_90a -sm-count=132 ...", "x86_64 -mcpu=native".
-StatusOr<Target> DetectTarget(DLDevice device);
-// `target` with what it leaves to the machine ("cuda", "-arch=native") filled in from its devices, which must be of one
-// arch; other targets stay and need no device.
-StatusOr<Target> ResolveTarget(const Target& target);
+// A kind of device as the runtime sees it: the part of its registration (backends/device.h) that generated code hands
+// to runtime functions, under the symbol cinn_device_<name>. It outlives all code for it.
+struct RuntimeDevice {
+  DLDeviceType type;
+  DLDeviceType also;              // of other memory that code for it reads and writes (pinned, managed); else `type`
+  StatusOr<DeviceApi*> (*api)();  // FailedPrecondition ("no CUDA driver: ...") where there is no such device
+};
 
-// The kinds, each defined in its own file.
 StatusOr<DeviceApi*> GetHostDevice();
 StatusOr<DeviceApi*> GetCudaDevice();
 
+// `target` with what it leaves to the machine ("cuda", "-arch=native") filled in from the devices of its kind, which
+// must be of one arch; other targets stay and need no device.
+StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device);
+
 }  // namespace cinn_like
+
+extern "C" {
+extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda;
+
+// DeviceApi::Launch from generated code.
+int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
+                    int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env);
+}

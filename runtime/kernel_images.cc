@@ -28,10 +28,11 @@ StatusOr<KernelImages> KernelImages::From(const Artifact& artifact) {
   return r;
 }
 
-StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const KernelImages& images) {
+StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const KernelImages& images, const RuntimeDevice& device) {
   auto r = std::make_unique<LoadedKernels>();
   for (const std::string& image : images.images) {
-    ASSIGN_OR_RETURN(std::unique_ptr<CudaModule> m, CudaModule::Load(image));
+    ASSIGN_OR_RETURN(DeviceApi * api, device.api());
+    ASSIGN_OR_RETURN(std::unique_ptr<DeviceModule> m, api->Load(image));
     r->modules_.push_back(std::move(m));
   }
   for (const KernelImages::Kernel& k : images.kernels) {

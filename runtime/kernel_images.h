@@ -1,4 +1,5 @@
-// Compiled device kernels: images (CUBIN or PTX, several kernels each) and where each kernel is found in them.
+// Compiled device kernels: images (CUBINs, or what the device takes; several kernels each) and where each kernel is
+// found in them.
 #pragma once
 #include <memory>
 #include <string>
@@ -6,7 +7,7 @@
 #include <vector>
 
 #include "runtime/artifact.h"
-#include "runtime/cuda_module.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 
@@ -24,16 +25,16 @@ struct KernelImages {
   static StatusOr<KernelImages> From(const Artifact& artifact);
 };
 
-// Images in the driver; they launch on any device that they were made for. Freed with this.
+// Loaded images; they launch on any device that they were made for. Freed with this.
 class LoadedKernels {
  public:
-  // FailedPrecondition where there is no driver.
-  static StatusOr<std::unique_ptr<LoadedKernels>> Load(const KernelImages& images);
+  // FailedPrecondition where there is an image and no driver.
+  static StatusOr<std::unique_ptr<LoadedKernels>> Load(const KernelImages& images, const RuntimeDevice& device);
   // What <name>_kernel_ptr_ holds. NotFound names the kernel.
   StatusOr<void*> Kernel(std::string_view name) const;
 
  private:
-  std::vector<std::unique_ptr<CudaModule>> modules_;
+  std::vector<std::unique_ptr<DeviceModule>> modules_;
   std::vector<std::pair<std::string, void*>> kernels_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "cinn_like/base/tensor.h"
-#include "runtime/device_api.h"
 #include "runtime/last_error.h"
 #include "runtime/timeline.h"
 #include "runtime/workspace.h"
@@ -15,14 +14,15 @@ template <class Slot>
 struct AllocContext {
   std::vector<Slot>* slots;
   const CinnCallEnv* caller;
+  const RuntimeDevice* kind;
 };
 }  // namespace
 
 PreparedState::~PreparedState() { Clear(); }
 
 // Kernels in flight may read the memory.
-void PreparedState::Free(DLDevice device, std::vector<Slot>& slots) {
-  const StatusOr<DeviceApi*> api = DeviceApi::Get(device.device_type);
+void PreparedState::Free(DLDevice device, std::vector<Slot>& slots) const {
+  const StatusOr<DeviceApi*> api = kind_.api();
   const bool any = std::any_of(slots.begin(), slots.end(), [](const Slot& s) { return s.data != nullptr; });
   if (!any || !api.ok()) return;
   (void)(*api)->SynchronizeDevice(device.device_id);
@@ -35,13 +35,13 @@ void PreparedState::Free(DLDevice device, std::vector<Slot>& slots) {
 void PreparedState::Clear() {
   prepared_ = false;
   Free(device_, slots_);
-  const StatusOr<DeviceApi*> api = DeviceApi::Get(device_.device_type);
+  const StatusOr<DeviceApi*> api = kind_.api();
   if (event_ != nullptr && api.ok()) (*api)->DestroyEvent(device_.device_id, event_);
   event_ = nullptr;
 }
 
 Status PreparedState::AwaitEvent(void* stream) const {
-  ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(device_.device_type));
+  ASSIGN_OR_RETURN(DeviceApi * api, kind_.api());
   if (api->IsDone(device_.device_id, event_)) {
     done_.store(true, std::memory_order_relaxed);
     return absl::OkStatus();
@@ -60,13 +60,13 @@ int32_t PreparedState::AllocSlot(void* context, int32_t index, DLTensor* spec) {
   const auto allocate = [&]() -> Status {
     RET_CHECK(static_cast<size_t>(index) < call.slots->size(), "slot ", index, " of ", call.slots->size());
     const int64_t bytes = NumBytes(*spec);
-    ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(spec->device.device_type));
+    ASSIGN_OR_RETURN(DeviceApi * api, call.kind->api());
     ASSIGN_OR_RETURN(spec->data, api->Alloc(spec->device.device_id, bytes));
     (*call.slots)[static_cast<size_t>(index)] = {spec->data, bytes};
     return absl::OkStatus();
   };
   if (index >= 0) return SetLastError(allocate());
-  spec->data = cinn_alloc_workspace(call.caller, spec->shape[0]);
+  spec->data = cinn_alloc_workspace(call.kind, call.caller, spec->shape[0]);
   return spec->data == nullptr ? -1 : 0;
 }
 
@@ -74,11 +74,14 @@ Status PreparedState::Prepare(CinnFunctionPtr prepare, const CinnValue* args, in
                               const CinnCallEnv& env) {
   const TimelineSpan span("prepare");
   std::vector<Slot> fresh(slots_.size());
-  AllocContext<Slot> context{&fresh, &env};
+  AllocContext<Slot> context{&fresh, &env, &kind_};
   CinnCallEnv own = env;
   own.context = &context;
   own.alloc = &AllocSlot;
-  own.free = [](void* c, void* data) { cinn_free_workspace(static_cast<AllocContext<Slot>*>(c)->caller, data); };
+  own.free = [](void* c, void* data) {
+    const auto& call = *static_cast<AllocContext<Slot>*>(c);
+    cinn_free_workspace(call.kind, call.caller, data);
+  };
   own.release = nullptr;
   std::vector<CinnValue> values(args, args + num_args);
   values.resize(values.size() + slots_.size(), CinnValue{});  // the slots: results to be allocated
@@ -87,7 +90,7 @@ Status PreparedState::Prepare(CinnFunctionPtr prepare, const CinnValue* args, in
   void* event = nullptr;
   if (status.ok()) {
     const auto record = [&]() -> Status {
-      ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(env.device.device_type));
+      ASSIGN_OR_RETURN(DeviceApi * api, kind_.api());
       ASSIGN_OR_RETURN(event, api->RecordEvent(env.device.device_id, env.stream));
       return absl::OkStatus();
     };

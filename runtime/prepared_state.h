@@ -11,12 +11,14 @@
 
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 
 class PreparedState {
  public:
-  explicit PreparedState(int num_slots) : slots_(num_slots) {}
+  // `device` is the kind that `prepare` was compiled for.
+  PreparedState(int num_slots, const RuntimeDevice& device) : kind_(device), slots_(num_slots) {}
   ~PreparedState();
   PreparedState(const PreparedState&) = delete;
   PreparedState& operator=(const PreparedState&) = delete;
@@ -44,10 +46,11 @@ class PreparedState {
     int64_t bytes = 0;
   };
   static int32_t AllocSlot(void* context, int32_t index, DLTensor* spec);
-  static void Free(DLDevice device, std::vector<Slot>& slots);
+  void Free(DLDevice device, std::vector<Slot>& slots) const;
   Status AwaitEvent(void* stream) const;
   void Clear();
 
+  const RuntimeDevice& kind_;
   std::vector<Slot> slots_;
   void* stream_ = nullptr;  // that prepared
   void* event_ = nullptr;   // there, afterwards; null: done when it returned

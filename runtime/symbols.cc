@@ -2,7 +2,7 @@
 
 #include "runtime/bind_args.h"
 #include "runtime/cublas.h"
-#include "runtime/cuda_module.h"
+#include "runtime/device_api.h"
 #include "runtime/parallel_for.h"
 #include "runtime/range_error.h"
 #include "runtime/workspace.h"

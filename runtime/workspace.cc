@@ -1,16 +1,15 @@
 #include "runtime/workspace.h"
 
 #include "cinn_like/base/tensor.h"
-#include "runtime/device_api.h"
 #include "runtime/last_error.h"
 
 namespace cinn_like {
 namespace {
 
-StatusOr<void*> AllocWorkspace(const CinnCallEnv& env, int64_t bytes) {
+StatusOr<void*> AllocWorkspace(const RuntimeDevice& device, const CinnCallEnv& env, int64_t bytes) {
   if (bytes < 0) return InvalidArgument("workspace of ", bytes, " bytes");
   if (env.alloc == nullptr) {
-    ASSIGN_OR_RETURN(DeviceApi * api, DeviceApi::Get(env.device.device_type));
+    ASSIGN_OR_RETURN(DeviceApi * api, device.api());
     return api->AllocWorkspace(env.device.device_id, bytes, env.stream);
   }
   int64_t stride = 1;
@@ -30,19 +29,19 @@ StatusOr<void*> AllocWorkspace(const CinnCallEnv& env, int64_t bytes) {
 }  // namespace
 }  // namespace cinn_like
 
-extern "C" void* cinn_alloc_workspace(const CinnCallEnv* env, int64_t bytes) {
-  const cinn_like::StatusOr<void*> data = cinn_like::AllocWorkspace(*env, bytes);
+extern "C" void* cinn_alloc_workspace(const cinn_like::RuntimeDevice* device, const CinnCallEnv* env, int64_t bytes) {
+  const cinn_like::StatusOr<void*> data = cinn_like::AllocWorkspace(*device, *env, bytes);
   if (data.ok()) return *data;
   cinn_like::SetLastError(data.status());
   return nullptr;
 }
 
-extern "C" void cinn_free_workspace(const CinnCallEnv* env, void* data) {
+extern "C" void cinn_free_workspace(const cinn_like::RuntimeDevice* device, const CinnCallEnv* env, void* data) {
   if (data == nullptr) return;
   if (env->alloc != nullptr) {
     if (env->free != nullptr) env->free(env->context, data);
     return;
   }
-  const auto api = cinn_like::DeviceApi::Get(env->device.device_type);
+  const auto api = device->api();
   if (api.ok()) (*api)->FreeWorkspace(env->device.device_id, data, env->stream);
 }

@@ -37,7 +37,7 @@ class Gpu {
   static StatusOr<std::unique_ptr<Gpu>> Open(int device) {
     auto r = std::make_unique<Gpu>();
     r->device_ = device;
-    ASSIGN_OR_RETURN(r->api_, DeviceApi::Get(kDLCUDA));
+    ASSIGN_OR_RETURN(r->api_, GetCudaDevice());
     ASSIGN_OR_RETURN(r->target_, r->api_->Detect(device));
     ASSIGN_OR_RETURN(r->options_, CompileOptions::FromFlags());
     return r;
@@ -61,7 +61,7 @@ class Gpu {
     ASSIGN_OR_RETURN(const ir::Module m, ir::ParseModule(loops));
     const auto begin = std::chrono::steady_clock::now();
     ASSIGN_OR_RETURN(const KernelImages images, MakeCudaCompiler(target_, options_, nullptr)->Compile(m, ""));
-    ASSIGN_OR_RETURN(kernels_, LoadedKernels::Load(images));
+    ASSIGN_OR_RETURN(kernels_, LoadedKernels::Load(images, cinn_device_cuda));
     printf("built %zu kernels in %.3f s\n", m.funcs.size(),
            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     return absl::OkStatus();
@@ -77,7 +77,7 @@ class Gpu {
     RETURN_IF_ERROR(api_->Synchronize(device_, nullptr));
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < times; ++i) {
-      if (cinn_cuda_launch(k, blocks, 1, 1, threads, 1, 1, 0, params, &env) != 0)
+      if (cinn_launch(&cinn_device_cuda, k, blocks, 1, 1, threads, 1, 1, 0, params, &env) != 0)
         return Internal(kernel, ": ", LastError());
     }
     RETURN_IF_ERROR(api_->Synchronize(device_, nullptr));

@@ -3,28 +3,29 @@
 //
 //   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas"
 //
+// The kinds are devices (base/device_kind.h): those of this project, or a registry's (backends/device.h) for others.
 // "cpu" means "x86_64 -mcpu=native". Numbers come from a table row per CPU or arch and may be written in the text
 // ("cuda -arch=sm_90a -sm-count=114"); they feed cost models and never change what code means.
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cinn_like/base/device_kind.h"
 #include "cinn_like/base/status.h"
 
 namespace cinn_like {
 
-enum class TargetKind : uint8_t { kX86_64, kCuda };
-
 struct Target {
-  TargetKind kind = TargetKind::kX86_64;
-  std::string mcpu;                   // CPU name or "native" (this machine); x86_64 only
-  std::string arch;                   // "sm_90a" or "native" (the device of the call); CUDA only
-  std::vector<std::string> features;  // "+avx512f", "-amx-bf16", on top of mcpu
-  std::vector<std::string> libs;      // library calls that tactics may propose: "cublas"
-  int64_t num_threads = 0;            // 0: as many as the process may use
-  int64_t allow_tf32 = 0;             // 1: products of f32 may round their operands to TF32; CUDA only
+  const DeviceKind* device = &HostKind();  // outlives the target
+  std::string mcpu;                        // CPU name or "native" (this machine); without kernels only
+  std::string arch;                        // "sm_90a" or "native" (the device of the call); with kernels only
+  std::vector<std::string> features;       // "+avx512f", "-amx-bf16", on top of mcpu
+  std::vector<std::string> libs;           // library calls that tactics may propose: "cublas"
+  int64_t num_threads = 0;                 // 0: as many as the process may use
+  int64_t allow_tf32 = 0;                  // 1: products of f32 may round their operands to TF32
   // Who computes what we leave, by a row of base/speeds.h; "auto" in the text means the row of this CPU or arch.
   // Empty: nobody, and everything is compiled.
   std::string framework;
@@ -41,7 +42,7 @@ struct Target {
 
   bool operator==(const Target&) const = default;
 
-  static StatusOr<Target> Parse(std::string_view text);
+  static StatusOr<Target> Parse(std::string_view text, std::span<const DeviceKind* const> kinds = BuiltInKinds());
   // All that code and schedules depend on, numbers that were detected or come from a row included. One line.
   std::string CacheKey() const;
   // Canonical: kind, then options that differ from the defaults, in table order.
@@ -49,10 +50,13 @@ struct Target {
   // `device` with every option that this target sets itself: what "native" stands for on that device.
   Target ResolvedBy(const Target& device) const;
 
-  bool IsGpu() const { return kind == TargetKind::kCuda; }
+  // Functions run as kernels that host functions launch, on grids of blocks of threads.
+  bool HasKernels() const { return device->has_kernels; }
+  // And the device has what tactics for GPUs count on: blocks of 1024 threads, warps of 32, 48 KB of shared memory.
+  bool IsGpu() const;
+  // mcpu or arch, whichever the device has.
+  const std::string& RowName() const { return HasKernels() ? arch : mcpu; }
   bool HasLib(std::string_view name) const;
 };
-
-std::string_view Name(TargetKind kind);
 
 }  // namespace cinn_like

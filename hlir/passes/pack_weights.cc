@@ -87,7 +87,7 @@ ValueRef PackAndView(OpBuilder* b, ValueRef x, const Panels& p) {
 }  // namespace
 
 StatusOr<Graph> PackWeights(Graph graph, const PassContext& context) {
-  if (context.target.IsGpu()) return graph;
+  if (context.target.HasKernels()) return graph;
   const std::vector<StaticFact> facts = FindStaticValues(graph);
   std::map<std::tuple<ValueId, int64_t, int64_t, std::vector<int64_t>>, ValueRef> packed;
   Status status;

@@ -47,13 +47,13 @@ double BytesPerSecond(const Target& target) {
 }
 
 double Cores(const Target& target) {
-  const int64_t cores = !target.IsGpu() && target.num_threads > 0 ? target.num_threads : target.cores;
+  const int64_t cores = !target.HasKernels() && target.num_threads > 0 ? target.num_threads : target.cores;
   return static_cast<double>(std::max<int64_t>(cores, 1));
 }
 
 const SpeedRow& SpeedsOf(const Target& target) {
   const SpeedRow* row = FindSpeedRow(target.framework);
-  if (row == nullptr) row = FindSpeedRow(target.IsGpu() ? SpeedClassOfArch(target.arch) : SpeedClassOfCpu(target.mcpu));
+  if (row == nullptr) row = FindSpeedRow(target.device->speed_class(target.RowName()));
   return *row;  // every class has one
 }
 

@@ -107,7 +107,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target) {
-  if (target.IsGpu()) return std::vector<Proposal>();
+  if (target.HasKernels()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
   if (!created) return std::vector<Proposal>();
   RowNests& r = *created;

@@ -62,7 +62,7 @@ StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
   ir::Schedule s(std::move(loops));
-  if (target.IsGpu()) {
+  if (target.HasKernels()) {
     // A kernel a stage, one thread an element; what one writes for another stays in memory.
     for (const ir::Stage& stage : group.stages) {
       std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
@@ -74,7 +74,8 @@ StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target
       const std::string all = s.Fresh("e"), block = s.Fresh("eb"), thread = s.Fresh("et");
       std::string fuse = "fuse";
       for (const std::string& l : loops) fuse += " " + l;
-      s.Step(fuse, " -> ", all).Step("split ", all, " 128 -> ", block, " ", thread);
+      s.Step(fuse, " -> ", all)
+          .Step("split ", all, " ", std::min<int64_t>(target.device->limits.threads, 128), " -> ", block, " ", thread);
       s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " threadIdx.x");
     }
     RETURN_IF_ERROR(s.status());

@@ -139,7 +139,7 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
 // Whether all threads of a block come to every barrier, and all of a warp to every shuffle.
 class Meeting {
  public:
-  explicit Meeting(const Func& f) {
+  Meeting(const Func& f, int64_t warp) : warp_(warp) {
     VisitStmts(f.body, [&](const Stmt& s) {
       const For* n = As<For>(s);
       if (n == nullptr || !IsThreadAxis(n->kind) || !IsInt(n->extent)) return true;
@@ -170,7 +170,7 @@ class Meeting {
       if (is_thread && IsInt(n->extent) && n->extent->int_value < all) {
         apart_ = Cat("in loop ", n->var->name, " over ", n->extent->int_value, " of ", all, " threads");
         const int64_t row = n->kind == ForKind::kThreadX ? n->extent->int_value : threads_[ForKind::kThreadX];
-        if (row % kWarp != 0) split_warp_ = apart_;
+        if (row % warp_ != 0) split_warp_ = apart_;
       } else if (!is_thread && Varies(n->extent)) {
         apart_ = split_warp_ = Cat("in loop ", n->var->name, ", whose extent differs between threads");
       }
@@ -182,7 +182,6 @@ class Meeting {
   }
 
  private:
-  static constexpr int64_t kWarp = 32;
   bool Varies(Expr e) {
     bool found = false;
     Visit(e, [&](Expr x) {
@@ -191,6 +190,7 @@ class Meeting {
     });
     return found;
   }
+  const int64_t warp_;
   std::map<ForKind, int64_t> threads_;
   absl::flat_hash_set<Expr> varying_;
   std::string apart_, split_warp_;  // why threads are apart here; empty: they are not
@@ -198,10 +198,10 @@ class Meeting {
 
 }  // namespace
 
-StatusOr<Func> InsertBarriers(Func f) {
+StatusOr<Func> InsertBarriers(Func f, const LaunchLimits& limits) {
   Accesses pending;
   f.body = Insert(f.body, pending);
-  RETURN_IF_ERROR(Annotate(Meeting(f).Check(f.body), Cat("@", f.name)));
+  RETURN_IF_ERROR(Annotate(Meeting(f, limits.warp).Check(f.body), Cat("@", f.name)));
   return f;
 }
 

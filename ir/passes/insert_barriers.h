@@ -7,8 +7,9 @@
 // block has, or under a condition that differs between them) is an error. Thread loops are transparent: every thread of
 // the block passes through them. Runs after lower_blocks.
 #pragma once
+#include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
-StatusOr<Func> InsertBarriers(Func f);
+StatusOr<Func> InsertBarriers(Func f, const LaunchLimits& limits = {});
 }  // namespace cinn_like::ir

@@ -9,12 +9,11 @@
 namespace cinn_like::ir {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kDirect = 8;  // parts that one thread adds up, where there is a choice
 
 class Lowering {
  public:
-  explicit Lowering(Func& f) : f_(f), c_(*f.context), names_(f) {}
+  Lowering(Func& f, int64_t warp) : f_(f), c_(*f.context), names_(f), warp_(warp) {}
 
   StatusOr<Stmt> Run(const StmtPath& path, size_t loop_index) {
     const For& loop = *As<For>(path[loop_index]);
@@ -64,14 +63,15 @@ class Lowering {
     partial.body = MakeSeq(std::move(step));
     out.push_back(Replace(loop.body, path.back(), MakeStmt(std::move(partial))));
 
-    if (loop.kind == ForKind::kThreadX) {
+    // The results of warps are combined by one warp.
+    if (loop.kind == ForKind::kThreadX && warp_ > 1 && threads <= warp_ * warp_) {
       if ((threads & (threads - 1)) != 0) {
         return Unimplemented("block ", b.name, ": ", threads, " threads along threadIdx.x are no power of two");
       }
-      AddShuffles(out, std::min<int64_t>(threads, kWarp));
-      if (threads > kWarp) {
-        const int64_t warps = threads / kWarp;
-        const Expr lane = c_.Mod(loop.var, c_.Int(kWarp)), warp = c_.Div(loop.var, c_.Int(kWarp));
+      AddShuffles(out, std::min(threads, warp_));
+      if (threads > warp_) {
+        const int64_t warps = threads / warp_;
+        const Expr lane = c_.Mod(loop.var, c_.Int(warp_)), warp = c_.Div(loop.var, c_.Int(warp_));
         auto [row, rows] = OtherThreads(path, loop_index);
         const Expr has = c_.Lt(lane, c_.Int(warps));
         std::vector<Stmt> stores;
@@ -83,7 +83,7 @@ class Lowering {
         }
         out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
         StoreParts(out, others);
-        AddShuffles(out, kWarp);  // lanes past the warps hold the neutral element
+        AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
       }
     } else {
       const std::pair<Expr, Expr> column = OtherThreads(path, loop_index);
@@ -203,6 +203,7 @@ class Lowering {
   Func& f_;
   Context& c_;
   NameSupply names_;
+  const int64_t warp_;  // threads that shuffle
   std::optional<Join> join_;
   std::vector<Expr> start_;
   std::vector<Buffer> part_;
@@ -210,7 +211,7 @@ class Lowering {
 
 }  // namespace
 
-StatusOr<Func> LowerThreadReductions(Func f) {
+StatusOr<Func> LowerThreadReductions(Func f, const LaunchLimits& limits) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const StmtPath& path : FindBlocks(f)) {
@@ -223,7 +224,7 @@ StatusOr<Func> LowerThreadReductions(Func f) {
           return it.kind == IterKind::kReduce && Uses(it.binding, n->var);
         });
         if (!carries) continue;
-        ASSIGN_OR_RETURN(Stmt s, Lowering(f).Run(path, i));
+        ASSIGN_OR_RETURN(Stmt s, Lowering(f, limits.warp).Run(path, i));
         f.body = Replace(f.body, path[i], s);
         changed = true;
       }

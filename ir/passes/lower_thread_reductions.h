@@ -15,8 +15,9 @@
 // Several values (argmax) are joined by the block's own rule (ir/join.h). Barriers come from insert_barriers. Runs
 // before lower_blocks.
 #pragma once
+#include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
-StatusOr<Func> LowerThreadReductions(Func f);
+StatusOr<Func> LowerThreadReductions(Func f, const LaunchLimits& limits = {});
 }  // namespace cinn_like::ir

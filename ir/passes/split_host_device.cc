@@ -6,9 +6,6 @@ namespace cinn_like::ir {
 namespace {
 
 constexpr int64_t kStaticSharedBytes = 48 << 10;
-constexpr int64_t kMaxThreads = 1024;
-constexpr std::array<int64_t, 6> kMaxExtents = {2147483647, 65535, 65535, 1024, 1024, 64};
-
 bool IsBound(ForKind k) { return IsBlockAxis(k) || IsThreadAxis(k); }
 size_t AxisOf(ForKind k) { return static_cast<size_t>(k) - static_cast<size_t>(ForKind::kBlockX); }
 
@@ -21,7 +18,7 @@ bool HasBarrier(const Stmt& s) {
 // One nest: what it declares, what it takes from outside, the extents of its axes.
 class Nest {
  public:
-  Nest(Context& c, const std::string& func) : c_(c), func_(func) {}
+  Nest(Context& c, const std::string& func, const LaunchLimits& limits) : c_(c), func_(func), limits_(limits) {}
 
   StatusOr<Stmt> Prepare(const Stmt& s) {
     RETURN_IF_ERROR(Collect(s, {}));
@@ -32,13 +29,13 @@ class Nest {
       }
       if (!IsInt(extents_[i])) {
         if (i >= 3) return Error("the extent of ", NameOf(i), " must be constant, got ", Print(extents_[i]));
-      } else if (extents_[i]->int_value > kMaxExtents[i]) {
-        return Error("the extent of ", NameOf(i), " is at most ", kMaxExtents[i], ", got ", extents_[i]->int_value);
+      } else if (const int64_t most = i < 3 ? limits_.grid[i] : limits_.block[i - 3]; extents_[i]->int_value > most) {
+        return Error("the extent of ", NameOf(i), " is at most ", most, ", got ", extents_[i]->int_value);
       }
     }
     int64_t threads = 1;
     for (size_t i = 3; i < 6; ++i) threads *= Extent(i)->int_value;
-    if (threads > kMaxThreads) return Error("a block has at most ", kMaxThreads, " threads, got ", threads);
+    if (threads > limits_.threads) return Error("a block has at most ", limits_.threads, " threads, got ", threads);
     Status status;
     Stmt r = RewriteStmts(s, [&](const Stmt& x) -> Stmt {
       const For* n = As<For>(x);
@@ -92,7 +89,15 @@ class Nest {
 
   Status Collect(const Stmt& s, std::array<bool, 6> bound) {
     if (const Let* n = As<Let>(s)) declared_.insert(n->var);
-    if (const Alloc* n = As<Alloc>(s)) allocated_.insert(n->buffer);
+    if (const Alloc* n = As<Alloc>(s)) {
+      if (n->buffer->scope == Scope::kShared && limits_.shared_bytes == 0) {
+        return Error("memory ", n->buffer->name, " is shared; blocks of this device share none");
+      }
+      allocated_.insert(n->buffer);
+    }
+    if (As<Barrier>(s) != nullptr && limits_.shared_bytes == 0) {
+      return Error("a barrier; blocks of this device have none");
+    }
     if (const Block* n = As<Block>(s)) {
       for (const BlockIter& i : n->iters) declared_.insert(i.var);
     }
@@ -118,6 +123,7 @@ class Nest {
 
   Context& c_;
   const std::string& func_;
+  const LaunchLimits& limits_;
   std::array<Expr, 6> extents_ = {};
   absl::flat_hash_set<Expr> declared_;
   absl::flat_hash_set<Buffer> allocated_;
@@ -125,7 +131,8 @@ class Nest {
 
 class Splitter {
  public:
-  Splitter(const Func& f, NameSupply& names) : f_(f), c_(*f.context), names_(names) {}
+  Splitter(const Func& f, NameSupply& names, const LaunchLimits& limits)
+      : f_(f), c_(*f.context), names_(names), limits_(limits) {}
 
   StatusOr<Func> Run() {
     Func r = f_;
@@ -168,7 +175,7 @@ class Splitter {
   }
 
   Stmt MakeKernel(const Stmt& s) {
-    Nest nest(c_, f_.name);
+    Nest nest(c_, f_.name, limits_);
     StatusOr<Stmt> body = nest.Prepare(s);
     if (!body.ok()) {
       if (status_.ok()) status_ = body.status();
@@ -192,6 +199,7 @@ class Splitter {
   const Func& f_;
   Context& c_;
   NameSupply& names_;
+  const LaunchLimits& limits_;
   std::vector<Func> kernels_;
   Status status_;
 };
@@ -214,7 +222,7 @@ int64_t DynamicSharedBytes(const Stmt& kernel_body) {
   return bytes <= kStaticSharedBytes ? 0 : bytes;
 }
 
-StatusOr<Module> SplitHostDevice(Module m) {
+StatusOr<Module> SplitHostDevice(Module m, const LaunchLimits& limits) {
   NameSupply names;
   for (const Func& f : m.funcs) names.Reserve(f.name);
   Module r{m.context, {}};
@@ -223,7 +231,7 @@ StatusOr<Module> SplitHostDevice(Module m) {
       r.funcs.push_back(f);
       continue;
     }
-    Splitter splitter(f, names);
+    Splitter splitter(f, names, limits);
     ASSIGN_OR_RETURN(Func host, splitter.Run());
     r.funcs.push_back(std::move(host));
     for (Func& k : splitter.TakeKernels()) r.funcs.push_back(std::move(k));

@@ -7,13 +7,14 @@
 //
 // Kernels are named <fn>_kernel, <fn>_kernel_1, ... in order. Loops on one axis get the largest of their extents, and a
 // guard where theirs is smaller. Thread extents are constants; block extents are computed on the host. What touches
-// tensors outside of such a nest, or cannot be launched, is an error naming the function.
+// tensors outside of such a nest, or cannot be launched, is an error naming the function. `limits` are the device's.
 #pragma once
+#include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
 
-StatusOr<Module> SplitHostDevice(Module m);
+StatusOr<Module> SplitHostDevice(Module m, const LaunchLimits& limits = {});
 
 // The bytes of shared memory that a kernel must be launched with: 0 while its arrays fit in what every device gives a
 // kernel (48 KB), else their sum. Each array starts at a multiple of 16.

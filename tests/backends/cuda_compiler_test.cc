@@ -44,7 +44,7 @@ ir::Module ThreeKernels(std::string_view factor = "2.0") {
 std::unique_ptr<DeviceCompiler> MakeCompiler(ObjectCache* cache = nullptr, CompileOptions options = {},
                                              std::string arch = "sm_90a") {
   Target t;
-  t.kind = TargetKind::kCuda;
+  t.device = &CudaKind();
   t.arch = std::move(arch);
   auto flags = CompileOptions::FromFlags();
   if (flags.ok()) options.nvrtc = flags->nvrtc;
@@ -140,7 +140,7 @@ TEST(CudaCompiler, LoadingWithoutADriverSaysSo) {
   if (cuda::GetDriver().ok()) GTEST_SKIP() << "this machine has a driver";
   const auto images = MakeCompiler()->Compile(ThreeKernels(), "");
   ASSERT_TRUE(images.ok()) << images.status();
-  const auto r = LoadedKernels::Load(*images);
+  const auto r = LoadedKernels::Load(*images, cinn_device_cuda);
   ASSERT_FALSE(r.ok());
   EXPECT_TRUE(absl::StrContains(Message(r.status()), "no CUDA driver")) << r.status();
 }

@@ -272,7 +272,7 @@ func @f(x: f32[1], n: i64) {
                                    *Target::Parse("cpu"), {}, HostText::kLlvm);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_NE(text->find("@k_kernel_ptr_ = external global ptr"), std::string::npos) << *text;
-  EXPECT_NE(text->find("call i32 @cinn_cuda_launch(ptr"), std::string::npos) << *text;
+  EXPECT_NE(text->find("call i32 @cinn_launch(ptr @cinn_device_x86_64, ptr"), std::string::npos) << *text;
 }
 
 TEST(Loops, UnknownSymbolIsAnError) {

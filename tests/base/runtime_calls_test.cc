@@ -11,7 +11,8 @@ TEST(RuntimeCalls, RowsAreRead) {
   const RuntimeCall* call = FindRuntimeCall("cinn_alloc_workspace");
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->result, CallType::kPtr);
-  EXPECT_EQ(std::vector(call->params.begin(), call->params.end()), (std::vector{CallType::kPtr, CallType::kI64}));
+  EXPECT_EQ(std::vector(call->params.begin(), call->params.end()),
+            (std::vector{CallType::kPtr, CallType::kPtr, CallType::kI64}));
   call = FindRuntimeCall("cinn_cublaslt_matmul");
   ASSERT_NE(call, nullptr);
   EXPECT_EQ(call->result, CallType::kI32);

@@ -62,7 +62,7 @@ TEST(Target, RandomTargetsRoundTrip) {
                                            : Cat("cuda -arch=", archs[random() % 4]));
     if (random() % 2) t.vector_bytes = 16 << random() % 5;
     if (random() % 2) t.l2_bytes = 1 + random() % 100;
-    if (t.kind == TargetKind::kX86_64) {
+    if (!t.HasKernels()) {
       if (random() % 2) t.num_threads = random() % 64;
       for (unsigned k = random() % 3; k > 0; --k) t.features.push_back(Cat(random() % 2 ? "+" : "-", "f", k));
     } else {
@@ -105,6 +105,31 @@ TEST(Target, ErrorsListWhatIsKnown) {
             "target: option -sm-count: expected an integer from 1 to 65536, got '99999999999999999999'");
   EXPECT_EQ(Error("cuda -arch=sm_80 -arch=sm_90"), "target: option -arch is given twice");
   EXPECT_EQ(Error("cuda -arch="), "target: option -arch has no value");
+}
+
+// A device of the caller's is known where its kind is given, and nowhere else.
+TEST(Target, KindsOfTheCaller) {
+  DeviceKind dpu;
+  dpu.name = "dpu";
+  dpu.has_kernels = true;
+  dpu.limits = {.block = {16, 1, 1}, .threads = 16, .warp = 1, .shared_bytes = 0};
+  dpu.rows = {{"one", {4, 16, 1, 2, 3, 0, 8, 1}}, {"two", {8, 16, 1, 2, 3, 0, 8, 1}}};
+  dpu.options = {"arch", "cores", "libs"};
+  dpu.libs = {"blas"};
+  const DeviceKind* const kinds[] = {&HostKind(), &dpu};
+  const StatusOr<Target> t = Target::Parse("dpu -arch=two -libs=blas", kinds);
+  ASSERT_TRUE(t.ok()) << t.status();
+  EXPECT_EQ(t->Print(), "dpu -arch=two -libs=blas");
+  EXPECT_EQ(t->cores, 8);
+  EXPECT_TRUE(t->HasKernels());
+  EXPECT_FALSE(t->IsGpu());
+  EXPECT_EQ(Target::Parse("dpu", kinds)->Print(), "dpu -arch=one");
+  EXPECT_EQ(Message(Target::Parse("dpu -sm-count=3", kinds).status()),
+            "target: dpu has no option -sm-count; known: -arch, -libs, -cores");
+  EXPECT_EQ(Message(Target::Parse("dpu -arch=three", kinds).status()),
+            "target: option -arch: unknown arch 'three'; known: one, two");
+  EXPECT_EQ(Message(Target::Parse("cuda", kinds).status()), "target: unknown kind 'cuda'; known: cpu, x86_64, dpu");
+  EXPECT_EQ(Error("dpu"), "target: unknown kind 'dpu'; known: cpu, x86_64, cuda");
 }
 
 TEST(Target, ResolvedByKeepsWhatWasSet) {

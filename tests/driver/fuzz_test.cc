@@ -16,7 +16,7 @@
 #include <fstream>
 
 #include "absl/strings/str_split.h"
-#include "backends/device_compiler.h"
+#include "backends/device.h"
 #include "backends/host_compile.h"
 #include "cinn_like/c_api.h"
 #include "cinn_like/driver.h"
@@ -144,8 +144,8 @@ Status RunLoops(const std::string& text, const Target& target) {
   RETURN_IF_ERROR(ir::ParseModule(ir::Print(module)).status());
   RETURN_IF_ERROR(EmitHostModule(module, target, {}, HostText::kObject).status());
   if (target.IsGpu()) {
-    ASSIGN_OR_RETURN(const auto device, MakeDeviceCompiler(target, {}, nullptr));
-    RETURN_IF_ERROR(device->EmitSource(module).status());
+    ASSIGN_OR_RETURN(const auto device, Devices::BuiltIn().Of(target));
+    RETURN_IF_ERROR(device.make_compiler(target, {}, nullptr)->EmitSource(module).status());
   }
   return absl::OkStatus();
 }

@@ -61,8 +61,9 @@ Bound Bind(const ArgSpec& spec, const Args& args, const CinnCallEnv& env = CpuEn
   const StatusOr<std::string> bytes = EncodeArgSpec(spec);
   EXPECT_TRUE(bytes.ok()) << bytes.status();
   Bound b;
-  b.code = cinn_bind_args(bytes->data(), static_cast<int64_t>(bytes->size()), nullptr, args.values.data(),
-                          static_cast<int32_t>(args.values.size()), &env, b.pointers.data(), b.symbols.data());
+  b.code = cinn_bind_args(&cinn_device_x86_64, bytes->data(), static_cast<int64_t>(bytes->size()), nullptr,
+                          args.values.data(), static_cast<int32_t>(args.values.size()), &env, b.pointers.data(),
+                          b.symbols.data());
   return b;
 }
 
@@ -114,8 +115,8 @@ TEST(BindArgs, SpecSurvivesAnyAddress) {
   Args a = MlpArgs(3);
   const CinnCallEnv env = CpuEnv();
   Bound b;
-  EXPECT_EQ(cinn_bind_args(bytes.data() + 1, bytes.size() - 1, nullptr, a.values.data(), 5, &env, b.pointers.data(),
-                           b.symbols.data()),
+  EXPECT_EQ(cinn_bind_args(&cinn_device_x86_64, bytes.data() + 1, bytes.size() - 1, nullptr, a.values.data(), 5, &env,
+                           b.pointers.data(), b.symbols.data()),
             0);
   EXPECT_EQ(b.symbols[0], 3);
 }
@@ -235,7 +236,7 @@ TEST(BindArgs, CopiesInputsThatAreAlignedWorse) {
   EXPECT_EQ(memcmp(b.pointers[3], y, 3 * 2 * 2), 0);
   EXPECT_EQ(b.pointers[2], memory);  // as it was
   const CinnCallEnv env = CpuEnv();
-  cinn_free_workspace(&env, b.pointers[5]);
+  cinn_free_workspace(&cinn_device_x86_64, &env, b.pointers[5]);
 
   a.tensors[0].t.data = a.tensors[2].t.data = memory;
   b = Bind(spec, a);
@@ -491,7 +492,9 @@ TEST(BindArgs, TakesLittleTime) {
   for (int round = 0; round < 20; ++round) {
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < 2000; ++i) {
-      ASSERT_EQ(cinn_bind_args(bytes.data(), bytes.size(), nullptr, args.values.data(), 5, &env, pointers, symbols), 0);
+      ASSERT_EQ(cinn_bind_args(&cinn_device_x86_64, bytes.data(), bytes.size(), nullptr, args.values.data(), 5, &env,
+                               pointers, symbols),
+                0);
     }
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / 2000);
   }

@@ -36,7 +36,7 @@ TEST(Cublas, BadCallsAreErrorsBeforeAnyDriver) {
   bias.bias = true;
   EXPECT_LT(call(4, 4, 4, bias), 0);
   EXPECT_STREQ(LastError(), "cublaslt matmul [1,4,4]x[1,4,4]: the bias is null");
-  if (DeviceApi::Get(kDLCUDA).ok()) return;
+  if (GetCudaDevice().ok()) return;
   EXPECT_LT(call(4, 4, 4), 0);
   EXPECT_TRUE(std::string(LastError()).starts_with("cublaslt matmul [1,4,4]x[1,4,4]: no CUDA driver: ")) << LastError();
 }
@@ -72,7 +72,7 @@ float Load(const std::vector<char>& bytes, size_t i, DType t) {
 
 // Random products on `device`, against a float64 loop.
 void CheckProducts(int device, unsigned seed) {
-  DeviceApi& api = **DeviceApi::Get(kDLCUDA);
+  DeviceApi& api = **GetCudaDevice();
   std::mt19937 random(seed);
   const CinnCallEnv env = Env(device);
   for (int round = 0; round < 60; ++round) {
@@ -136,7 +136,7 @@ void CheckProducts(int device, unsigned seed) {
 }
 
 TEST(Cublas, RandomProductsFromSeveralThreads) {
-  const StatusOr<DeviceApi*> api = DeviceApi::Get(kDLCUDA);
+  const StatusOr<DeviceApi*> api = GetCudaDevice();
   if (!api.ok()) GTEST_SKIP() << api.status();
   void* library = dlopen("libcublasLt.so.13", RTLD_NOW);
   if (library == nullptr) library = dlopen("libcublasLt.so.12", RTLD_NOW);

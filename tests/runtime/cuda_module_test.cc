@@ -53,7 +53,7 @@ DONE:
 class CudaModuleTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const StatusOr<DeviceApi*> found = DeviceApi::Get(kDLCUDA);
+    const StatusOr<DeviceApi*> found = GetCudaDevice();
     if (!found.ok()) GTEST_SKIP() << found.status();
     api = *found;
   }
@@ -83,8 +83,8 @@ TEST_F(CudaModuleTest, LaunchesOnEveryDeviceFromEveryThread) {
       EXPECT_TRUE(api->Copy(device, memory, data.data(), bytes, stream).ok());
       int n = 999;
       void* params[] = {&memory, &n};
-      EXPECT_EQ(cinn_cuda_launch(scale, 4, 1, 1, 256, 1, 1, 0, params, &env), 0) << LastError();
-      EXPECT_EQ(cinn_cuda_launch(scale, 0, 1, 1, 256, 1, 1, 0, params, &env), 0) << LastError();
+      EXPECT_EQ(cinn_launch(&cinn_device_cuda, scale, 4, 1, 1, 256, 1, 1, 0, params, &env), 0) << LastError();
+      EXPECT_EQ(cinn_launch(&cinn_device_cuda, scale, 0, 1, 1, 256, 1, 1, 0, params, &env), 0) << LastError();
       EXPECT_TRUE(api->Copy(device, data.data(), memory, bytes, stream).ok());
       EXPECT_TRUE(api->Synchronize(device, stream).ok());
       EXPECT_EQ(data[998], 3 * (1.0f + t));
@@ -100,14 +100,14 @@ TEST_F(CudaModuleTest, LargeSharedMemory) {
   const auto module = CudaModule::Load(kPtx);
   ASSERT_TRUE(module.ok()) << module.status();
   void* fill = *(*module)->Kernel("fill");
-  const int64_t most = DetectTarget({kDLCUDA, 0})->shared_bytes;
+  const int64_t most = api->Detect(0)->shared_bytes;
   ASSERT_GT(most, 48 * 1024);
   void* memory = *api->Alloc(0, 4);
   const CinnCallEnv env = Env(0);
   for (const int64_t bytes : {int64_t{1024}, most, int64_t{50 * 1024}}) {
     int offset = static_cast<int>(bytes) - 4;
     void* params[] = {&memory, &offset};
-    EXPECT_EQ(cinn_cuda_launch(fill, 1, 1, 1, 1, 1, 1, bytes, params, &env), 0) << LastError();
+    EXPECT_EQ(cinn_launch(&cinn_device_cuda, fill, 1, 1, 1, 1, 1, 1, bytes, params, &env), 0) << LastError();
     float value = 0;
     EXPECT_TRUE(api->Copy(0, &value, memory, 4, nullptr).ok());
     EXPECT_TRUE(api->Synchronize(0, nullptr).ok());
@@ -115,7 +115,7 @@ TEST_F(CudaModuleTest, LargeSharedMemory) {
   }
   int offset = 0;
   void* params[] = {&memory, &offset};
-  EXPECT_LT(cinn_cuda_launch(fill, 1, 1, 1, 1, 1, 1, most + 1024, params, &env), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, fill, 1, 1, 1, 1, 1, 1, most + 1024, params, &env), 0);
   EXPECT_TRUE(std::string(LastError()).starts_with(Cat("kernel 'fill': allowing ", most + 1024, " bytes")))
       << LastError();
   api->Free(0, memory);
@@ -132,17 +132,17 @@ TEST_F(CudaModuleTest, ErrorsNameTheKernel) {
   int n = 0;
   void* params[] = {&memory, &n};
   const CinnCallEnv env = Env(0);
-  EXPECT_LT(cinn_cuda_launch(scale, 1, 70000, 1, 32, 1, 1, 0, params, &env), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, scale, 1, 70000, 1, 32, 1, 1, 0, params, &env), 0);
   EXPECT_STREQ(LastError(), "kernel 'scale': grid dimension 1 is 70000, at most 65535 is possible");
-  EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 32, 0, 1, 0, params, &env), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, scale, 1, 1, 1, 32, 0, 1, 0, params, &env), 0);
   EXPECT_STREQ(LastError(), "kernel 'scale': block dimension 1 is 0, expected 1..1024");
-  EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 1024, 2, 1, 0, params, &env), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, scale, 1, 1, 1, 1024, 2, 1, 0, params, &env), 0);
   EXPECT_TRUE(std::string(LastError())
                   .starts_with("kernel 'scale': launch on cuda:0 with grid 1x1x1, block 1024x2x1, 0 "
                                "bytes of shared memory failed: CUDA_ERROR_INVALID_VALUE"))
       << LastError();
   const CinnCallEnv far = Env(*api->Count());
-  EXPECT_LT(cinn_cuda_launch(scale, 1, 1, 1, 32, 1, 1, 0, params, &far), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, scale, 1, 1, 1, 32, 1, 1, 0, params, &far), 0);
   EXPECT_TRUE(std::string(LastError()).starts_with("kernel 'scale': cuda:")) << LastError();
 }
 
@@ -153,13 +153,13 @@ TEST_F(CudaModuleTest, BadImages) {
 }
 
 TEST(CudaModuleWithoutDriver, IsAClearError) {
-  if (DeviceApi::Get(kDLCUDA).ok()) GTEST_SKIP() << "this machine has a GPU";
+  if (GetCudaDevice().ok()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_TRUE(Message(CudaModule::Load(kPtx).status()).starts_with("no CUDA driver: "));
   CinnCallEnv env{};
   env.device = {kDLCUDA, 0};
-  EXPECT_LT(cinn_cuda_launch(nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
-  EXPECT_TRUE(std::string(LastError()).starts_with("kernel '(unknown kernel)': no CUDA driver: ")) << LastError();
-  EXPECT_EQ(cinn_cuda_launch(nullptr, 0, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
+  EXPECT_LT(cinn_launch(&cinn_device_cuda, nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
+  EXPECT_TRUE(std::string(LastError()).starts_with("no CUDA driver: ")) << LastError();
+  EXPECT_EQ(cinn_launch(&cinn_device_cuda, nullptr, 0, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
 }
 
 }  // namespace

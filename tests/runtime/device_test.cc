@@ -28,8 +28,8 @@ CinnCallEnv Env(DLDevice device) {
 }
 
 // Every device of the process, by every question of the interface.
-void CheckDevice(DLDeviceType type, uintptr_t alignment) {
-  DeviceApi& api = **DeviceApi::Get(type);
+void CheckDevice(const RuntimeDevice& device, uintptr_t alignment) {
+  DeviceApi& api = **device.api();
   const StatusOr<int> count = api.Count();
   ASSERT_TRUE(count.ok()) << count.status();
   ASSERT_GE(*count, 1);
@@ -55,7 +55,7 @@ void CheckDevice(DLDeviceType type, uintptr_t alignment) {
     api.DestroyStream(d, *stream);
     const Status too_much = api.Alloc(d, INT64_MAX / 2).status();
     EXPECT_EQ(too_much.code(), absl::StatusCode::kResourceExhausted) << too_much;
-    const StatusOr<Target> target = DetectTarget({type, d});
+    const StatusOr<Target> target = api.Detect(d);
     ASSERT_TRUE(target.ok()) << target.status();
     EXPECT_EQ(*Target::Parse(target->Print()), *target);
     std::printf("%s\n", target->Print().c_str());
@@ -63,65 +63,66 @@ void CheckDevice(DLDeviceType type, uintptr_t alignment) {
 }
 
 TEST(Device, Host) {
-  CheckDevice(kDLCPU, 64);
-  EXPECT_EQ(DetectTarget({kDLCPU, 0})->Print(), "x86_64 -mcpu=native");
+  CheckDevice(cinn_device_x86_64, 64);
+  EXPECT_EQ((*GetHostDevice())->Detect(0)->Print(), "x86_64 -mcpu=native");
 }
 
 TEST(Device, Cuda) {
-  const Status found = DeviceApi::Get(kDLCUDA).status();
+  const Status found = GetCudaDevice().status();
   if (!found.ok()) GTEST_SKIP() << found;
-  CheckDevice(kDLCUDA, 256);
-  DeviceApi& api = **DeviceApi::Get(kDLCUDA);
+  CheckDevice(cinn_device_cuda, 256);
+  DeviceApi& api = **GetCudaDevice();
   const int count = *api.Count();
   EXPECT_EQ(Message(api.Alloc(count, 8).status()), Cat("cuda:", count, ": there are ", count, " CUDA devices"));
-  const StatusOr<Target> resolved = ResolveTarget(*Target::Parse("cuda -libs=cublas"));
+  const StatusOr<Target> resolved = ResolveTarget(*Target::Parse("cuda -libs=cublas"), cinn_device_cuda);
   ASSERT_TRUE(resolved.ok());
   EXPECT_NE(resolved->arch, "native");
   EXPECT_TRUE(resolved->HasLib("cublas"));
-  EXPECT_EQ(resolved->arch, DetectTarget({kDLCUDA, 0})->arch);
+  EXPECT_EQ(resolved->arch, api.Detect(0)->arch);
 }
 
 TEST(Device, NoDriverIsAClearError) {
-  const Status found = DeviceApi::Get(kDLCUDA).status();
+  const Status found = GetCudaDevice().status();
   if (found.ok()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(found.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Message(found).starts_with("no CUDA driver: ")) << found;
-  EXPECT_EQ(DetectTarget({kDLCUDA, 0}).status(), found);
-  EXPECT_EQ(Message(ResolveTarget(*Target::Parse("cuda -libs=cublas")).status()),
+  EXPECT_EQ(Message(ResolveTarget(*Target::Parse("cuda -libs=cublas"), cinn_device_cuda).status()),
             Cat("target 'cuda -arch=native -libs=cublas' names no arch: ", Message(found)));
   const CinnCallEnv env = Env({kDLCUDA, 0});
-  EXPECT_EQ(cinn_alloc_workspace(&env, 8), nullptr);
+  EXPECT_EQ(cinn_alloc_workspace(&cinn_device_cuda, &env, 8), nullptr);
   EXPECT_EQ(LastError(), Message(found));
 }
 
-TEST(Device, UnknownKindsAreErrors) {
-  EXPECT_EQ(Message(DeviceApi::Get(kDLMetal).status()),
-            "no device of the kind of dlpack_device_8:0; known: cpu, cuda:0");
+TEST(Device, AKindWithoutKernelsSaysSo) {
+  EXPECT_EQ(Message((*GetHostDevice())->Load("image").status()), "this kind of device has no kernels to load");
+  const CinnCallEnv env = Env({kDLCPU, 0});
+  EXPECT_LT(cinn_launch(&cinn_device_x86_64, nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
+  EXPECT_STREQ(LastError(), "cpu: this kind of device launches no kernels");
 }
 
 TEST(Device, ATargetWithAnArchNeedsNoDevice) {
   const Target t = *Target::Parse("cuda -arch=sm_90a");
-  EXPECT_EQ(*ResolveTarget(t), t);
+  EXPECT_EQ(*ResolveTarget(t, cinn_device_cuda), t);
 }
 
 TEST(Workspace, IsReusedByTheSameThread) {
   const CinnCallEnv env = Env({kDLCPU, 0});
-  void* first = cinn_alloc_workspace(&env, 1 << 20);
+  void* first = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1 << 20);
   ASSERT_NE(first, nullptr);
   std::memset(first, 1, 1 << 20);
-  void* second = cinn_alloc_workspace(&env, 1 << 20);
+  void* second = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1 << 20);
   EXPECT_NE(first, second);
   std::memset(second, 2, 1 << 20);
   EXPECT_EQ(static_cast<char*>(first)[(1 << 20) - 1], 1);
-  cinn_free_workspace(&env, first);
-  cinn_free_workspace(&env, second);
-  void* third = cinn_alloc_workspace(&env, 1000);
+  cinn_free_workspace(&cinn_device_x86_64, &env, first);
+  cinn_free_workspace(&cinn_device_x86_64, &env, second);
+  void* third = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1000);
   EXPECT_EQ(third, first);
-  std::thread([&] { cinn_free_workspace(&env, third); }).join();  // freed by another thread
-  cinn_free_workspace(&env, nullptr);
-  EXPECT_EQ(cinn_alloc_workspace(&env, -1), nullptr);
+  std::thread([&] { cinn_free_workspace(&cinn_device_x86_64, &env, third); }).join();  // freed by another thread
+  cinn_free_workspace(&cinn_device_x86_64, &env, nullptr);
+  EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, -1), nullptr);
   EXPECT_STREQ(LastError(), "workspace of -1 bytes");
-  EXPECT_EQ(cinn_alloc_workspace(&env, INT64_MAX / 2), nullptr);
+  EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, INT64_MAX / 2), nullptr);
   EXPECT_TRUE(std::string(LastError()).starts_with("cpu: can't allocate ")) << LastError();
 }
 
@@ -142,15 +143,15 @@ TEST(Workspace, ComesFromTheCaller) {
     return 0;
   };
   env.free = [](void* context, void* data) { static_cast<Caller*>(context)->freed = data; };
-  void* data = cinn_alloc_workspace(&env, 100);
+  void* data = cinn_alloc_workspace(&cinn_device_x86_64, &env, 100);
   EXPECT_EQ(data, caller.memory + 64);
   EXPECT_EQ(caller.asked, 100);
-  cinn_free_workspace(&env, data);
+  cinn_free_workspace(&cinn_device_x86_64, &env, data);
   EXPECT_EQ(caller.freed, data);
-  EXPECT_EQ(cinn_alloc_workspace(&env, 201), nullptr);
+  EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, 201), nullptr);
   EXPECT_STREQ(LastError(), "workspace of 201 bytes on cpu: the caller's allocator failed with -5");
   env.free = nullptr;
-  cinn_free_workspace(&env, data);
+  cinn_free_workspace(&cinn_device_x86_64, &env, data);
 }
 
 }  // namespace

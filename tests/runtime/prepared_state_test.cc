@@ -30,13 +30,14 @@ int32_t ScalePrepare(void* self, const CinnValue* args, int32_t num_args, const 
     return new std::string(*EncodeArgSpec(s));
   }();
   void* pointers[3];
-  const int32_t code = cinn_bind_args(spec->data(), spec->size(), self, args, num_args, env, pointers, nullptr);
+  const int32_t code =
+      cinn_bind_args(&cinn_device_x86_64, spec->data(), spec->size(), self, args, num_args, env, pointers, nullptr);
   if (code != 0) return code;
-  auto* scratch = static_cast<float*>(cinn_alloc_workspace(env, 16));
+  auto* scratch = static_cast<float*>(cinn_alloc_workspace(&cinn_device_x86_64, env, 16));
   if (scratch == nullptr) return -1;
   for (int i = 0; i < 4; ++i) scratch[i] = 2 * static_cast<float*>(pointers[0])[i];
   for (int i = 0; i < 4; ++i) static_cast<float*>(pointers[1])[i] = scratch[i];
-  cinn_free_workspace(env, scratch);
+  cinn_free_workspace(&cinn_device_x86_64, env, scratch);
   return 0;
 }
 
@@ -48,7 +49,7 @@ struct Weights {
 };
 
 TEST(PreparedState, PreparesBindsAndPreparesAgain) {
-  PreparedState state(1);
+  PreparedState state(1, cinn_device_x86_64);
   Weights w;
   const CinnCallEnv env = CpuEnv();
   CinnValue value = w.Value();
@@ -64,7 +65,9 @@ TEST(PreparedState, PreparesBindsAndPreparesAgain) {
   const std::string bytes = *EncodeArgSpec(spec);
   void* pointers[3];
   const CinnValue none{};
-  ASSERT_EQ(cinn_bind_args(bytes.data(), bytes.size(), &state, &none, 1, &env, pointers, nullptr), 0) << LastError();
+  ASSERT_EQ(cinn_bind_args(&cinn_device_x86_64, bytes.data(), bytes.size(), &state, &none, 1, &env, pointers, nullptr),
+            0)
+      << LastError();
   EXPECT_EQ(pointers[0], nullptr);
   EXPECT_EQ(pointers[1], state.data(0));
   EXPECT_EQ(static_cast<float*>(pointers[1])[3], 8);
@@ -78,7 +81,7 @@ TEST(PreparedState, PreparesBindsAndPreparesAgain) {
 // Two streams of a GPU: what one prepares, and prepares again while copies of the old are under way, the other sees
 // whole.
 TEST(PreparedState, OtherStreamsWait) {
-  const StatusOr<DeviceApi*> found = DeviceApi::Get(kDLCUDA);
+  const StatusOr<DeviceApi*> found = GetCudaDevice();
   if (!found.ok() || (*found)->Count().value_or(0) == 0) GTEST_SKIP() << "no CUDA device";
   DeviceApi& api = **found;
   constexpr int64_t kBytes = int64_t{64} << 20;
@@ -89,7 +92,7 @@ TEST(PreparedState, OtherStreamsWait) {
     int64_t shape[1] = {kBytes};
     DLTensor t{nullptr, env->device, 1, {kDLUInt, 8, 1}, shape, nullptr, 0};
     if (const int32_t code = env->alloc(env->context, 0, &t); code != 0) return code;
-    DeviceApi* api = *DeviceApi::Get(kDLCUDA);
+    DeviceApi* api = *GetCudaDevice();
     for (int i = 0; i < 200; ++i) {  // work that takes a while
       if (!api->Copy(0, t.data, source, kBytes, env->stream).ok()) return -1;
     }
@@ -98,7 +101,7 @@ TEST(PreparedState, OtherStreamsWait) {
   CinnCallEnv env = CpuEnv();
   env.device = {kDLCUDA, 0};
   env.stream = first;
-  PreparedState state(1);
+  PreparedState state(1, cinn_device_cuda);
   for (char round = 1; round < 4; ++round) {
     const std::vector<char> value(kBytes, round);
     ASSERT_TRUE(api.Copy(0, source, value.data(), kBytes, first).ok());
@@ -118,7 +121,7 @@ TEST(PreparedState, OtherStreamsWait) {
 }
 
 TEST(PreparedState, AFailureLeavesNothingPrepared) {
-  PreparedState state(1);
+  PreparedState state(1, cinn_device_x86_64);
   Weights w;
   CinnValue value = w.Value();
   ASSERT_TRUE(state.Prepare(ScalePrepare, &value, 1, CpuEnv()).ok());
@@ -132,7 +135,7 @@ TEST(PreparedState, AFailureLeavesNothingPrepared) {
 }
 
 TEST(PreparedState, ASlotTooManyIsInternal) {
-  PreparedState state(0);
+  PreparedState state(0, cinn_device_x86_64);
   const auto prepare = [](void*, const CinnValue*, int32_t, const CinnCallEnv* env) {
     int64_t shape[1] = {4};
     DLTensor t{nullptr, {kDLCPU, 0}, 1, {kDLFloat, 32, 1}, shape, nullptr, 0};

@@ -1,0 +1,94 @@
+#include "backends/device.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "backends/cuda_compiler.h"
+
+namespace cinn_like {
+namespace {
+
+// As texts of targets and functions and symbols of generated code have it.
+bool IsIdentifier(std::string_view name) {
+  return !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)) != 0; });
+}
+
+Status Check(const Device& device) {
+  if (device.kind == nullptr) return InvalidArgument("device: it has no kind");
+  const DeviceKind& kind = *device.kind;
+  if (!IsIdentifier(kind.name))
+    return InvalidArgument("device: expected an identifier for a name, got '", kind.name, "'");
+  const auto wrong = [&](const auto&... what) { return InvalidArgument("device '", kind.name, "': ", what...); };
+  if (device.runtime == nullptr || device.runtime->api == nullptr) return wrong("it has no runtime");
+  if (device.runtime->type != kind.type) {
+    return wrong("its tensors are of DLPack type ", static_cast<int>(kind.type), ", for the runtime of ",
+                 static_cast<int>(device.runtime->type));
+  }
+  if (kind.rows.empty()) return wrong("it has no rows");
+  if (kind.has_kernels != (device.make_compiler != nullptr)) {
+    return wrong(kind.has_kernels ? "it has kernels and no compiler" : "it has a compiler and no kernels");
+  }
+  if (kind.limits.warp < 1 || (kind.limits.warp & (kind.limits.warp - 1)) != 0) {
+    return wrong("expected a power of 2 for the width of a warp, got ", kind.limits.warp);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Devices& Devices::BuiltIn() {
+  static const Devices* const devices = [] {
+    auto* r = new Devices;
+    for (const Device& d :
+         {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler}}) {
+      r->Add(d).IgnoreError();  // a test holds that they are there
+    }
+    return r;
+  }();
+  return *devices;
+}
+
+Status Devices::Add(Device device) {
+  RETURN_IF_ERROR(Check(device));
+  for (const Device& d : devices_) {
+    for (const std::string& name : {d.kind->name, d.kind->alias}) {
+      if (!name.empty() && (name == device.kind->name || name == device.kind->alias)) {
+        return absl::AlreadyExistsError(Cat("device '", device.kind->name, "': there is a device '", name, "'"));
+      }
+    }
+    if (d.kind->type == device.kind->type) {
+      return absl::AlreadyExistsError(Cat("device '", device.kind->name, "': DLPack type ",
+                                          static_cast<int>(d.kind->type), " is that of device '", d.kind->name, "'"));
+    }
+  }
+  devices_.push_back(std::move(device));
+  return absl::OkStatus();
+}
+
+StatusOr<Device> Devices::Find(std::string_view name) const {
+  std::string known;
+  for (const Device& d : devices_) {
+    if (d.kind->name == name) return d;
+    known += Cat(known.empty() ? "" : ", ", d.kind->name);
+  }
+  return InvalidArgument("no device '", name, "' is registered; registered: ", known);
+}
+
+StatusOr<Device> Devices::Of(const Target& target) const {
+  const StatusOr<Device> device = Find(target.device->name);
+  if (!device.ok()) return Annotate(device.status(), Cat("target '", target.Print(), "'"));
+  if (device->kind != target.device) {
+    return InvalidArgument("target '", target.Print(), "': another device of that name is registered");
+  }
+  return device;
+}
+
+StatusOr<Target> Devices::ParseTarget(std::string_view text) const {
+  std::vector<const DeviceKind*> kinds;
+  for (const Device& d : devices_) kinds.push_back(d.kind);
+  return Target::Parse(text, kinds);
+}
+
+}  // namespace cinn_like

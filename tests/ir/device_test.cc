@@ -1,0 +1,118 @@
+// A device is data to the loop level: its name in an entry's text, and the limits of its launches.
+#include <gtest/gtest.h>
+
+#include "ir/interpreter.h"
+#include "ir/lower.h"
+#include "ir/passes/insert_barriers.h"
+#include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_thread_reductions.h"
+
+namespace cinn_like::ir {
+namespace {
+
+const DeviceKind& Dpu() {
+  static const auto* kind = [] {
+    auto* k = new DeviceKind;
+    k->name = "dpu";
+    k->type = kDLExtDev;
+    k->has_kernels = true;
+    k->limits = {.grid = {64, 1, 1}, .block = {16, 1, 1}, .threads = 16, .warp = 1, .shared_bytes = 0};
+    k->rows = {{"one", {4, 16, 1, 2, 3, 0, 8, 1}}};
+    return k;
+  }();
+  return *kind;
+}
+
+PassContext ContextFor(std::string_view target) {
+  const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(), &Dpu()};
+  return {{}, *Target::Parse(target, kinds), "test"};
+}
+
+constexpr char kEntry[] = R"(func @f entry dpu (x: f32[n, 32], y: f32[n, 32] out) where n in 1..64 {
+  call @g(&x[0, 0], &y[0, 0], n)
+}
+
+func @g(x: f32[n, 32], y: f32[n, 32], n: i64) where n in 1..64 {
+  for b in 0..n @blockIdx.x {
+    for t in 0..16 @threadIdx.x {
+      y[b, t] = x[b, t]
+    }
+  }
+}
+)";
+
+TEST(Device, AnEntrySaysItsName) {
+  const StatusOr<Module> m = ParseModule(kEntry);
+  ASSERT_TRUE(m.ok()) << m.status();
+  EXPECT_EQ(m->funcs[0].device, "dpu");
+  EXPECT_EQ(m->funcs[1].device, "");
+  EXPECT_EQ(Print(*m), kEntry);
+  Func internal = m->funcs[1];
+  internal.device = "dpu";
+  EXPECT_NE(Message(Verify(internal)).find("only an entry function has a device"), std::string::npos);
+}
+
+TEST(Device, LoweringWritesItsNameAndRefusesAnother) {
+  std::string text = kEntry;
+  text.erase(text.find("dpu "), 4);
+  const StatusOr<Module> lowered = LowerModule(*ParseModule(text), ContextFor("dpu"));
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_TRUE(Print(*lowered).starts_with("func @f entry dpu (")) << Print(*lowered);
+  EXPECT_NE(lowered->Find("g_kernel"), nullptr);
+  EXPECT_EQ(LowerModule(*ParseModule("func @f entry (x: f32[4]) {\n}\n"), ContextFor("cpu"))->funcs[0].device, "");
+  EXPECT_EQ(Message(LowerModule(*ParseModule(kEntry), ContextFor("cuda -arch=sm_90a")).status()),
+            "entry function @f is for device 'dpu', the target is 'cuda -arch=sm_90a'");
+  EXPECT_EQ(Message(LowerModule(*ParseModule(kEntry), ContextFor("cpu")).status()),
+            "entry function @f is for device 'dpu', the target is 'x86_64 -mcpu=native'");
+}
+
+TEST(Device, LaunchesHaveItsLimits) {
+  std::string text = kEntry;
+  text.replace(text.find("0..16"), 5, "0..32");
+  EXPECT_EQ(Message(LowerModule(*ParseModule(text), ContextFor("dpu")).status()),
+            "function g: the extent of threadIdx.x is at most 16, got 32");
+}
+
+TEST(Device, BlocksShareWhatItHas) {
+  const auto error = [](const std::string& first) {
+    std::string text = kEntry;
+    const size_t at = text.find("      y[b, t]");
+    return Message(LowerModule(*ParseModule(text.insert(at, first)), ContextFor("dpu")).status());
+  };
+  EXPECT_EQ(error("alloc s: f32[16] @shared\ns[t] = 1.0\n"),
+            "function g: memory s is shared; blocks of this device share none");
+  EXPECT_EQ(error("barrier\n"), "function g: a barrier; blocks of this device have none");
+}
+
+// Warps of any width, down to none, give the same sum.
+TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
+  constexpr char kSum[] = R"(func @f(x: f32[256], y: f32[1]) {
+  for t in 0..256 @threadIdx.x {
+    block s(u in 0..1 = 0, r reduce 0..256 = t) init { y[u] = 0.0 } {
+      y[u] = y[u] + x[r]
+    }
+  }
+}
+)";
+  for (const int64_t warp : {1, 8, 32, 64}) {
+    LaunchLimits limits;
+    limits.warp = warp;
+    StatusOr<Func> f = LowerThreadReductions(*ParseFunc(kSum), limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = LowerBlocks(*std::move(f));
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = InsertBarriers(*std::move(f), limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    const std::string text = Print(*f);
+    // 8 warps of 32 are joined by one of them; 32 of 8 by none.
+    EXPECT_EQ(text.find("shuffle_xor") != text.npos, warp >= 32) << warp << text;
+    EXPECT_EQ(text.find(Cat("i32(", warp / 2, ")")) != text.npos, warp >= 32) << warp << text;
+    HostArray x(DType::kF32, {256}), y(DType::kF32, {1});
+    for (int i = 0; i < 256; ++i) x.Set(i, i);
+    ASSERT_TRUE(Interpret(*f, {&x, &y}, {}, limits).ok()) << text;
+    EXPECT_EQ(y.Get(0), 255 * 128) << warp << text;
+  }
+}
+
+}  // namespace
+}  // namespace cinn_like::ir
