@@ -95,8 +95,9 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
       program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
       program.schedules += Cat("// refused: ", program.refused.back(), "\n");
     }
-    program.schedules += Cat("// @", kernel.name, " by ", choices[i].proposal.tactic, ", called ", kernel.calls,
-                             " times, ", choices[i].proposal.seconds, " s predicted\n", choices[i].proposal.schedule);
+    program.schedules +=
+        Cat("// @", kernel.name, " by ", choices[i].proposal.tactic, ", called ", kernel.calls, " times, ",
+            choices[i].proposal.seconds, " s predicted\n@", kernel.name, "\n", choices[i].proposal.schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   if (lowered.check) {
@@ -128,6 +129,22 @@ StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContex
     RETURN_IF_ERROR(LowerInto(r, nullptr, *split.prepare, context));
   }
   return r;
+}
+
+// The groups that become kernels, as loops: what the schedules of `LoweredProgram` begin with.
+StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& context) {
+  ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph, context));
+  ASSIGN_OR_RETURN(const hlir::StaticSplit split, hlir::SplitStatic(optimized));
+  std::string text;
+  for (const hlir::Graph* g : {&split.main, split.prepare ? &*split.prepare : nullptr}) {
+    if (g == nullptr) continue;
+    ASSIGN_OR_RETURN(const hlir::LoweredGraph lowered, hlir::LowerGraph(*g, context));
+    for (const hlir::LoweredGraph::Kernel& kernel : lowered.kernels) {
+      ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(kernel.group));
+      text += Cat(text.empty() ? "" : "\n", ir::Print(loops));
+    }
+  }
+  return text;
 }
 
 // A misspelt name would silently leave its pass on.
@@ -206,6 +223,7 @@ class Compilation : public CompiledGraph {
   }
 
   StatusOr<std::string> Source(std::string_view kind) const override {
+    if (kind == "stages") return StagesText(graph_, context_);
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     if (kind == "graph") return p->graph_text;
     if (kind == "schedule") return p->schedules;
@@ -216,7 +234,7 @@ class Compilation : public CompiledGraph {
     if (context_.target.IsGpu() && (kind == "cuda" || kind == "ptx" || kind == "cubin"))
       return DeviceSource(p->module, kind);
     return absl::NotFoundError(Cat("no source of kind '", kind,
-                                   "'; there are graph, schedule, loops, llvm, asm, object",
+                                   "'; there are graph, stages, schedule, loops, llvm, asm, object",
                                    context_.target.IsGpu() ? ", cuda, ptx, cubin" : ""));
   }
 
