@@ -56,14 +56,6 @@ bool HasEpilogue(const TeProgram& p) {
   return p.stages.size() == 2 && FindContraction(p.stages[0]) && !p.stages[1].IsReduction();
 }
 
-// Printed; too much for a line beyond that.
-constexpr int kMostNodes = 1000;
-int NodesOf(Expr e) {
-  int n = 1;
-  for (Expr a : e->args) n = std::min(n + (n < kMostNodes ? NodesOf(a) : 0), kMostNodes);
-  return n;
-}
-
 }  // namespace
 
 TeProgram AlignEpilogue(TeProgram group) {
@@ -161,7 +153,7 @@ std::vector<RowNests::Input> RowNests::FindInputs() const {
         const Expr x = Substitute(c, e, map);
         bool whole = true;
         for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(x, SpaceVar(d));
-        if (!is_input || !whole || NodesOf(e) == kMostNodes || !seen.insert(x).second) return true;
+        if (!is_input || !whole || !PrintsWithin(e, kMostNodesOfStep) || !seen.insert(x).second) return true;
         const auto [it, fresh] = index.emplace(x, r.size());
         if (fresh) r.push_back({x, {}});
         r[it->second].read.emplace_back(k, e);

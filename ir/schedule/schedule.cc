@@ -46,11 +46,32 @@ StatusOr<Definition> ParseDefinition(std::vector<std::string> words) {
   return d;
 }
 
+// "a[i, k] b[j]"
+StatusOr<std::vector<Folded>> ParseFolded(const std::vector<std::string>& words) {
+  std::vector<Folded> r;
+  const std::string text = absl::StrJoin(words, " ");
+  for (size_t at = 0; at < text.size();) {
+    const size_t open = text.find('[', at), close = text.find(']', at);
+    if (open == text.npos || close == text.npos || close < open || open == at)
+      return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text.substr(at), "'");
+    r.push_back({text.substr(at, open - at),
+                 absl::StrSplit(text.substr(open + 1, close - open - 1), absl::ByAnyChar(", "), absl::SkipEmpty())});
+    at = close + 1;
+    while (at < text.size() && text[at] == ' ') ++at;
+  }
+  return r;
+}
+
 const StepRow kSteps[] = {
     {"align", "STAGE STAGE", 2, 2, 0, 0, nullptr,
      [](TeProgram p, const Words& w) { return Align(std::move(p), w.args[0], w.args[1]); }},
     {"keep", "RESULT -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Keep(std::move(p), w.args[0], w.names[0]); }},
+    {"fold", "STAGE -> NAME[ITERATOR, ...] ...", 1, 1, 1, kAnyNumber, nullptr,
+     [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
+       ASSIGN_OR_RETURN(const std::vector<Folded> to, ParseFolded(w.names));
+       return Fold(std::move(p), w.args[0], to);
+     }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
@@ -89,10 +110,13 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
     {"stage", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return StageBuffer(std::move(f), w.args[0], w.args[1], w.names[0]); }},
-    {"scope", "BUFFER global|shared|local", 2, 2, 0, 0,
+    {"scope", "BUFFER global|shared|local [align BYTES]", 2, 4, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
+       int bytes = 0;
+       if (w.args.size() > 2 && (w.args.size() != 4 || w.args[2] != "align" || !absl::SimpleAtoi(w.args[3], &bytes)))
+         return InvalidArgument("expected align BYTES after the scope");
        for (Scope s : {Scope::kGlobal, Scope::kShared, Scope::kLocal}) {
-         if (Name(s) == w.args[1]) return SetScope(std::move(f), w.args[0], s);
+         if (Name(s) == w.args[1]) return SetScope(std::move(f), w.args[0], s, bytes);
        }
        return InvalidArgument("unknown scope '", w.args[1], "' (global, shared, local)");
      }},

@@ -25,6 +25,12 @@ std::vector<StageIter> AllIters(const Stage& s) {
   return r;
 }
 
+// For errors.
+std::string Spell(Expr load) {
+  constexpr int kMostNodes = 100;
+  return PrintsWithin(load, kMostNodes) ? Print(load) : Cat(load->buffer->name, "[...]");
+}
+
 // Every buffer and iterator of the program as a parameter: what an expression in a step may speak of.
 Func NamesOf(const TeProgram& p) {
   Func f{p.name, FuncKind::kInternal, p.params, p.symbols, nullptr, p.context};
@@ -103,8 +109,8 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   if (loads.empty()) return InvalidArgument("stage ", stage, " does not read stage ", to);
   for (Expr e : loads) {
     if (e->has_mask || e->args != loads[0]->args)
-      return InvalidArgument("stage ", stage, " reads stage ", to, " at more than one place: ", Print(loads[0]), ", ",
-                             Print(e));
+      return InvalidArgument("stage ", stage, " reads stage ", to, " at more than one place: ", Spell(loads[0]), ", ",
+                             Spell(e));
   }
   std::vector<StageIter> iters;
   std::vector<std::string> names;
@@ -116,7 +122,7 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   const std::vector<Expr> vars = VarsOf(iters);
   const auto inverse = InvertIndexMap(c, s.iters, loads[0]->args, loads[0]->buffer->shape, vars);
   if (!inverse) {
-    return InvalidArgument("stage ", stage, " reads ", Print(loads[0]), ", which does not say for each element of ",
+    return InvalidArgument("stage ", stage, " reads ", Spell(loads[0]), ", which does not say for each element of ",
                            loads[0]->buffer->name, " at which iterators it is read");
   }
   VarMap map;
@@ -159,18 +165,134 @@ StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::stri
   const Buffer kept = c.MakeBuffer({.name = name, .dtype = from->dtype, .shape = from->shape});
   copy.outputs = {from};
   copy.values = {c.Load(kept, VarsOf(copy.iters))};
-  bool is_read = false;
   for (size_t k = at; k < p.stages.size(); ++k) {
-    const std::vector<Buffer> inputs = InputsOf(p.stages[k]);
-    is_read |= Contains(inputs, from);
     for (Expr& v : p.stages[k].values) {
       v = ReplaceLoads(
           c, v, [&](Expr e) -> Expr { return e->buffer == from ? c.Load(kept, IndicesOf(e), MaskOf(e)) : nullptr; });
     }
   }
-  if (!is_read) return InvalidArgument("no stage reads ", result, " of stage ", s.name);
   std::replace(p.stages[at].outputs.begin(), p.stages[at].outputs.end(), from, kept);
   p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at) + 1, std::move(copy));
+  return p;
+}
+
+StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vector<Folded>& to) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  Stage& s = p.stages[at];
+  const auto is_param = [&](Buffer b) {
+    return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
+  };
+  const bool reshapes = s.at.empty() && std::none_of(s.outputs.begin(), s.outputs.end(), is_param);
+  if (s.IsReduction() && !reshapes)
+    return InvalidArgument("stage ", stage, " reduces into a result, whose shape stays: keep it first");
+
+  // What each iterator is of the new ones, and each new one of the old.
+  VarMap digits, whole;
+  std::vector<StageIter> iters;
+  std::vector<std::string> names;
+  std::vector<std::vector<size_t>> places;  // of each bracket's iterators
+  for (const Folded& fold : to) {
+    Expr extent = c.Int(1);
+    std::vector<size_t>& dims = places.emplace_back();
+    for (const std::string& name : fold.iters) {
+      size_t d = 0;
+      while (d < s.iters.size() && s.iters[d].var->name != name) ++d;
+      if (d == s.iters.size()) return InvalidArgument(name, " is no data iterator of stage ", stage);
+      if (!digits.emplace(s.iters[d].var, nullptr).second) return InvalidArgument(name, " stands in brackets twice");
+      dims.push_back(d);
+      extent = c.Mul(extent, s.iters[d].extent);
+    }
+    names.push_back(fold.name);
+    iters.push_back({c.Var(fold.name), extent});
+    Expr rest = iters.back().var;
+    for (size_t i = dims.size(); i-- > 0;) {
+      const StageIter& iter = s.iters[dims[i]];
+      digits[iter.var] = i == 0 ? rest : c.Mod(rest, iter.extent);
+      rest = c.Div(rest, iter.extent);
+    }
+  }
+  RETURN_IF_ERROR(CheckNew(p, names));
+  for (const StageIter& i : s.iters) {
+    if (!digits.contains(i.var) && !IsInt(i.extent, 1))
+      return InvalidArgument(i.var->name, " of stage ", stage, " stands in no brackets");
+    digits.emplace(i.var, c.Int(0));
+  }
+  std::vector<StageIter> reduced;
+  for (const StageIter& i : s.reduce_iters) {
+    const bool is_last = &i == &s.reduce_iters.back();
+    if (IsInt(i.extent, 1) && !(is_last && reduced.empty()))
+      digits.emplace(i.var, c.Int(0));
+    else
+      reduced.push_back(i);
+  }
+  // The new indices of an element.
+  const auto fuse = [&](const std::vector<Expr>& indices) {
+    std::vector<Expr> r;
+    for (const std::vector<size_t>& dims : places) {
+      Expr e = c.Int(0);
+      for (size_t d : dims) e = c.Add(c.Mul(e, s.iters[d].extent), indices[d]);
+      r.push_back(e);
+    }
+    return r;
+  };
+  const std::vector<Expr> vars = VarsOf(iters), fused = fuse(VarsOf(s.iters));
+  for (size_t k = 0; k < fused.size(); ++k) {
+    if (!IsInt(fused[k])) whole[fused[k]] = vars[k];
+  }
+
+  absl::flat_hash_map<Buffer, Buffer> buffers;
+  for (Buffer b : s.outputs) {
+    if (!reshapes) break;
+    BufferNode n{.name = b->name, .dtype = b->dtype};
+    for (const StageIter& i : iters) n.shape.push_back(i.extent);
+    buffers[b] = c.MakeBuffer(std::move(n));
+  }
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
+  for (const auto* list : {&iters, &reduced}) {
+    for (const StageIter& i : *list) a.BindRange(i.var, c.Int(0), i.extent);
+  }
+  Rewriter* self = nullptr;
+  Rewriter move(c, [&](Expr e) -> Expr {
+    if (auto it = whole.find(e); it != whole.end()) return it->second;
+    if (e->op == ExprOp::kLoad && buffers.contains(e->buffer)) return c.Load(buffers.at(e->buffer), vars);
+    if (e->op == ExprOp::kLoad && !e->has_mask) {
+      std::vector<Expr> indices;
+      for (Expr i : e->args) indices.push_back(a.Simplify((*self)(i)));
+      return c.Load(e->buffer, std::move(indices));
+    }
+    if (e->op != ExprOp::kVar) return nullptr;
+    auto it = digits.find(e);
+    return it == digits.end() ? e : it->second;
+  });
+  self = &move;
+  for (std::vector<Expr>* list : {&s.values, &s.inits}) {
+    for (Expr& e : *list) e = move(e);
+  }
+  if (!reshapes) {
+    if (s.at.empty()) s.at = VarsOf(s.iters);
+    for (Expr& e : s.at) e = move(e);
+  }
+  for (Buffer& b : s.outputs) {
+    if (reshapes) b = buffers.at(b);
+  }
+  for (size_t k = at + 1; k < p.stages.size(); ++k) {
+    for (Expr& v : p.stages[k].values) {
+      Rewriter* read = nullptr;
+      Rewriter rewrite(c, [&](Expr e) -> Expr {
+        if (e->op != ExprOp::kLoad || !buffers.contains(e->buffer)) return nullptr;
+        std::vector<Expr> indices;
+        for (Expr i : IndicesOf(e)) indices.push_back((*read)(i));
+        const Expr mask = MaskOf(e);
+        return c.Load(buffers.at(e->buffer), fuse(indices), mask == nullptr ? nullptr : (*read)(mask));
+      });
+      read = &rewrite;
+      v = rewrite(v);
+    }
+  }
+  s.iters = std::move(iters);
+  s.reduce_iters = std::move(reduced);
   return p;
 }
 

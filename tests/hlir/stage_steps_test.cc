@@ -46,13 +46,15 @@ class RandomSteps {
 
   std::string Step(const ir::TeProgram& p) {
     const auto stage = [&]() -> const ir::Stage& { return p.stages[Pick(p.stages.size())]; };
-    switch (Pick(4)) {
+    switch (Pick(5)) {
       case 0:
         return Cat("align ", stage().name, " ", stage().name);
       case 1: {
         const ir::Stage& s = stage();
         return Cat("keep ", s.outputs[Pick(s.outputs.size())]->name, " -> kept", names_++);
       }
+      case 2:
+        return Fold(stage());
       default:
         return Define(p, stage(), stage().name);
     }
@@ -87,6 +89,21 @@ class RandomSteps {
   }
 
  private:
+  std::string Fold(const ir::Stage& s) {
+    std::vector<std::string> iters, brackets(1 + Pick(3));
+    for (const ir::StageIter& i : s.iters) {
+      if (!ir::IsInt(i.extent, 1) || Pick(2) == 0) iters.push_back(i.var->name);
+    }
+    if (Pick(2) == 0) std::shuffle(iters.begin(), iters.end(), rng_);
+    for (const std::string& i : iters) {
+      std::string& bracket = brackets[Pick(brackets.size())];
+      bracket += Cat(bracket.empty() ? "" : ", ", i);
+    }
+    std::string step = Cat("fold ", s.name, " ->");
+    for (const std::string& bracket : brackets) step += Cat(" f", folds_++, "[", bracket, "]");
+    return step;
+  }
+
   std::string Define(const ir::TeProgram& p, const ir::Stage& s, const std::string& before) {
     std::vector<ir::Expr> parts;
     for (ir::Expr v : s.values) {
@@ -115,7 +132,7 @@ class RandomSteps {
   }
 
   std::mt19937 rng_;
-  size_t names_ = 0;
+  size_t names_ = 0, folds_ = 0;
 };
 
 TEST(StageSteps, ComputeTheSame) {
@@ -148,7 +165,7 @@ TEST(StageSteps, ComputeTheSame) {
       EXPECT_EQ(ir::Print(*replayed), ir::Print(s->func())) << s->text();
     }
   });
-  for (const char* step : {"align", "keep", "define"}) EXPECT_GT(accepted[step], 0) << step;
+  for (const char* step : {"align", "keep", "fold", "define"}) EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
 }
 

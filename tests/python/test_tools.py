@@ -118,10 +118,11 @@ ROWS = """graph @rows(%x: f32[300,200], %w: f32[200]) {
 """
 
 
-@pytest.mark.parametrize("target", [*HOSTS, *GPUS])
-def test_schedules_replay(target, tmp_path):
+@pytest.mark.parametrize("graph, target", [*((ROWS, target) for target in [*HOSTS, *GPUS]),
+                                           *((pathlib.Path(MLP).read_text(), target) for target in HOSTS)])
+def test_schedules_replay(graph, target, tmp_path):
     """From the stages alone, for all kernels of a graph: what is lowered then is what the compiler lowers."""
-    stages, schedule, loops = (run("cinn_compile", f"--emit={kind}", f"--target={target}", text=ROWS)
+    stages, schedule, loops = (run("cinn_compile", f"--emit={kind}", f"--target={target}", text=graph)
                                for kind in ("stages", "schedule", "loops"))
     (tmp_path / "stages").write_bytes(stages)
     (tmp_path / "schedule").write_bytes(schedule)
