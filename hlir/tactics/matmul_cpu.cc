@@ -184,17 +184,14 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
   const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
   const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
-  const bool pack = fits && PrintsWithin(flat->rhs, kMostNodesOfStep) && (!contiguous || (!near && row_tiles >= 4));
+  std::string panel_iters = flat->vb->name;
+  for (const StageIter& i : reduced) panel_iters += ", " + i.var->name;
+  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4)) && PrintsWithin(flat->rhs, kMostNodesOfStep) &&
+                    s.Try(Cat("define panel[", panel_iters, ", ", flat->vj->name, "] = ", Print(flat->rhs)));
 
   const double steps = TypicalSize(reduced, group.symbols);
   const double seconds =
       PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
-
-  if (pack) {
-    std::string at = flat->vb->name;
-    for (const StageIter& i : reduced) at += ", " + i.var->name;
-    s.Step("define panel[", at, ", ", flat->vj->name, "] = ", Print(flat->rhs));
-  }
 
   const std::string out = "b_" + group.stages.back().name;
   // The output's loops, where the extent is not 1.

@@ -74,14 +74,15 @@ bool StaysInside(const TeProgram& p, const std::vector<StageIter>& iters, Expr v
   return inside;
 }
 
-// Whether something that `is_it` stands where it is always evaluated: in no operand of a select, in no index under a
-// mask.
+// Whether something that `is_it` stands where it is always evaluated: in no operand of a select, in no second one of &&
+// or
+// ||, in no index under a mask.
 bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
   absl::flat_hash_set<Expr> seen;
   std::function<bool(Expr)> go = [&](Expr e) {
     if (!seen.insert(e).second) return false;
     if (is_it(e)) return true;
-    if (e->op == ExprOp::kSelect) return go(e->args[0]);
+    if (e->op == ExprOp::kSelect || e->op == ExprOp::kAnd || e->op == ExprOp::kOr) return go(e->args[0]);
     if (e->op == ExprOp::kLoad && e->has_mask) return go(MaskOf(e));
     return std::any_of(e->args.begin(), e->args.end(), go);
   };
@@ -386,9 +387,15 @@ StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {
   // The operator is asked first: most of what a stage computes is something else.
   const auto is_value = [&](Expr e) { return e->op == value->op && e->type == value->type && settled(e) == value; };
   const Expr read = c.Load(made, vars);
-  bool found = false, always = false;
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
+  bool found = false, runs = true, always = false;
+  for (const StageIter& i : AllIters(reader)) {
+    const bool listed = std::find(vars.begin(), vars.end(), i.var) != vars.end();
+    runs = runs && (listed || a.CanProve(c.Lt(c.Int(0), i.extent)));
+  }
   for (Expr& v : reader.values) {
-    always = always || IsAlwaysEvaluated(v, is_value);
+    always = always || (runs && IsAlwaysEvaluated(v, is_value));
     v = Rewriter(c, [&](Expr e) -> Expr {
       if (!is_value(e)) return nullptr;
       found = true;
