@@ -30,9 +30,8 @@ StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> f
   ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu));
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
-  ASSIGN_OR_RETURN(const auto module,
-                   EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact",
-                            ThreadsOf(target, options), *target.device));
+  ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact",
+                                               ThreadsOf(target, options), *target.device));
   RETURN_IF_ERROR(VerifyLlvm(*module));
   machine->Optimize(*module);
   if (kind == HostText::kLlvm || options.dump_llvm) {

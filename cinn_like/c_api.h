@@ -54,8 +54,8 @@ CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const Cin
 //  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n (of the process), "added_rss_bytes": n (by compiling),
 //  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...]}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
-// What was made on the way: "graph", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is none; the
-// text lives until this thread's next call.
+// What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is
+// none; the text lives until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
 
 #ifdef __cplusplus

@@ -121,7 +121,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
       program.schedules += Cat("// refused: ", program.refused.back(), "\n");
     }
     program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", called ", kernel.calls, " times, ",
-                             choices[i].seconds, " s predicted\n", choices[i].schedule);
+                             choices[i].seconds, " s predicted\n@", kernel.name, "\n", choices[i].schedule);
     for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
   if (lowered.check) {
@@ -153,6 +153,22 @@ StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContex
     RETURN_IF_ERROR(LowerInto(r, nullptr, *split.prepare, context));
   }
   return r;
+}
+
+// The groups that become kernels, as loops: what the schedules of `LoweredProgram` begin with.
+StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& context) {
+  ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph, context));
+  ASSIGN_OR_RETURN(const hlir::StaticSplit split, hlir::SplitStatic(optimized));
+  std::string text;
+  for (const hlir::Graph* g : {&split.main, split.prepare ? &*split.prepare : nullptr}) {
+    if (g == nullptr) continue;
+    ASSIGN_OR_RETURN(const hlir::LoweredGraph lowered, hlir::LowerGraph(*g, context));
+    for (const hlir::LoweredGraph::Kernel& kernel : lowered.kernels) {
+      ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(kernel.group));
+      text += Cat(text.empty() ? "" : "\n", ir::Print(loops));
+    }
+  }
+  return text;
 }
 
 // A misspelt name would silently leave its pass on.
@@ -231,6 +247,7 @@ class Compilation : public CompiledGraph {
   }
 
   StatusOr<std::string> Source(std::string_view kind) const override {
+    if (kind == "stages") return StagesText(graph_, context_);
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     if (kind == "graph") return p->graph_text;
     if (kind == "schedule") return p->schedules;
@@ -238,7 +255,7 @@ class Compilation : public CompiledGraph {
     if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    std::string kinds = "graph, schedule, loops, llvm, asm, object";
+    std::string kinds = "graph, stages, schedule, loops, llvm, asm, object";
     if (const auto compiler = MakeDeviceCompiler(nullptr)) {
       const std::vector<std::string> forms = compiler->Forms();
       for (const std::string& form : forms) kinds += ", " + form;

@@ -48,9 +48,9 @@ class CompiledGraph {
   virtual Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
-  // "graph" (optimised), "schedule", "loops" (lowered), "llvm", "asm", "object"; for a device with kernels also
-  // what its compiler makes: "cuda", "ptx", "cubin".
-  // Runs the passes again where the code came from the disk cache. NotFound lists the kinds there are.
+  // "graph" (optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm", "object";
+  // for a device with kernels also what its compiler makes: "cuda", "ptx", "cubin". Runs the passes again where the
+  // code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };

@@ -9,6 +9,7 @@
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
 #include "ir/alignment.h"
+#include "ir/index_map.h"
 
 namespace cinn_like::hlir {
 

@@ -117,7 +117,8 @@ class Padder {
     const Stage& s = stages_[it->second[0]];
     if (s.IsReduction() || s.values.size() != 1 || !s.at.empty() || s.iters.size() != stages_[i].iters.size()) return i;
     const Expr v = s.values[0];
-    const bool rounds = v->op == ExprOp::kCast && IsFloat(v->type.dtype) && v->args[0] == c_.Load(sums, VarsOf(s.iters));
+    const bool rounds =
+        v->op == ExprOp::kCast && IsFloat(v->type.dtype) && v->args[0] == c_.Load(sums, VarsOf(s.iters));
     return rounds && IsFloat(sums->dtype) ? it->second[0] : i;
   }
 
@@ -200,8 +201,7 @@ class Padder {
   }
 
   double SecondsOfCopy(Buffer from, Buffer to) const {
-    return kKernelSeconds +
-           (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
+    return kKernelSeconds + (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
   }
 
   double SecondsOf(const std::vector<Stage>& group) const {

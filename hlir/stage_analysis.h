@@ -7,9 +7,6 @@
 
 namespace cinn_like::hlir {
 
-// Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
-std::vector<ir::Buffer> InputsOf(const ir::Stage& s);
-
 // The offset of an element from the first, by the buffer's strides.
 ir::Expr ElementOffset(ir::Context& c, ir::Buffer b, const std::vector<ir::Expr>& indices);
 
@@ -60,13 +57,5 @@ std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages);
 std::optional<std::vector<ir::Stage>> InlineGroup(ir::Context& c, std::vector<ir::Stage> stages,
                                                   const std::vector<ir::Buffer>& outputs,
                                                   const std::vector<ir::SymbolFact>& symbols);
-
-// For each dimension k of a tensor that is read at index exprs `map` (in terms of `iters`), if the map is a bijection
-// of mixed-radix form, e.g. (b * S + s, h * 32 + d): the values of `iters` at a given element `at`: b = at0 / S, s =
-// at0 % S, h = at1 / 32, d = at1 % 32. nullopt: not of that form.
-std::optional<std::vector<ir::Expr>> InvertIndexMap(ir::Context& c, const std::vector<ir::StageIter>& iters,
-                                                    const std::vector<ir::Expr>& map,
-                                                    const std::vector<ir::Expr>& shape,
-                                                    const std::vector<ir::Expr>& at);
 
 }  // namespace cinn_like::hlir

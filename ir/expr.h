@@ -186,5 +186,8 @@ bool Uses(Expr e, Expr var);
 std::vector<Expr> VarsOf(Expr e);
 
 std::string Print(Expr e);
+// Whether what Print gives has at most so many nodes; a subexpression that is used twice is printed twice.
+bool PrintsWithin(Expr e, int nodes);
+inline constexpr int kMostNodesOfStep = 1000;  // of an expression in a line of a schedule
 
 }  // namespace cinn_like::ir

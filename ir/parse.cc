@@ -24,14 +24,15 @@ class Parser {
   }
 
   StatusOr<Stmt> ParseOnlyStmt(const Func& f) {
-    for (const Param& p : f.params) {
-      if (p.buffer != nullptr) buffers_[p.buffer->name] = p.buffer;
-      if (p.var != nullptr) vars_[p.var->name] = p.var;
-    }
-    for (const SymbolFact& s : f.symbols) vars_[s.var->name] = s.var;
+    DeclareNamesOf(f);
     ASSIGN_OR_RETURN(Stmt s, ParseStmt());
     if (!lex_.AtEnd()) return lex_.Error("expected the end of the statement");
     return s;
+  }
+
+  StatusOr<Expr> ParseOnlyExpr(const Func& f) {
+    DeclareNamesOf(f);
+    return ParseOnlyExpr(/*declare_on_use=*/false);
   }
 
   StatusOr<Expr> ParseOnlyExpr(bool declare_on_use) {
@@ -42,6 +43,14 @@ class Parser {
   }
 
  private:
+  void DeclareNamesOf(const Func& f) {
+    for (const Param& p : f.params) {
+      if (p.buffer != nullptr) buffers_[p.buffer->name] = p.buffer;
+      if (p.var != nullptr) vars_[p.var->name] = p.var;
+    }
+    for (const SymbolFact& s : f.symbols) vars_[s.var->name] = s.var;
+  }
+
   StatusOr<Func> ParseFunc() {
     vars_.clear();
     buffers_.clear();
@@ -548,6 +557,8 @@ StatusOr<Func> ParseFunc(std::string_view text) {
 }
 
 StatusOr<Stmt> ParseStmtOf(const Func& f, std::string_view text) { return Parser(f.context, text).ParseOnlyStmt(f); }
+
+StatusOr<Expr> ParseExprOf(const Func& f, std::string_view text) { return Parser(f.context, text).ParseOnlyExpr(f); }
 
 StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text) {
   // The parser shares ownership of its context; this one belongs to the caller.

@@ -240,8 +240,9 @@ std::string Print(const Func& f);
 std::string Print(const Module& m);
 StatusOr<Module> ParseModule(std::string_view text);
 StatusOr<Func> ParseFunc(std::string_view text);  // exactly one function
-// A statement that speaks of the parameters and symbols of `f`.
+// A statement or an expression that speaks of the parameters and symbols of `f`.
 StatusOr<Stmt> ParseStmtOf(const Func& f, std::string_view text);
+StatusOr<Expr> ParseExprOf(const Func& f, std::string_view text);
 // An expression over i64 variables that need no declaration (rules, tests).
 StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text);
 

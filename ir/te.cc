@@ -1,5 +1,6 @@
 #include "ir/te.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace cinn_like::ir {
@@ -62,6 +63,20 @@ std::vector<Expr> VarsOf(const std::vector<StageIter>& iters) {
 std::vector<Expr> RunningOf(Context& c, const Stage& s) {
   std::vector<Expr> r;
   for (Buffer b : s.outputs) r.push_back(c.Load(b, VarsOf(s.iters)));
+  return r;
+}
+
+std::vector<Buffer> InputsOf(const Stage& s) {
+  std::vector<Buffer> r;
+  const auto contains = [](const std::vector<Buffer>& v, Buffer b) {
+    return std::find(v.begin(), v.end(), b) != v.end();
+  };
+  for (Expr v : s.values) {
+    Visit(v, [&](Expr e) {
+      if (e->op == ExprOp::kLoad && !contains(s.outputs, e->buffer) && !contains(r, e->buffer)) r.push_back(e->buffer);
+      return true;
+    });
+  }
   return r;
 }
 
@@ -204,6 +219,157 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
   for (const Stage& s : p.stages) body.push_back(NestOf(*p.context, s, names));
   f.body = MakeSeq(std::move(body));
   return f;
+}
+
+namespace {
+
+// What a block that ToLoops wrote stores, with its lets substituted.
+struct Stores {
+  std::vector<Buffer> buffers;
+  std::vector<Expr> at, values;
+};
+
+std::vector<Stmt> StatementsOf(const Stmt& s) {
+  if (s == nullptr) return {};
+  const Seq* seq = As<Seq>(s);
+  return seq == nullptr ? std::vector<Stmt>{s} : seq->stmts;
+}
+
+class StageReader {
+ public:
+  StageReader(Context& c, Stmt nest) : c_(c), nest_(std::move(nest)) {}
+
+  StatusOr<Stage> Read() {
+    Stmt inner = nest_;
+    std::vector<const For*> loops;
+    while (const For* loop = As<For>(inner)) {
+      if (loop->kind != ForKind::kSerial) return Error("loop ", loop->var->name, " is ", Name(loop->kind));
+      loops.push_back(loop);
+      inner = loop->body;
+    }
+    const Block* b = As<Block>(inner);
+    if (b == nullptr) return Error("it is no nest of loops around one block");
+    name_ = b->name;
+    if (b->predicate != nullptr) return Error("it has a predicate");
+    Stage s;
+    s.name = name_.starts_with("b_") ? name_.substr(2) : name_;
+    size_t next = 0;
+    for (const BlockIter& i : b->iters) {
+      const bool is_one = IsInt(i.extent, 1) && IsInt(i.binding, 0);
+      if (!is_one && (next == loops.size() || i.binding != loops[next]->var || i.extent != loops[next]->extent))
+        return Error("iterator ", i.var->name, " is not the loop at its place");
+      next += !is_one;
+      const bool reduces = i.kind == IterKind::kReduce;
+      if (!reduces && !s.reduce_iters.empty()) return Error("iterator ", i.var->name, " comes after reduced ones");
+      (reduces ? s.reduce_iters : s.iters).push_back({i.var, i.extent});
+    }
+    if (next < loops.size()) return Error("loop ", loops[next]->var->name, " is none of its iterators");
+    ASSIGN_OR_RETURN(Stores body, ReadStores(b->body));
+    s.outputs = std::move(body.buffers);
+    s.values = std::move(body.values);
+    const std::vector<Expr> vars = VarsOf(s.iters);
+    if (body.at != vars) s.at = std::move(body.at);
+    if (s.IsReduction()) {
+      if (b->init == nullptr) return Error("its reduction starts elsewhere");
+      ASSIGN_OR_RETURN(Stores init, ReadStores(b->init));
+      if (!s.at.empty() || init.at != vars || init.buffers != s.outputs)
+        return Error("its reduction is not over its iterators");
+      s.inits = std::move(init.values);
+    } else if (b->init != nullptr) {
+      return Error("it reduces nothing and has a start");
+    }
+    RETURN_IF_ERROR(Check(s));
+    return s;
+  }
+
+ private:
+  template <class... Args>
+  Status Error(const Args&... why) const {
+    const std::string text = Print(nest_);
+    return InvalidArgument("steps on stages come before steps on loops; ",
+                           name_.empty() ? Cat("'", text.substr(0, text.find('\n')), "'") : Cat("block ", name_),
+                           " is no stage: ", why...);
+  }
+
+  StatusOr<Stores> ReadStores(const Stmt& s) const {
+    Stores r;
+    VarMap lets;
+    for (const Stmt& x : StatementsOf(s)) {
+      const Let* let = As<Let>(x);
+      const Store* store = As<Store>(x);
+      if (let != nullptr && r.buffers.empty()) {
+        lets[let->var] = Substitute(c_, let->value, lets);
+        continue;
+      }
+      if (store == nullptr || store->mask != nullptr) return Error("it does more than store elements");
+      if (!r.buffers.empty() && store->indices != r.at) return Error("it stores at several places");
+      const Expr value = Substitute(c_, store->value, lets);
+      bool reads = false;  // what was just stored
+      Visit(store->value, [&](Expr e) {
+        reads |= e->op == ExprOp::kLoad && std::count(r.buffers.begin(), r.buffers.end(), e->buffer) > 0;
+        return true;
+      });
+      if (reads) return Error("what it stores to ", store->buffer->name, " reads what it stored before");
+      r.at = store->indices;
+      r.buffers.push_back(store->buffer);
+      r.values.push_back(value);
+    }
+    if (r.buffers.empty()) return Error("it stores nothing");
+    return r;
+  }
+
+  Status Check(const Stage& s) const {
+    const std::vector<Expr> vars = VarsOf(s.iters);
+    bool running = true;
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kLoad && std::count(s.outputs.begin(), s.outputs.end(), e->buffer) > 0)
+          running &= s.IsReduction() && e->args == vars;
+        return true;
+      });
+    }
+    if (!running) return Error("it reads what it writes");
+    for (Buffer b : s.outputs) {
+      if (b->shape != s.outputs[0]->shape) return Error("its results have several shapes");
+      for (size_t d = 0; d < s.iters.size() && s.at.empty(); ++d) {
+        if (b->shape[d] != s.iters[d].extent) return Error("it writes a part of ", b->name);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  Context& c_;
+  Stmt nest_;
+  std::string name_;
+};
+
+}  // namespace
+
+StatusOr<TeProgram> ToStages(const Func& f) {
+  if (f.kind != FuncKind::kInternal) return InvalidArgument("stages are in no ", Name(f.kind), " function");
+  TeProgram p{f.name, f.context, f.params, f.symbols, {}};
+  absl::flat_hash_set<Buffer> made, read, allocated;
+  const std::vector<Stmt> statements = StatementsOf(f.body);
+  for (const Stmt& s : statements) {
+    if (const Alloc* alloc = As<Alloc>(s)) {
+      allocated.insert(alloc->buffer);
+      continue;
+    }
+    ASSIGN_OR_RETURN(Stage stage, StageReader(*f.context, s).Read());
+    const auto error = [&](Buffer b, std::string_view why) {
+      return InvalidArgument("stage ", stage.name, ": ", b->name, " is ", why);
+    };
+    for (Buffer b : InputsOf(stage)) {
+      if (allocated.contains(b) && !made.contains(b)) return error(b, "read before it is written");
+      if (!made.contains(b)) read.insert(b);
+    }
+    for (Buffer b : stage.outputs) {
+      if (read.contains(b)) return error(b, "read before it is written");
+      if (!made.insert(b).second) return error(b, "written by two stages");
+    }
+    p.stages.push_back(std::move(stage));
+  }
+  return p;
 }
 
 }  // namespace cinn_like::ir

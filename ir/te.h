@@ -61,6 +61,14 @@ struct TeProgram {
 // As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter
 // read.
 StatusOr<Func> ToLoops(const TeProgram& program);
+// The other way: what ToLoops wrote is the text form of stages. Allocations, then for each stage a perfect nest of
+// serial loops that are its block's iterators; that a stage which writes elsewhere (`at`) writes everywhere is the
+// text's word. InvalidArgument naming the block that is no stage, as after a schedule step on loops. The rest of a
+// TeProgram (exact, checks, origins) is in no text.
+StatusOr<TeProgram> ToStages(const Func& loops);
+
+// Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
+std::vector<Buffer> InputsOf(const Stage& s);
 
 // `e` with loads of `buffer` replaced by `value`, which is what buffer[iters] holds. A masked load becomes a select
 // whose operands are read under that mask too.

@@ -8,7 +8,7 @@
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(emit, "llvm", "graph, schedule, loops, llvm, asm or object; for a GPU also cuda, ptx or cubin");
+DEFINE_string(emit, "llvm", "graph, stages, schedule, loops, llvm, asm or object; for a GPU also cuda, ptx or cubin");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", ...");
 DEFINE_string(o, "-", "the file to write");
 

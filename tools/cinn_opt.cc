@@ -3,6 +3,11 @@
 //   cinn_opt --passes="cse | dce" mlp.graph
 //   cinn_opt --passes="optimize | loops" mlp.graph | cinn_opt --passes="split d0 4 -> o i | vectorize i | lower_blocks"
 //
+// All that tactics did to the kernels of a graph, run again:
+//
+//   cinn_compile --emit=stages mlp.graph > mlp.stages; cinn_compile --emit=schedule mlp.graph > mlp.schedule
+//   cinn_opt --schedule=mlp.schedule --passes=lower mlp.stages
+//
 // Without --passes the input is parsed, verified and printed. Graph text starts with `graph`, all other is loop text.
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +21,7 @@
 #include "tools/tool_io.h"
 
 DEFINE_string(passes, "", "steps to run in order, separated by '|'; for loop text passes and schedule steps");
+DEFINE_string(schedule, "", "a file of schedule steps, one a line, to run first; lines @f begin those of @f");
 DEFINE_string(target, "cpu", "what the passes may assume of the machine");
 DEFINE_string(o, "-", "the file to write");
 
@@ -42,6 +48,11 @@ std::string LoopPasses() {
 StatusOr<std::string> RunOnLoopText(const std::string& steps, const std::string& text, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::Module module, ir::ParseModule(text));
   RETURN_IF_ERROR(ir::Verify(module));
+  if (!FLAGS_schedule.empty()) {
+    ASSIGN_OR_RETURN(const std::string schedule, ReadInput(FLAGS_schedule));
+    ASSIGN_OR_RETURN(module, ir::ApplySchedules(std::move(module), schedule));
+    RETURN_IF_ERROR(Annotate(ir::Verify(module), Cat("after ", FLAGS_schedule)));
+  }
   for (absl::string_view piece : absl::StrSplit(steps, '|', absl::SkipWhitespace())) {
     const std::string step(absl::StripAsciiWhitespace(piece));
     if (step == "lower") {
@@ -69,8 +80,11 @@ Status Main(int argc, char** argv) {
   PassContext context;
   ASSIGN_OR_RETURN(context.options, CompileOptions::FromFlags());
   ASSIGN_OR_RETURN(context.target, Target::Parse(FLAGS_target));
-  const auto result = IsGraphText(text) ? hlir::RunOnGraphText(FLAGS_passes, text, context)
-                                        : RunOnLoopText(FLAGS_passes, text, context);
+  const bool is_graph = IsGraphText(text);
+  if (is_graph && !FLAGS_schedule.empty())
+    return InvalidArgument(path, ": a schedule needs loop text: cinn_compile --emit=stages gives it");
+  const auto result =
+      is_graph ? hlir::RunOnGraphText(FLAGS_passes, text, context) : RunOnLoopText(FLAGS_passes, text, context);
   if (!result.ok()) return Annotate(result.status(), path);
   return WriteOutput(FLAGS_o, *result);
 }

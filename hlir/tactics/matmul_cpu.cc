@@ -8,7 +8,6 @@
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
-#include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
 #include "ir/schedule/schedule.h"
@@ -43,21 +42,6 @@ int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
   return best;
 }
 
-Expr Product(Context& c, const std::vector<StageIter>& iters) {
-  Expr e = c.Int(1);
-  for (const StageIter& i : iters) e = c.Mul(e, i.extent);
-  return e;
-}
-
-// The iterators' values at one fused index: mixed-radix digits.
-void AddDigits(Context& c, const std::vector<StageIter>& iters, Expr index, VarMap& map) {
-  Expr rest = index;
-  for (size_t i = iters.size(); i-- > 0;) {
-    map[iters[i].var] = i == 0 ? rest : c.Mod(rest, iters[i].extent);
-    rest = c.Div(rest, iters[i].extent);
-  }
-}
-
 // The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j).
 struct Flat {
   TeProgram group;
@@ -66,96 +50,55 @@ struct Flat {
   Expr vb, vi, vj;
 };
 
-std::optional<Flat> Flatten(const TeProgram& original) {
-  TeProgram group = AlignEpilogue(original);
-  Context& c = *group.context;
+// The contraction of {contraction} or {contraction, epilogue}.
+std::optional<Contraction> FindProduct(const TeProgram& group) {
   if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
-  const Stage acc = group.stages[0];
-  auto con = FindContraction(acc);
+  const Stage& acc = group.stages[0];
+  std::optional<Contraction> con = FindContraction(acc);
   if (!con || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
   if (con->lhs->has_mask || con->rhs->has_mask || con->lhs->buffer == con->rhs->buffer) return std::nullopt;
-  Flat f;
-  f.vb = c.Var("vb");
-  f.vi = c.Var("vi");
-  f.vj = c.Var("vj");
-  f.b = Product(c, con->batch);
-  f.i = Product(c, con->m);
-  f.j = Product(c, con->n);
-  const Buffer tile = c.MakeBuffer({.name = "acc", .dtype = acc.outputs[0]->dtype, .shape = {f.b, f.i, f.j}});
-  VarMap map;
-  AddDigits(c, con->batch, f.vb, map);
-  AddDigits(c, con->m, f.vi, map);
-  AddDigits(c, con->n, f.vj, map);
-  Stage flat;
-  flat.name = "acc";
-  flat.outputs = {tile};
-  flat.iters = {{f.vb, f.b}, {f.vi, f.i}, {f.vj, f.j}};
-  // A convolution of size 1 has loops of one step, which say nothing of how operands lie.
-  for (const StageIter& i : acc.reduce_iters) {
-    const bool last = &i == &acc.reduce_iters.back();
-    if (IsInt(i.extent, 1) && !(last && flat.reduce_iters.empty())) {
-      map[i.var] = c.Int(0);
-    } else {
-      flat.reduce_iters.push_back(i);
-    }
-  }
-  flat.inits = acc.inits;
-  const Expr running = c.Load(tile, {f.vb, f.vi, f.vj});
-  Analyzer a(c);
-  for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
-  for (const StageIter& i : flat.iters) a.BindRange(i.var, c.Int(0), i.extent);
-  for (const StageIter& i : flat.reduce_iters) a.BindRange(i.var, c.Int(0), i.extent);
-  auto move = [&](Expr e, const VarMap& vars) {
-    Rewriter* self = nullptr;
-    Rewriter rewrite(c, [&](Expr x) -> Expr {
-      if (x->op == ExprOp::kLoad && x->buffer == acc.outputs[0]) return running;
-      if (x->op == ExprOp::kLoad && !x->has_mask) {
-        std::vector<Expr> at;
-        for (Expr y : x->args) at.push_back(a.Simplify((*self)(y)));
-        return c.Load(x->buffer, std::move(at));
-      }
-      if (x->op != ExprOp::kVar) return nullptr;
-      auto it = vars.find(x);
-      return it == vars.end() ? x : it->second;
-    });
-    self = &rewrite;
-    return rewrite(e);
-  };
-  flat.values = {move(acc.values[0], map)};
-  f.lhs = move(con->lhs, map);
-  f.rhs = move(con->rhs, map);
+  const bool is_result =
+      std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
+  if (is_result != (group.stages.size() == 1)) return std::nullopt;
+  return con;
+}
 
-  Stage out;
-  VarMap to;
-  const Expr ob = c.Var("ob"), oi = c.Var("oi"), oj = c.Var("oj");
-  out.iters = {{ob, f.b}, {oi, f.i}, {oj, f.j}};
-  const Expr finished = c.Load(tile, {ob, oi, oj});
-  VarMap digits;
-  AddDigits(c, con->batch, ob, digits);
-  AddDigits(c, con->m, oi, digits);
-  AddDigits(c, con->n, oj, digits);
-  if (group.stages.size() == 1) {
-    out.name = acc.name;
-    out.outputs = acc.outputs;
-    out.values = {finished};
-    for (const StageIter& i : acc.iters) out.at.push_back(digits.at(i.var));
-  } else {
-    const Stage& old = group.stages[1];
-    out.name = old.name;
-    out.outputs = old.outputs;
-    // The epilogue's iterators are the contraction's, in order.
-    for (size_t d = 0; d < old.iters.size(); ++d) to[old.iters[d].var] = digits.at(acc.iters[d].var);
-    out.values = {Rewriter(c, [&](Expr x) -> Expr {
-      if (x->op == ExprOp::kLoad && x->buffer == acc.outputs[0]) return finished;
-      if (x->op != ExprOp::kVar) return nullptr;
-      auto it = to.find(x);
-      return it == to.end() ? x : it->second;
-    })(old.values[0])};
-    for (Expr e : old.at.empty() ? VarsOf(old.iters) : old.at) out.at.push_back(Substitute(c, e, to));
-  }
-  group.stages = {std::move(flat), std::move(out)};
-  f.group = std::move(group);
-  return f;
+// Steps on stages make the group flat; nullopt if it is none that can be.
+StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
+  const std::vector<Stage> stages = s.stages()->stages;
+  const Stage& acc = stages[0];
+  if (stages.size() == 1)
+    s.Step("keep ", acc.outputs[0]->name, " -> acc");
+  else if (!s.Try(Cat("align ", stages[1].name, " ", acc.name)))
+    return std::optional<Flat>();
+  RETURN_IF_ERROR(s.status());
+  // The other stage's iterators are the contraction's, in order.
+  const Stage out = s.stages()->stages[1];
+  const auto fold = [&](const Stage& stage, const std::string& base) {
+    const auto bracket = [&](const std::string& name, const std::vector<StageIter>& side) {
+      std::string list;
+      for (size_t d = 0; d < acc.iters.size(); ++d) {
+        const bool in =
+            std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == acc.iters[d].var; });
+        if (in) list += Cat(list.empty() ? "" : ", ", stage.iters[d].var->name);
+      }
+      return Cat(" ", base, name, "[", list, "]");
+    };
+    s.Step("fold ", stage.name, " ->", bracket("b", con.batch), bracket("i", con.m), bracket("j", con.n));
+  };
+  fold(acc, "v");
+  fold(out, "o");
+  RETURN_IF_ERROR(s.status());
+  Flat f;
+  f.group = *s.stages();
+  const Stage& folded = f.group.stages[0];
+  const auto flat = FindContraction(folded);
+  if (!flat) return std::optional<Flat>();  // digits that are always 0
+  f.lhs = flat->lhs;
+  f.rhs = flat->rhs;
+  f.vb = folded.iters[0].var, f.vi = folded.iters[1].var, f.vj = folded.iters[2].var;
+  f.b = folded.iters[0].extent, f.i = folded.iters[1].extent, f.j = folded.iters[2].extent;
+  return std::optional<Flat>(std::move(f));
 }
 
 // The element distance of a load when `var` grows by one; null if it is not the same everywhere.
@@ -209,13 +152,17 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
-  std::optional<Flat> flat = Flatten(original);
-  if (!flat || IsInt(flat->b, 0) || IsInt(flat->i, 0) || IsInt(flat->j, 0)) return std::vector<Proposal>();
-  TeProgram& group = flat->group;
-  Context& c = *group.context;
-  Stage& acc = group.stages[0];
-  const DType acc_type = acc.outputs[0]->dtype;
+  const std::optional<Contraction> con = FindProduct(original);
+  if (!con) return std::vector<Proposal>();
+  const DType acc_type = original.stages[0].outputs[0]->dtype;
   if (!HasRegisterTiles(acc_type, target)) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(const std::optional<Flat> flat, Flatten(s, *con));
+  if (!flat || IsInt(flat->b, 0) || IsInt(flat->i, 0) || IsInt(flat->j, 0)) return std::vector<Proposal>();
+  const TeProgram& group = flat->group;
+  Context& c = *group.context;
+  const Stage& acc = group.stages[0];
+  const std::string sums = acc.outputs[0]->name, sum_block = "b_" + acc.name;
   const std::vector<StageIter> reduced = acc.reduce_iters;
   int64_t depth = 1;  // of the reduction; 0: symbolic
   for (const StageIter& i : reduced) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
@@ -237,39 +184,15 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
   const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
   const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
-  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4));
+  std::string panel_iters = flat->vb->name;
+  for (const StageIter& i : reduced) panel_iters += ", " + i.var->name;
+  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4)) && PrintsWithin(flat->rhs, kMostNodesOfStep) &&
+                    s.Try(Cat("define panel[", panel_iters, ", ", flat->vj->name, "] = ", Print(flat->rhs)));
 
   const double steps = TypicalSize(reduced, group.symbols);
   const double seconds =
       PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
 
-  if (pack) {
-    // panel[b, k..., j] = rhs, read by the contraction in its place.
-    Stage panel;
-    panel.name = "panel";
-    VarMap map;
-    std::vector<Expr> shape, at;
-    auto add = [&](Expr var, Expr extent) {
-      const Expr p = c.Var("p" + var->name);
-      panel.iters.push_back({p, extent});
-      map[var] = p;
-      shape.push_back(extent);
-      at.push_back(var);
-    };
-    add(flat->vb, flat->b);
-    for (const StageIter& i : reduced) add(i.var, i.extent);
-    add(flat->vj, flat->j);
-    const Buffer buffer =
-        c.MakeBuffer({.name = "panel", .dtype = flat->rhs->buffer->dtype, .shape = shape, .alignment = 64});
-    panel.outputs = {buffer};
-    panel.values = {Substitute(c, flat->rhs, map)};
-    const Expr from = flat->rhs, to = c.Load(buffer, at);
-    acc.values[0] = Rewriter(c, [&](Expr e) -> Expr { return e == from ? to : nullptr; })(acc.values[0]);
-    group.stages.insert(group.stages.begin(), std::move(panel));
-  }
-
-  ASSIGN_OR_RETURN(Func loops, ToLoops(group));
-  Schedule s(std::move(loops));
   const std::string out = "b_" + group.stages.back().name;
   // The output's loops, where the extent is not 1.
   std::vector<std::string> names = s.LoopsAround(out);
@@ -304,9 +227,9 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const std::string at = inside.empty() ? "p" : inside.back();
 
   // A thread has a tile and a panel of its own.
-  s.Step("stage acc ", out, " -> tile").Run("scope acc local").Run("scope tile local");
-  s.Step("compute_at tile_copy ", at).Step("compute_at b_acc ", at);
-  if (pack) s.Run("scope panel local").Run("compute_at b_panel p");
+  s.Step("stage ", sums, " ", out, " -> tile").Step("scope ", sums, " local").Run("scope tile local");
+  s.Step("compute_at tile_copy ", at).Step("compute_at ", sum_block, " ", at);
+  if (pack) s.Run("scope panel local align 64").Run("compute_at b_panel p");
   // The loops that compute_at made, inside `at`.
   auto inner = [&](const std::string& block) {
     std::vector<std::string> v = s.LoopsAround(block);
@@ -327,7 +250,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     s.Run("pad b_panel");
   }
   {
-    std::vector<std::string> v = inner("b_acc");
+    std::vector<std::string> v = inner(sum_block);
     size_t k = 0;
     std::vector<std::string> tile_loops;
     if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
@@ -338,9 +261,9 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     s.Run(step);
     if (!lane_loop.empty()) lane_loops(lane_loop, "a", tile_loops);
     for (const std::string& l : tile_loops) s.Step("unroll ", l);
-    s.Run("pad b_acc");
+    s.Step("pad ", sum_block);
     if (k < v.size()) {
-      s.Step("split_init b_acc ", v[k], " -> b_init");
+      s.Step("split_init ", sum_block, " ", v[k], " -> b_init");
       // A few steps of the innermost reduction loop at a time.
       const Expr last = reduced.back().extent;
       if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4)

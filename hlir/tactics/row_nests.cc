@@ -4,6 +4,7 @@
 
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
+#include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
 
@@ -50,105 +51,137 @@ Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
   return nullptr;
 }
 
+// {contraction, pointwise stage}
+bool HasEpilogue(const TeProgram& p) {
+  return p.stages.size() == 2 && FindContraction(p.stages[0]) && !p.stages[1].IsReduction();
+}
+
 }  // namespace
 
 TeProgram AlignEpilogue(TeProgram group) {
-  if (group.stages.size() != 2 || !FindContraction(group.stages[0]) || group.stages[1].IsReduction()) return group;
-  Context& c = *group.context;
-  const Stage& acc = group.stages[0];
-  Stage& out = group.stages[1];
-  std::vector<Expr> map;
-  Visit(out.values[0], [&](Expr e) {
-    if (e->op == ExprOp::kLoad && e->buffer == acc.outputs[0]) map = e->args;
-    return true;
-  });
-  if (map.empty() || !out.at.empty()) return group;
-  std::vector<StageIter> iters;
-  for (const StageIter& i : acc.iters) iters.push_back({c.Var(i.var->name + "_o"), i.extent});
-  auto inverse = InvertIndexMap(c, out.iters, map, acc.outputs[0]->shape, VarsOf(iters));
-  if (!inverse) return group;
-  VarMap to;
-  for (size_t d = 0; d < out.iters.size(); ++d) to[out.iters[d].var] = (*inverse)[d];
-  // Reads of the contraction are at the iterators themselves, whatever the simplifier makes of the round trip.
-  const Expr here = c.Load(acc.outputs[0], VarsOf(iters));
-  out.values[0] = Rewriter(c, [&](Expr e) -> Expr {
-    if (e->op == ExprOp::kLoad && e->buffer == acc.outputs[0]) return here;
-    if (e->op != ExprOp::kVar) return nullptr;
-    auto it = to.find(e);
-    return it == to.end() ? e : it->second;
-  })(out.values[0]);
-  out.at = *inverse;
-  out.iters = std::move(iters);
-  return group;
+  if (!HasEpilogue(group)) return group;
+  StatusOr<TeProgram> aligned = Align(group, group.stages[1].name, group.stages[0].name);
+  return aligned.ok() ? *std::move(aligned) : group;
 }
 
-TeProgram KeepResults(TeProgram group, const RowSpace& space, bool rows) {
-  Context& c = *group.context;
-  std::vector<Stage> stages;
+StatusOr<bool> RowNests::Read() {
+  RET_CHECK(schedule.stages() != nullptr, schedule.text());
+  group = *schedule.stages();
+  std::optional<RowSpace> found = FindRowSpace(group.stages);
+  if (!found) return false;
+  space = *std::move(found);
+  nests.clear();
   for (size_t k = 0; k < group.stages.size(); ++k) {
-    Stage s = group.stages[k];
-    bool row_sized = false;
-    for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
-    std::vector<Stage> copies;
-    for (Buffer& out : s.outputs) {
-      const Buffer result = out;
-      auto reads = [&](const Stage& other) {
-        const std::vector<Buffer> inputs = InputsOf(other);
-        return std::count(inputs.begin(), inputs.end(), result) > 0;
-      };
-      if (!IsParam(group, result) || !s.at.empty() || (row_sized && !rows)) continue;
-      if (std::none_of(group.stages.begin() + static_cast<ptrdiff_t>(k) + 1, group.stages.end(), reads)) continue;
-      Stage copy;
-      copy.name = Cat("copy_", result->name);
-      for (const StageIter& i : s.iters) copy.iters.push_back({c.Var(Cat(i.var->name, "_", result->name)), i.extent});
-      copy.outputs = {result};
-      out = c.MakeBuffer({.name = Cat("kept_", result->name), .dtype = result->dtype, .shape = result->shape});
-      copy.values = {c.Load(out, VarsOf(copy.iters))};
-      auto replace = [&](Stage& stage) {
-        for (Expr& v : stage.values) {
-          v = Rewriter(c, [&](Expr e) -> Expr {
-            return e->op == ExprOp::kLoad && e->buffer == result ? c.Load(out, IndicesOf(e), MaskOf(e)) : nullptr;
-          })(v);
-        }
-      };
-      replace(s);
-      for (size_t j = k + 1; j < group.stages.size(); ++j) replace(group.stages[j]);
-      copies.push_back(std::move(copy));
-    }
-    stages.push_back(std::move(s));
-    for (Stage& copy : copies) stages.push_back(std::move(copy));
-  }
-  group.stages = std::move(stages);
-  return group;
-}
-
-StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& original) {
-  TeProgram group = AlignEpilogue(original);
-  auto space = FindRowSpace(group.stages);
-  if (!space) return std::optional<RowNests>();
-  ASSIGN_OR_RETURN(Func loops, ToLoops(group));
-  RowNests r{std::move(group), *std::move(space), Schedule(std::move(loops)), {}};
-  for (size_t k = 0; k < r.group.stages.size(); ++k) {
     RowNest nest;
-    nest.block = "b_" + r.group.stages[k].name;
-    nest.reduction = r.group.stages[k].IsReduction();
-    const std::vector<std::string> names = r.schedule.LoopsAround(nest.block);
+    nest.block = "b_" + group.stages[k].name;
+    nest.reduction = group.stages[k].IsReduction();
+    const std::vector<std::string> names = schedule.LoopsAround(nest.block);
     size_t next = 0;
-    for (int d : r.space.dim_of[k]) {
+    for (int d : space.dim_of[k]) {
       if (d < 0) continue;
       RET_CHECK(next < names.size(), nest.block);
       nest.loops[d] = names[next++];
     }
-    r.nests.push_back(std::move(nest));
+    nests.push_back(std::move(nest));
   }
+  return true;
+}
+
+Status RowNests::ReadAgain() {
+  RETURN_IF_ERROR(schedule.status());
+  const size_t dims = space.dims.size();
+  ASSIGN_OR_RETURN(const bool found, Read());
+  RET_CHECK(found && space.dims.size() == dims, schedule.text());
+  return absl::OkStatus();
+}
+
+StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& group) {
+  ASSIGN_OR_RETURN(Schedule schedule, Schedule::Of(group));
+  if (HasEpilogue(group)) schedule.Try(Cat("align ", group.stages[1].name, " ", group.stages[0].name));
+  RowNests r{std::move(schedule), {}, {}, {}};
+  ASSIGN_OR_RETURN(const bool found, r.Read());
+  if (!found) return std::optional<RowNests>();
   return std::optional<RowNests>(std::move(r));
 }
 
-Status RowNests::Renew(const TeProgram& program) {
-  ASSIGN_OR_RETURN(std::optional<RowNests> renewed, Create(program));
-  RET_CHECK(renewed.has_value() && renewed->space.dims.size() == space.dims.size(), program.name);
-  *this = *std::move(renewed);
-  return absl::OkStatus();
+Status RowNests::KeepResults(bool rows) {
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const Stage& s = group.stages[k];
+    bool row_sized = false;
+    for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
+    if (!s.at.empty() || (row_sized && !rows)) continue;
+    // The last first: each copy comes right after the stage.
+    for (size_t o = s.outputs.size(); o-- > 0;) {
+      const Buffer out = s.outputs[o];
+      const auto reads = [&](const Stage& other) {
+        const std::vector<Buffer> inputs = InputsOf(other);
+        return std::count(inputs.begin(), inputs.end(), out) > 0;
+      };
+      if (IsParam(group, out) &&
+          std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads))
+        schedule.Step("keep ", out->name, " -> ", schedule.Fresh("kept_" + out->name));
+    }
+  }
+  return ReadAgain();
+}
+
+Expr RowNests::SpaceVar(int dim) const { return group.context->Var(Cat("d", dim)); }
+
+VarMap RowNests::SpaceVarsOf(size_t stage) const {
+  VarMap map;
+  const Stage& s = group.stages[stage];
+  for (size_t i = 0; i < space.dim_of[stage].size(); ++i) {
+    const Expr var = i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
+    map[var] = space.dim_of[stage][i] < 0 ? group.context->Int(0) : SpaceVar(space.dim_of[stage][i]);
+  }
+  return map;
+}
+
+std::vector<RowNests::Input> RowNests::FindInputs() const {
+  Context& c = *group.context;
+  std::vector<Input> r;
+  absl::flat_hash_map<Expr, size_t> index;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const VarMap map = SpaceVarsOf(k);
+    absl::flat_hash_set<Expr> seen;
+    for (Expr v : group.stages[k].values) {
+      Visit(v, [&](Expr e) {
+        if (e->op != ExprOp::kLoad) return true;
+        const bool is_input = std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) {
+          return p.buffer == e->buffer && p.role != ParamRole::kResult;
+        });
+        const Expr x = Substitute(c, e, map);
+        bool whole = true;
+        for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(x, SpaceVar(d));
+        if (!is_input || !whole || !PrintsWithin(e, kMostNodesOfStep) || !seen.insert(x).second) return true;
+        const auto [it, fresh] = index.emplace(x, r.size());
+        if (fresh) r.push_back({x, {}});
+        r[it->second].read.emplace_back(k, e);
+        return true;
+      });
+    }
+  }
+  return r;
+}
+
+StatusOr<size_t> RowNests::StageInputs(const std::vector<Input>& inputs) {
+  const std::string first = group.stages[0].name;
+  size_t staged = 0;
+  for (const Input& input : inputs) {
+    const std::string name = schedule.Fresh(Cat("row", staged));
+    bool defined = false;
+    for (const auto& [k, load] : input.read) {
+      std::string iters;
+      for (int d = 0; d < static_cast<int>(space.dims.size()); ++d)
+        iters += Cat(d == 0 ? "" : ", ", IterOf(group, space, k, d)->name);
+      // A stage may not read it any more, where it stood in an index of another input.
+      defined |=
+          schedule.Try(Cat("define ", name, "[", iters, "] = ", Print(load), defined ? "" : Cat(" before ", first)));
+    }
+    staged += defined;
+  }
+  RETURN_IF_ERROR(ReadAgain());
+  return staged;
 }
 
 int64_t RowNests::ConstExtent(int dim) const {

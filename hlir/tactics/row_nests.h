@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hlir/stage_analysis.h"
@@ -19,17 +20,30 @@ struct RowNest {
 };
 
 struct RowNests {
-  ir::TeProgram group;
-  RowSpace space;
   ir::Schedule schedule;
+  ir::TeProgram group;  // the schedule's stages
+  RowSpace space;
   std::vector<RowNest> nests;
 
   // The group as naive loops; nullopt if its stages share no row space. A pointwise stage that reads a contraction
   // through a rearrangement first moves to the contraction's own coordinates and writes rearranged.
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
 
-  // Starts again with the loops of `program`, whose stages share a row space of as many dimensions.
-  Status Renew(const ir::TeProgram& program);
+  // Steps on stages, before any on loops.
+  // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
+  // others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept
+  // too: each element's thread reads it back.
+  Status KeepResults(bool rows);
+  // A load of an input, element by element of the whole space.
+  struct Input {
+    ir::Expr load;                                  // at SpaceVars
+    std::vector<std::pair<size_t, ir::Expr>> read;  // by stages, as they spell it
+  };
+  std::vector<Input> FindInputs() const;
+  ir::Expr SpaceVar(int dim) const;
+  // Inputs become stages of their own, in front of all others, to be placed in registers or shared memory. Gives how
+  // many.
+  StatusOr<size_t> StageInputs(const std::vector<Input>& inputs);
 
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // What to expect of a dimension: symbols count as TypicalSize says.
@@ -58,14 +72,17 @@ struct RowNests {
   void ReorderAll(const std::vector<std::vector<int>>& order);
   // Fuses the nest's loops of `dims` (those it has) and gives the name; empty if it has none.
   std::string FuseDims(RowNest& nest, const std::vector<int>& dims, const std::string& base);
+
+ private:
+  // `group`, `space` and `nests` anew from the schedule's stages; false if they share no row space.
+  StatusOr<bool> Read();
+  // The same, of a space of as many dimensions as before.
+  Status ReadAgain();
+  // A stage's iterators to those of the space.
+  ir::VarMap SpaceVarsOf(size_t stage) const;
 };
 
 // The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
 ir::TeProgram AlignEpilogue(ir::TeProgram group);
-
-// A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
-// others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept too:
-// each element's thread reads it back.
-ir::TeProgram KeepResults(ir::TeProgram group, const RowSpace& space, bool rows);
 
 }  // namespace cinn_like::hlir

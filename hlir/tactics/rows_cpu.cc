@@ -111,7 +111,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
   if (!created) return std::vector<Proposal>();
   RowNests& r = *created;
-  RETURN_IF_ERROR(r.Renew(KeepResults(r.group, r.space, false)));
+  RETURN_IF_ERROR(r.KeepResults(false));
   ir::Schedule& s = r.schedule;
   const std::vector<int> parallel = r.Dims(false), reduced = r.Dims(true);
   if (r.space.dims.empty()) {

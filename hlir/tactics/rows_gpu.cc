@@ -5,7 +5,6 @@
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
 //   rows; no reduction: one thread an access of 16 bytes, or a tile where what is read lies across what is written.
 #include <algorithm>
-#include <functional>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
@@ -32,82 +31,10 @@ constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
 constexpr int64_t kTileBytes = 512;  // in registers
 
-Expr SpaceVar(Context& c, size_t dim) { return c.Var(Cat("d", dim)); }
-
-// Inputs that are read element by element of the whole space become stages of their own, to be placed in registers or
-// shared memory, where `wanted` says so of the load (at SpaceVars) and the number of stages that read it there.
-TeProgram StageInputs(TeProgram group, const RowSpace& space, const std::function<bool(Expr, int)>& wanted) {
-  Context& c = *group.context;
-  std::vector<Expr> dims;
-  for (size_t d = 0; d < space.dims.size(); ++d) dims.push_back(SpaceVar(c, d));
-  auto to_space = [&](size_t k) {
-    VarMap map;
-    const Stage& s = group.stages[k];
-    for (size_t i = 0; i < space.dim_of[k].size(); ++i) {
-      const Expr var = i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
-      map[var] = space.dim_of[k][i] < 0 ? c.Int(0) : dims[space.dim_of[k][i]];
-    }
-    return map;
-  };
-  absl::flat_hash_map<Expr, int> readers;  // load in terms of the space -> stages
-  std::vector<Expr> order;
-  for (size_t k = 0; k < group.stages.size(); ++k) {
-    const VarMap map = to_space(k);
-    absl::flat_hash_set<Expr> seen;
-    for (Expr v : group.stages[k].values) {
-      Visit(v, [&](Expr e) {
-        if (e->op != ExprOp::kLoad) return true;
-        const bool is_param = std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) {
-          return p.buffer == e->buffer && p.role != ParamRole::kResult;
-        });
-        const Expr x = Substitute(c, e, map);
-        const bool whole = std::all_of(dims.begin(), dims.end(), [&](Expr d) { return Uses(x, d); });
-        if (is_param && whole && seen.insert(x).second && ++readers[x] == 1) order.push_back(x);
-        return true;
-      });
-    }
-  }
-  std::vector<Stage> staged;
-  for (Expr load : order) {
-    if (!wanted(load, readers[load])) continue;
-    Stage s;
-    s.name = Cat("row", staged.size());
-    std::vector<Expr> shape;
-    VarMap own;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      const Expr var = c.Var(Cat(s.name, "_", d));
-      s.iters.push_back({var, space.dims[d].extent});
-      shape.push_back(space.dims[d].extent);
-      own[dims[d]] = var;
-    }
-    const Buffer b = c.MakeBuffer({.name = s.name, .dtype = load->buffer->dtype, .shape = shape});
-    s.outputs = {b};
-    s.values = {Substitute(c, load, own)};
-    for (size_t k = 0; k < group.stages.size(); ++k) {
-      const VarMap map = to_space(k);
-      // The stage's own iterators, by dimension.
-      std::vector<Expr> at(dims.size(), nullptr);
-      for (const auto& [var, dim] : map) {
-        for (size_t d = 0; d < dims.size(); ++d) {
-          if (dims[d] == dim) at[d] = var;
-        }
-      }
-      for (Expr& v : group.stages[k].values) {
-        v = Rewriter(c, [&](Expr e) -> Expr {
-          if (e->op != ExprOp::kLoad || Substitute(c, e, map) != load) return nullptr;
-          return c.Load(b, at);
-        })(v);
-      }
-    }
-    staged.push_back(std::move(s));
-  }
-  group.stages.insert(group.stages.begin(), staged.begin(), staged.end());
-  return group;
-}
-
 // What several stages read is read from memory once.
-TeProgram StageRowInputs(TeProgram group, const RowSpace& space) {
-  return StageInputs(std::move(group), space, [](Expr, int readers) { return readers > 1; });
+std::vector<RowNests::Input> SharedOf(std::vector<RowNests::Input> inputs) {
+  std::erase_if(inputs, [](const RowNests::Input& input) { return input.read.size() < 2; });
+  return inputs;
 }
 
 // Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
@@ -174,14 +101,14 @@ class RowsGpu {
   // Threads lie side by side both ways, so that neither way memory moves more than what is used.
   Status Transpose(RowNests::Transposition t) {
     Context& c = *r_.group.context;
-    const Expr along = SpaceVar(c, t.in);
+    const Expr along = r_.SpaceVar(t.in);
     Analyzer a(c);
-    const size_t stages = r_.group.stages.size();
-    RETURN_IF_ERROR(r_.Renew(StageInputs(r_.group, r_.space, [&](Expr load, int) {
-      const Expr offset = ElementOffset(c, load->buffer, IndicesOf(load));
-      return IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
-    })));
-    const size_t copies = r_.group.stages.size() - stages;
+    std::vector<RowNests::Input> inputs = r_.FindInputs();
+    std::erase_if(inputs, [&](const RowNests::Input& input) {
+      const Expr offset = ElementOffset(c, input.load->buffer, IndicesOf(input.load));
+      return !IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+    });
+    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(inputs));
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
     const std::vector<int> in = LineAround(t.in), out = LineAround(t.out);
     std::vector<int> outer;
@@ -327,12 +254,10 @@ class RowsGpu {
       share();
     }
     const int64_t rows = std::max<int64_t>(1, 128 / threads);
-    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
+    RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
-    if (in_registers) {
-      RETURN_IF_ERROR(r_.Renew(
-          StageInputs(r_.group, r_.space, [&](Expr, int readers) { return readers > 1 || (tuple && v > 1); })));
-    }
+    if (in_registers)
+      RETURN_IF_ERROR(r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops;
@@ -381,21 +306,19 @@ class RowsGpu {
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
     const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
-    RETURN_IF_ERROR(r_.Renew(KeepResults(r_.group, r_.space, in_registers)));
+    RETURN_IF_ERROR(r_.KeepResults(in_registers));
     size_t staged = 0;
     if (!in_registers && CanShare()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
       sharers = 16;
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
-      const TeProgram with_rows = StageRowInputs(r_.group, r_.space);
-      const size_t inputs = with_rows.stages.size() - r_.group.stages.size();
+      const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
       const int64_t narrowest = 2 * AccessElements(r_, vector);
-      const int64_t bytes = length * static_cast<int64_t>(inputs) * kAccessBytes / AccessElements(r_, vector);
+      const int64_t bytes = length * static_cast<int64_t>(inputs.size()) * kAccessBytes / AccessElements(r_, vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
-        staged = inputs;
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
         sharers = kMaxThreads / columns;
-        RETURN_IF_ERROR(r_.Renew(with_rows));
+        ASSIGN_OR_RETURN(staged, r_.StageInputs(inputs));
       }
     }
     PlaceTemporaries(in_registers, staged);

@@ -39,8 +39,9 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
 // it.
 StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string& block, const std::string& name);
 
-// scope x local: where the allocation x lives. Its size and place follow from its uses when blocks are lowered.
-StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope);
+// scope x local align 64: where the allocation x lives, and the bytes that its first element is aligned to (0: as
+// before). Its size and place follow from its uses when blocks are lowered.
+StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alignment = 0);
 
 // split_init b k -> b_init: the reduction's start becomes a block of its own in a nest just before loop k, which must
 // be outside or equal to every loop that carries the reduction inside it.

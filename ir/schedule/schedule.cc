@@ -5,6 +5,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "ir/schedule/primitives.h"
+#include "ir/schedule/stage_steps.h"
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
@@ -16,17 +17,66 @@ struct Words {
   std::vector<std::string> names;
 };
 
-struct PrimitiveRow {
+struct StepRow {
   std::string_view name;
   std::string_view usage;
   size_t min_args, max_args;    // words before ->
   size_t min_names, max_names;  // words after ->
-  StatusOr<Func> (*apply)(Func, const Words&);
+  StatusOr<Func> (*on_loops)(Func, const Words&) = nullptr;
+  StatusOr<TeProgram> (*on_stages)(TeProgram, const Words&) = nullptr;
 };
 
-constexpr size_t kMany = 64;
+constexpr size_t kMany = 64, kAnyNumber = SIZE_MAX;
 
-const PrimitiveRow kPrimitives[] = {
+// "t[i, j] = x[j, i] before s"
+StatusOr<Definition> ParseDefinition(std::vector<std::string> words) {
+  Definition d;
+  if (words.size() > 2 && words[words.size() - 2] == "before") {
+    d.before = words.back();
+    words.resize(words.size() - 2);
+  }
+  const std::string text = absl::StrJoin(words, " ");
+  const size_t open = text.find('['), close = text.find(']'), equal = text.find('=');
+  if (open == text.npos || close == text.npos || equal == text.npos || open > close || close > equal)
+    return InvalidArgument("expected NAME[ITERATOR, ...] = EXPRESSION and got '", text, "'");
+  d.name = text.substr(0, open);
+  d.iters = absl::StrSplit(text.substr(open + 1, close - open - 1), absl::ByAnyChar(", "), absl::SkipEmpty());
+  d.value = std::string(absl::StripAsciiWhitespace(text.substr(equal + 1)));
+  if (d.name.empty() || d.iters.empty()) return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text, "'");
+  return d;
+}
+
+// "a[i, k] b[j]"
+StatusOr<std::vector<Folded>> ParseFolded(const std::vector<std::string>& words) {
+  std::vector<Folded> r;
+  const std::string text = absl::StrJoin(words, " ");
+  for (size_t at = 0; at < text.size();) {
+    const size_t open = text.find('[', at), close = text.find(']', at);
+    if (open == text.npos || close == text.npos || close < open || open == at)
+      return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text.substr(at), "'");
+    r.push_back({text.substr(at, open - at),
+                 absl::StrSplit(text.substr(open + 1, close - open - 1), absl::ByAnyChar(", "), absl::SkipEmpty())});
+    at = close + 1;
+    while (at < text.size() && text[at] == ' ') ++at;
+  }
+  return r;
+}
+
+const StepRow kSteps[] = {
+    {"align", "STAGE STAGE", 2, 2, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return Align(std::move(p), w.args[0], w.args[1]); }},
+    {"keep", "RESULT -> NAME", 1, 1, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Keep(std::move(p), w.args[0], w.names[0]); }},
+    {"fold", "STAGE -> NAME[ITERATOR, ...] ...", 1, 1, 1, kAnyNumber, nullptr,
+     [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
+       ASSIGN_OR_RETURN(const std::vector<Folded> to, ParseFolded(w.names));
+       return Fold(std::move(p), w.args[0], to);
+     }},
+    {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
+       ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
+       return Define(std::move(p), d);
+     }},
     {"split", "LOOP FACTOR... -> NAME NAME...", 2, kMany, 2, kMany,
      [](Func f, const Words& w) -> StatusOr<Func> {
        std::vector<int64_t> factors;
@@ -60,10 +110,13 @@ const PrimitiveRow kPrimitives[] = {
      [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
     {"stage", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return StageBuffer(std::move(f), w.args[0], w.args[1], w.names[0]); }},
-    {"scope", "BUFFER global|shared|local", 2, 2, 0, 0,
+    {"scope", "BUFFER global|shared|local [align BYTES]", 2, 4, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
+       int bytes = 0;
+       if (w.args.size() > 2 && (w.args.size() != 4 || w.args[2] != "align" || !absl::SimpleAtoi(w.args[3], &bytes)))
+         return InvalidArgument("expected align BYTES after the scope");
        for (Scope s : {Scope::kGlobal, Scope::kShared, Scope::kLocal}) {
-         if (Name(s) == w.args[1]) return SetScope(std::move(f), w.args[0], s);
+         if (Name(s) == w.args[1]) return SetScope(std::move(f), w.args[0], s, bytes);
        }
        return InvalidArgument("unknown scope '", w.args[1], "' (global, shared, local)");
      }},
@@ -74,10 +127,11 @@ const PrimitiveRow kPrimitives[] = {
      [](Func f, const Words& w) { return SplitInit(std::move(f), w.args[0], w.args[1], w.names[0]); }},
 };
 
-StatusOr<Func> ApplyStep(Func f, std::string_view line) {
+// Applies one line to a function that is the loops of `stages`, if there are any; a step on loops leaves none.
+Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view line) {
   std::vector<std::string> tokens = absl::StrSplit(absl::string_view(line.data(), line.size()), ' ', absl::SkipEmpty());
-  if (tokens.empty()) return f;
-  for (const PrimitiveRow& row : kPrimitives) {
+  if (tokens.empty()) return absl::OkStatus();
+  for (const StepRow& row : kSteps) {
     if (row.name != tokens[0]) continue;
     Words w;
     bool after = false;
@@ -91,35 +145,83 @@ StatusOr<Func> ApplyStep(Func f, std::string_view line) {
         w.names.size() > row.max_names) {
       return InvalidArgument("step '", line, "': expected ", row.name, " ", row.usage);
     }
-    StatusOr<Func> r = row.apply(std::move(f), w);
-    if (!r.ok()) return Annotate(r.status(), Cat("step '", line, "'"));
-    return r;
+    const auto apply = [&]() -> Status {
+      if (row.on_loops != nullptr) {
+        ASSIGN_OR_RETURN(f, row.on_loops(f, w));
+        stages.reset();
+        return absl::OkStatus();
+      }
+      TeProgram before;
+      if (stages) {
+        before = *stages;
+      } else {
+        ASSIGN_OR_RETURN(before, ToStages(f));
+      }
+      ASSIGN_OR_RETURN(TeProgram changed, row.on_stages(std::move(before), w));
+      ASSIGN_OR_RETURN(f, ToLoops(changed));
+      stages = std::move(changed);
+      return absl::OkStatus();
+    };
+    return Annotate(apply(), Cat("step '", line, "'"));
   }
   return InvalidArgument("unknown schedule step '", tokens[0], "'; the steps are\n", ScheduleHelp());
+}
+
+// The lines without comments.
+std::vector<std::string> LinesOf(std::string_view text) {
+  std::vector<std::string> r;
+  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n'))
+    r.emplace_back(absl::StripAsciiWhitespace(line.substr(0, line.find("//"))));
+  return r;
 }
 
 }  // namespace
 
 StatusOr<Func> ApplySchedule(Func f, std::string_view text) {
-  for (absl::string_view line : absl::StrSplit(absl::string_view(text.data(), text.size()), '\n')) {
-    const size_t comment = line.find("//");
-    if (comment != absl::string_view::npos) line = line.substr(0, comment);
-    ASSIGN_OR_RETURN(f, ApplyStep(std::move(f), std::string(line)));
-  }
+  std::optional<TeProgram> stages;
+  for (const std::string& line : LinesOf(text)) RETURN_IF_ERROR(ApplyStep(stages, f, line));
   return f;
 }
 
-Schedule& Schedule::Run(const std::string& step) {
-  if (!status_.ok()) return *this;
-  StatusOr<Func> r = ApplyStep(func_, step);
-  if (!r.ok()) {
-    status_ = r.status();
-    return *this;
+StatusOr<Module> ApplySchedules(Module m, std::string_view text) {
+  Func* f = m.funcs.size() == 1 ? &m.funcs[0] : nullptr;
+  std::optional<TeProgram> stages;
+  for (const std::string& line : LinesOf(text)) {
+    if (line.starts_with("@")) {
+      f = nullptr;
+      stages.reset();
+      for (Func& g : m.funcs) {
+        if (line == "@" + g.name) f = &g;
+      }
+      if (f == nullptr) return InvalidArgument("no function ", line, " for these steps");
+      continue;
+    }
+    if (line.empty()) continue;
+    if (f == nullptr) return InvalidArgument("step '", line, "' is of which function? Begin with a line @FUNCTION");
+    RETURN_IF_ERROR(Annotate(ApplyStep(stages, *f, line), Cat("@", f->name)));
   }
-  func_ = *std::move(r);
+  return m;
+}
+
+StatusOr<Schedule> Schedule::Of(TeProgram stages) {
+  ASSIGN_OR_RETURN(Func f, ToLoops(stages));
+  Schedule s(std::move(f));
+  s.stages_ = std::move(stages);
+  return s;
+}
+
+Status Schedule::Apply(const std::string& step) {
+  RETURN_IF_ERROR(ApplyStep(stages_, func_, step));
   text_ += step + "\n";
+  return absl::OkStatus();
+}
+
+Schedule& Schedule::Run(const std::string& step) {
+  if (status_.ok()) status_ = Apply(step);
   return *this;
 }
+
+bool Schedule::Try(const std::string& step) { return status_.ok() && Apply(step).ok(); }
 
 std::vector<std::string> Schedule::LoopsAround(const std::string& block) const {
   std::vector<std::string> r;
@@ -132,7 +234,7 @@ std::vector<std::string> Schedule::LoopsAround(const std::string& block) const {
 
 std::string ScheduleHelp() {
   std::string s;
-  for (const PrimitiveRow& row : kPrimitives) s += Cat("  ", row.name, " ", row.usage, "\n");
+  for (const StepRow& row : kSteps) s += Cat("  ", row.name, " ", row.usage, "\n");
   return s;
 }
 

@@ -156,12 +156,18 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
   return f;
 }
 
-StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope) {
+StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alignment) {
+  constexpr int kMostBytes = 4096;
   ASSIGN_OR_RETURN(Buffer b, FindBuffer(f, buffer));
   if (IsParam(f, b)) return InvalidArgument("scope ", buffer, ": it is a parameter");
-  if (b->scope == scope) return f;
+  if (alignment < 0 || alignment > kMostBytes || (alignment & (alignment - 1)) != 0)
+    return InvalidArgument("scope ", buffer, ": expected a power of 2 up to ", kMostBytes, " as alignment, not ",
+                           alignment);
+  if (alignment == 0) alignment = b->alignment;
+  if (b->scope == scope && b->alignment == alignment) return f;
   BufferNode n = *b;
   n.scope = scope;
+  n.alignment = alignment;
   const Buffer placed = f.context->MakeBuffer(std::move(n));
   f.body = ReplaceBuffers(*f.context, f.body, {{b, placed}});
   RETURN_IF_ERROR(Annotate(CheckMemory(f, placed, b->scope), Cat("scope ", buffer, " ", Name(scope))));

@@ -50,8 +50,8 @@ def test_schedule_steps(tmp_path):
     assert "for ki in 0..8 @unrolled" in text and "x[i, ko * 8 + ki]" in text and "block" not in text
 
 
-HOST_KINDS = {"graph": b"graph @mlp_prepare(", "schedule": b" by ", "loops": b"func @mlp entry", "llvm": b"define",
-              "asm": b".globl\tmlp", "object": b"\x7fELF"}
+HOST_KINDS = {"graph": b"graph @mlp_prepare(", "stages": b"func @mlp_k0(", "schedule": b" by ",
+              "loops": b"func @mlp entry", "llvm": b"define", "asm": b".globl\tmlp", "object": b"\x7fELF"}
 HOSTS = ["cpu", "x86_64 -mcpu=x86-64 -num-threads=2"]
 GPUS = ["cuda -arch=sm_75", "cuda -arch=sm_90a -libs=cublas"]
 
@@ -77,7 +77,7 @@ def test_emit_device_code(kind, part, target):
 def test_only_gpus_have_device_code(kind):
     for target in HOSTS:
         message = run("cinn_compile", f"--emit={kind}", f"--target={target}", MLP, code=1)
-        assert f"no source of kind '{kind}'; there are graph, schedule, loops, llvm, asm, object\n" in message
+        assert f"no source of kind '{kind}'; there are graph, stages, schedule, loops, llvm, asm, object\n" in message
 
 
 def test_code_is_for_the_cpu_of_the_target():
@@ -108,6 +108,30 @@ def test_every_pass_in_the_help_runs():
         assert b"func @rowsum" in run("cinn_opt", f"--passes={name}", ROWSUM), name
 
 
+ROWS = """graph @rows(%x: f32[300,200], %w: f32[200]) {
+  %0 = mul(%x, %w) : f32[300,200]
+  %1 = softmax(%0) {axis=1} : f32[300,200]
+  %2 = reduce_max(%x) {axes=[0], keepdims=true} : f32[1,200]
+  %3 = transpose(%1) {perm=[1,0]} : f32[200,300]
+  return %1, %2, %3
+}
+"""
+
+
+@pytest.mark.parametrize("graph, target", [*((ROWS, target) for target in [*HOSTS, *GPUS]),
+                                           *((pathlib.Path(MLP).read_text(), target) for target in HOSTS)])
+def test_schedules_replay(graph, target, tmp_path):
+    """From the stages alone, for all kernels of a graph: what is lowered then is what the compiler lowers."""
+    stages, schedule, loops = (run("cinn_compile", f"--emit={kind}", f"--target={target}", text=graph)
+                               for kind in ("stages", "schedule", "loops"))
+    (tmp_path / "stages").write_bytes(stages)
+    (tmp_path / "schedule").write_bytes(schedule)
+    replayed = run("cinn_opt", f"--schedule={tmp_path / 'schedule'}", "--passes=lower", f"--target={target}",
+                   str(tmp_path / "stages")).decode()
+    functions = ["func @" + f.strip() for f in replayed.split("func @")[1:]]
+    assert len(functions) >= 2 and [f for f in functions if f not in loops.decode()] == []
+
+
 GOLDEN = sorted((ROOT / "tests" / "golden" / "tools").glob("*.txt"))
 
 
@@ -129,9 +153,12 @@ def test_golden(path):
     ("cinn_opt", ["--passes=css", MLP], "mlp.graph: unknown graph pass 'css', expected one of optimize"),
     ("cinn_opt", ["--passes=flaten", ROWSUM], "'flaten' is none of the loop passes lower, "),
     ("cinn_opt", ["--passes=split q 8 -> a b", ROWSUM], "no loop 'q' in @rowsum; its loops are i, k"),
+    ("cinn_opt", [f"--schedule={ROWSUM}", ROWSUM], "unknown schedule step 'func'"),
+    ("cinn_opt", ["--schedule=/no/such/steps", ROWSUM], "can't read '/no/such/steps'"),
+    ("cinn_opt", [f"--schedule={ROWSUM}", MLP], "a schedule needs loop text: cinn_compile --emit=stages gives it"),
     ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
     ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
-    ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, schedule, loops, llvm, asm, object"),
+    ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, stages, schedule, loops, llvm, asm, object"),
     ("cinn_compile", ["--emit=ptx", MLP], "no source of kind 'ptx'"),
     ("cinn_compile", ["--target=tpu", MLP], "unknown kind 'tpu'; known: "),
     ("cinn_compile", ["--target=cuda -arch=sm_42", MLP], "unknown arch 'sm_42'; known: native, "),
@@ -151,7 +178,7 @@ def test_errors(program, args, message):
 
 
 def schedule_cases():
-    """The indented blocks of docs/schedules.md: `// RUN: steps`, a function, `----`, a function."""
+    """The indented blocks of docs/schedules.md: `// RUN: steps`, a function, `----`, a function or an error."""
     block = []
     for line in [*(ROOT / "docs" / "schedules.md").read_text().splitlines(), "end"]:
         if line.startswith("    "):
@@ -165,7 +192,10 @@ def schedule_cases():
 
 @pytest.mark.parametrize("steps, before, after", schedule_cases())
 def test_schedules_page(steps, before, after):
-    assert run("cinn_opt", f"--passes={steps}", text=before).decode().strip() == after
+    if after.startswith("error: "):
+        assert run("cinn_opt", f"--passes={steps}", text=before, code=1).rstrip().endswith(after.removeprefix("error: "))
+    else:
+        assert run("cinn_opt", f"--passes={steps}", text=before).decode().strip() == after
 
 
 def test_schedules_page_has_every_step():

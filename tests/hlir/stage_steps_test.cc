@@ -1,0 +1,173 @@
+// Random steps on the stages of kernels: what is accepted computes the same, bit by bit, by the interpreter.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ir/analyzer.h"
+#include "ir/interpreter.h"
+#include "ir/schedule/schedule.h"
+#include "tests/hlir/kernels.h"
+#include "tests/mutate.h"
+#include "tests/rounds.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+constexpr int64_t kSymbol = 5;           // the value of each symbol
+constexpr int64_t kMostElements = 4000;  // that a kernel computes
+constexpr size_t kMostText = 300;        // of an expression in a step
+
+int64_t ValueOf(const ir::TeProgram& p, ir::Expr extent) {
+  ir::VarMap symbols;
+  for (const ir::SymbolFact& s : p.symbols) symbols[s.var] = p.context->Int(kSymbol);
+  ir::Analyzer a(*p.context);
+  const ir::Expr e = a.Simplify(ir::Substitute(*p.context, extent, symbols));
+  return ir::IsInt(e) ? e->int_value : INT64_MAX / 2;
+}
+
+bool IsSmall(const ir::TeProgram& p) {
+  int64_t elements = 0;
+  for (const ir::Stage& s : p.stages) {
+    int64_t n = 1;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list)
+        n = std::min(n, kMostElements) * std::min(ValueOf(p, i.extent), kMostElements);
+    }
+    elements += std::min(n, kMostElements);
+  }
+  return elements < kMostElements;
+}
+
+class RandomSteps {
+ public:
+  explicit RandomSteps(unsigned seed) : rng_(seed) {}
+
+  size_t Pick(size_t n) { return rng_() % n; }
+
+  std::string Step(const ir::TeProgram& p) {
+    const auto stage = [&]() -> const ir::Stage& { return p.stages[Pick(p.stages.size())]; };
+    switch (Pick(5)) {
+      case 0:
+        return Cat("align ", stage().name, " ", stage().name);
+      case 1: {
+        const ir::Stage& s = stage();
+        return Cat("keep ", s.outputs[Pick(s.outputs.size())]->name, " -> kept", names_++);
+      }
+      case 2:
+        return Fold(stage());
+      default:
+        return Define(p, stage(), stage().name);
+    }
+  }
+
+  // Results, or what the interpreter says.
+  StatusOr<std::vector<std::vector<uint8_t>>> Run(const ir::TeProgram& p, const ir::Func& f) {
+    std::mt19937 values(7);
+    std::vector<ir::HostArray> arrays;
+    for (const ir::Param& q : f.params) {
+      if (q.buffer == nullptr) continue;
+      std::vector<int64_t> shape;
+      for (ir::Expr e : q.buffer->shape) shape.push_back(ValueOf(p, e));
+      ir::HostArray& a = arrays.emplace_back(q.buffer->dtype, shape);
+      for (int64_t i = 0; i < a.NumElements() && q.role != ir::ParamRole::kResult; ++i) {
+        if (IsFloat(a.dtype))
+          a.Set(i, static_cast<double>(values() % 4000) / 1000 - 2);
+        else
+          a.SetInt(i, values() % 2);
+      }
+    }
+    std::vector<ir::InterpretArg> args;
+    size_t next = 0;
+    absl::flat_hash_map<std::string, int64_t> symbols;
+    for (const ir::SymbolFact& s : f.symbols) symbols[s.var->name] = kSymbol;
+    for (const ir::Param& q : f.params)
+      args.push_back(q.buffer != nullptr ? ir::InterpretArg(&arrays[next++]) : ir::InterpretArg(kSymbol));
+    RETURN_IF_ERROR(ir::Interpret(f, args, symbols));
+    std::vector<std::vector<uint8_t>> r;
+    for (const ir::HostArray& a : arrays) r.push_back(a.bytes);
+    return r;
+  }
+
+ private:
+  std::string Fold(const ir::Stage& s) {
+    std::vector<std::string> iters, brackets(1 + Pick(3));
+    for (const ir::StageIter& i : s.iters) {
+      if (!ir::IsInt(i.extent, 1) || Pick(2) == 0) iters.push_back(i.var->name);
+    }
+    if (Pick(2) == 0) std::shuffle(iters.begin(), iters.end(), rng_);
+    for (const std::string& i : iters) {
+      std::string& bracket = brackets[Pick(brackets.size())];
+      bracket += Cat(bracket.empty() ? "" : ", ", i);
+    }
+    std::string step = Cat("fold ", s.name, " ->");
+    for (const std::string& bracket : brackets) step += Cat(" f", folds_++, "[", bracket, "]");
+    return step;
+  }
+
+  std::string Define(const ir::TeProgram& p, const ir::Stage& s, const std::string& before) {
+    std::vector<ir::Expr> parts;
+    for (ir::Expr v : s.values) {
+      ir::Visit(v, [&](ir::Expr e) {
+        if (!e->args.empty()) parts.push_back(e);
+        return true;
+      });
+    }
+    if (parts.empty()) return Cat("align ", s.name, " ", s.name);
+    const ir::Expr e = parts[Pick(parts.size())];
+    std::vector<std::string> iters;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list) {
+        if (ir::Uses(e, i.var) || Pick(8) == 0) iters.push_back(i.var->name);
+      }
+    }
+    if (Pick(3) == 0) std::shuffle(iters.begin(), iters.end(), rng_);
+    std::string list;
+    for (const std::string& i : iters) list += Cat(list.empty() ? "" : ", ", i);
+    // Often one that is there, for another reader.
+    const bool again = names_ > 0 && Pick(3) == 0;
+    const std::string text = ir::Print(e);
+    if (text.size() > kMostText) return Cat("align ", s.name, " ", p.stages[0].name);
+    return Cat("define new", again ? Pick(names_) : names_++, "[", list, "] = ", text,
+               again || Pick(2) == 0 ? "" : Cat(" before ", before));
+  }
+
+  std::mt19937 rng_;
+  size_t names_ = 0, folds_ = 0;
+};
+
+TEST(StageSteps, ComputeTheSame) {
+  const unsigned seed = Mutator().seed();
+  SCOPED_TRACE(Cat("CINN_TEST_SEED=", seed));
+  RandomSteps random(seed);
+  std::map<std::string, int> accepted;
+  int number = 0;
+  ForEachKernel(*Target::Parse("cpu"), [&](const std::string& name, const ir::TeProgram& group) {
+    if (testing::Test::HasFailure() || !IsSmall(group) || !IsTried(number++)) return;
+    const auto expected = random.Run(group, *ir::ToLoops(group));
+    if (!expected.ok()) return;  // an index that the values here are none of
+    for (int round = 0; round < 8; ++round) {
+      StatusOr<ir::Schedule> s = ir::Schedule::Of(group);
+      ASSERT_TRUE(s.ok()) << s.status();
+      for (int k = 0; k < 5; ++k) {
+        const std::string step = random.Step(*s->stages());
+        if (!s->Try(step)) continue;
+        ++accepted[step.substr(0, step.find(' '))];
+      }
+      if (s->text().empty()) continue;
+      const Status valid = ir::Verify(s->func());
+      ASSERT_TRUE(valid.ok()) << valid << name << "\n" << s->text() << ir::Print(s->func());
+      const auto got = random.Run(group, s->func());
+      ASSERT_TRUE(got.ok()) << got.status() << name << "\n" << s->text() << ir::Print(s->func());
+      ASSERT_EQ(*got, *expected) << name << "\n" << s->text() << ir::Print(s->func());
+      // The text alone does it, too.
+      const auto replayed = ir::ApplySchedule(*ir::ParseFunc(ir::Print(*ir::ToLoops(group))), s->text());
+      ASSERT_TRUE(replayed.ok()) << replayed.status() << s->text();
+      EXPECT_EQ(ir::Print(*replayed), ir::Print(s->func())) << s->text();
+    }
+  });
+  for (const char* step : {"align", "keep", "fold", "define"}) EXPECT_GT(accepted[step], 0) << step;
+  for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
+}
+
+}  // namespace
+}  // namespace cinn_like::hlir
