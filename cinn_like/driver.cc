@@ -64,7 +64,7 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     return absl::OkStatus();
   };
   // A kernel that is known runs no pass that could be dumped or disabled otherwise.
-  const bool remembers = !context.target.IsGpu() && !context.options.dump_ir;
+  const bool remembers = !context.target.HasKernels() && !context.options.dump_ir;
   const std::string about = Cat(context.target.CacheKey(), "\n", context.options.CacheKey(), "\n");
   std::vector<std::shared_ptr<const LoweredKernel>> known(lowered.kernels.size());
   std::vector<std::optional<hlir::Bids>> bids(lowered.kernels.size());

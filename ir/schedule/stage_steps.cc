@@ -74,9 +74,8 @@ bool StaysInside(const TeProgram& p, const std::vector<StageIter>& iters, Expr v
   return inside;
 }
 
-// Whether something that `is_it` stands where it is always evaluated: in no operand of a select, in no second one of &&
-// or
-// ||, in no index under a mask.
+// Whether something that `is_it` stands where it is always evaluated: in no operand of a select, in no second one of
+// && or ||, in no index under a mask.
 bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
   absl::flat_hash_set<Expr> seen;
   std::function<bool(Expr)> go = [&](Expr e) {
