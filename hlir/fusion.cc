@@ -566,6 +566,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::
     }
     t.name = t.outputs[0]->name;
     t.origin = s.origin;
+    t.origin_row_alignment = s.origin_row_alignment;
     for (Expr e : s.inits) t.inits.push_back(expr(e));
     for (Expr e : s.values) t.values.push_back(expr(e));
     for (Expr e : s.at) t.at.push_back(expr(e));
