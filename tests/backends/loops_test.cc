@@ -1,4 +1,5 @@
 // Statements of the lowered form, compiled and run on this machine.
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
@@ -179,7 +180,7 @@ func @fibonacci(x: i64[1], n: i64) {
   EXPECT_EQ(x[31], 2178309);
 }
 
-int live_workspaces = 0;
+std::atomic<int> live_workspaces = 0;  // a parallel loop asks for some
 CinnCallEnv CountingEnv() {
   CinnCallEnv env = HostEnv();
   env.alloc = [](void*, int32_t index, DLTensor* spec) -> int32_t {
