@@ -18,17 +18,13 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   const auto con = FindContraction(s);
   const double flops = 2 * TypicalSize(s.iters, symbols) * TypicalSize(s.reduce_iters, symbols);
   double bytes = TypicalBytes(s.outputs[0], symbols);
-  DType dtype = s.outputs[0]->dtype;
-  for (ir::Buffer b : InputsOf(s)) {
-    bytes += TypicalBytes(b, symbols);
-    if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
-  }
+  for (ir::Buffer b : InputsOf(s)) bytes += TypicalBytes(b, symbols);
+  const DType dtype = NarrowestType(s, s.outputs[0]);
   const bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
-  const double core = 1e9 * Cores(target);
-  const double rate = kind == FrameworkKernel::kPooling ? row.pooling * core
-                      : kind == FrameworkKernel::kProduct
-                          ? ProductRate(s, s.outputs[0], symbols, row, target)
-                          : RateFor(depthwise ? row.depthwise : row.convolution, dtype) * core;
+  double rate =
+      kind == FrameworkKernel::kPooling ? row.pooling : RateFor(depthwise ? row.depthwise : row.convolution, dtype);
+  rate *= 1e9 * Cores(target);
+  if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target);
   double seconds = flops / rate;
   if (s.origin_row_alignment > 0) seconds /= PartAtAlignment(row, s.origin_row_alignment);
   if (kind == FrameworkKernel::kProduct && con && TypicalSize(con->m, symbols) > 1) {

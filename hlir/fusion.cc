@@ -21,8 +21,6 @@ constexpr size_t kMaxStages = 48;     // of one group
 constexpr size_t kMaxBuffers = 24;    // that one kernel reads and writes
 constexpr int kMaxProgram = 1 << 17;  // stages of a program: who reads whom takes the square of it in bits
 
-bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
-
 // Which groups read what others compute, directly or through others: a row of bits per group. Asked for every pair that
 // might join, so it is kept up to date instead of searched.
 class Reachability {

@@ -289,14 +289,7 @@ class Matcher {
     return true;
   }
 
-  Expr OffsetOf(Expr load) {
-    Expr offset = c_.Int(0), weight = c_.Int(1);
-    for (size_t d = load->args.size(); d-- > 0;) {
-      offset = c_.Add(offset, c_.Mul(load->args[d], load->buffer->strides.empty() ? weight : load->buffer->strides[d]));
-      weight = c_.Mul(weight, load->buffer->shape[d]);
-    }
-    return offset;
-  }
+  Expr OffsetOf(Expr load) { return ElementOffset(c_, load->buffer, load->args); }
 
   // The address at the iterators' first values.
   Expr First(Expr load) {

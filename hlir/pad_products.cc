@@ -16,8 +16,6 @@ using namespace ir;  // NOLINT: stages and expressions are all there is here
 
 namespace {
 
-bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
-
 class Padder {
  public:
   Padder(const TeProgram& p, const Target& target, NameSupply& names)
@@ -124,7 +122,7 @@ class Padder {
 
   // Of the iterators along which a row of an operand or of the result lies and whose extent is no multiple of 16 bytes.
   Extents PaddedExtents(const Stage& s, const Contraction& con) {
-    const auto multiple = static_cast<int64_t>(16 / std::min(BytesOf(con.lhs->buffer->dtype), 16));
+    const auto multiple = int64_t{kRowBytes / BytesOf(con.lhs->buffer->dtype)};
     Extents r;
     for (const std::vector<Expr>& at : {con.lhs->args, con.rhs->args, VarsOf(s.iters)}) {
       if (at.empty()) continue;

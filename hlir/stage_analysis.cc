@@ -10,8 +10,6 @@ using namespace ir;  // NOLINT: this file speaks of nothing else
 
 namespace {
 
-bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
-
 void VisitLoads(const Stage& s, const std::function<void(Expr)>& f) {
   for (Expr v : s.values) {
     Visit(v, [&](Expr e) {

@@ -66,14 +66,15 @@ std::vector<Expr> RunningOf(Context& c, const Stage& s) {
   return r;
 }
 
+bool Contains(const std::vector<Buffer>& buffers, Buffer b) {
+  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
+}
+
 std::vector<Buffer> InputsOf(const Stage& s) {
   std::vector<Buffer> r;
-  const auto contains = [](const std::vector<Buffer>& v, Buffer b) {
-    return std::find(v.begin(), v.end(), b) != v.end();
-  };
   for (Expr v : s.values) {
     Visit(v, [&](Expr e) {
-      if (e->op == ExprOp::kLoad && !contains(s.outputs, e->buffer) && !contains(r, e->buffer)) r.push_back(e->buffer);
+      if (e->op == ExprOp::kLoad && !Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
       return true;
     });
   }

@@ -67,6 +67,7 @@ StatusOr<Func> ToLoops(const TeProgram& program);
 // TeProgram (exact, checks, origins) is in no text.
 StatusOr<TeProgram> ToStages(const Func& loops);
 
+bool Contains(const std::vector<Buffer>& buffers, Buffer b);
 // Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
 std::vector<Buffer> InputsOf(const Stage& s);
 

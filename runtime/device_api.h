@@ -45,16 +45,18 @@ class DeviceApi {
 
   // Enqueues a copy between this kind and this kind or host memory; either pointer may be of either.
   virtual Status Copy(int device, void* to, const void* from, int64_t bytes, void* stream) = 0;
-  virtual StatusOr<void*> CreateStream(int device) = 0;
-  virtual void DestroyStream(int device, void* stream) = 0;
-  virtual Status Synchronize(int device, void* stream) = 0;
-  virtual Status SynchronizeDevice(int device) = 0;  // every stream
 
-  // A point in a stream's work, for other streams to wait for; null where work is done when its call returns.
-  virtual StatusOr<void*> RecordEvent(int device, void* stream) = 0;
-  virtual bool IsDone(int device, void* event) = 0;
-  virtual Status WaitForEvent(int device, void* stream, void* event) = 0;  // what is enqueued later waits
-  virtual void DestroyEvent(int device, void* event) = 0;
+  // Where work is done when its call returns there are no streams, and these are as here.
+  virtual StatusOr<void*> CreateStream(int) { return nullptr; }
+  virtual void DestroyStream(int, void*) {}
+  virtual Status Synchronize(int, void*) { return absl::OkStatus(); }
+  virtual Status SynchronizeDevice(int) { return absl::OkStatus(); }  // every stream
+  // A point in a stream's work, for other streams to wait for.
+  virtual StatusOr<void*> RecordEvent(int, void*) { return nullptr; }
+  virtual bool IsDone(int, void*) { return true; }
+  // (device, stream, event): what is enqueued later waits.
+  virtual Status WaitForEvent(int, void*, void*) { return absl::OkStatus(); }
+  virtual void DestroyEvent(int, void*) {}
 
   // The rest is of kinds with kernels. `image` is what their compiler made (backends/device_compiler.h); it is copied.
   virtual StatusOr<std::unique_ptr<DeviceModule>> Load(std::string_view image);

@@ -57,14 +57,6 @@ class HostDevice final : public DeviceApi {
     if (bytes > 0) std::memmove(to, from, static_cast<size_t>(bytes));
     return absl::OkStatus();
   }
-  StatusOr<void*> CreateStream(int) override { return nullptr; }
-  void DestroyStream(int, void*) override {}
-  Status Synchronize(int, void*) override { return absl::OkStatus(); }
-  Status SynchronizeDevice(int) override { return absl::OkStatus(); }
-  StatusOr<void*> RecordEvent(int, void*) override { return nullptr; }
-  bool IsDone(int, void*) override { return true; }
-  Status WaitForEvent(int, void*, void*) override { return absl::OkStatus(); }
-  void DestroyEvent(int, void*) override {}
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr SpeedRow kRows[] = {
     // name, {f32, f16, f64} of product, convolution, depthwise and laid_out, pooling, own_product, own_rows,
     // own_convolution, call_seconds, region_seconds, misaligned.
     // Measured kernel by kernel: amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest
-    // of intel-amx, sm_90 (H200). Estimates: the other rows, and f64 in all.
+    // of intel-amx, sm_90 (H200; its `misaligned` by products alone). Estimates: the other rows, and f64 in all.
     {"intel-amx", {130, 900, 60}, {130, 500, 60}, {40, 40, 10}, {.3, .2, .6}, 4, 115, 20, 1.25, 4e-6, 9e-6, 1},
     {"intel-avx512", {110, 110, 55}, {120, 90, 60}, {40, 20, 10}, {.3, .3, .6}, 4, 105, 20, 1.25, 4e-6, 9e-6, 1},
     {"amd-avx512", {92, 400, 46}, {170, 250, 80}, {45, 25, 12}, {.45, .1, .9}, 4, 190, 25, 1.64, 4e-6, 9e-6, 1},

@@ -9,7 +9,6 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr double kFlopsWithoutReuse = 0.015;  // of the device's rate
-constexpr int kRowBytes = 16;                 // what rows of operands of matrix units are multiples of
 
 int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
   int r = kRowBytes;
@@ -59,14 +58,19 @@ const SpeedRow& SpeedsOf(const Target& target) {
 
 double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
                    const SpeedRow& row, const Target& target) {
-  DType dtype = result->dtype;
-  for (ir::Buffer b : InputsOf(s)) {
-    if (BytesOf(b->dtype) < BytesOf(dtype)) dtype = b->dtype;
-  }
+  const DType dtype = NarrowestType(s, result);
   const bool tf32 = dtype == DType::kF32 && target.IsGpu() && target.allow_tf32 != 0;
   double rate = tf32 ? row.product.f16 / 2 : RateFor(row.product, dtype);
   if (tf32 || BytesOf(dtype) == 2) rate *= PartAtAlignment(row, RowAlignment(s, result, symbols));
   return rate * 1e9 * Cores(target);
+}
+
+DType NarrowestType(const ir::Stage& s, ir::Buffer result) {
+  DType r = result->dtype;
+  for (ir::Buffer b : InputsOf(s)) {
+    if (BytesOf(b->dtype) < BytesOf(r)) r = b->dtype;
+  }
+  return r;
 }
 
 int RowAlignment(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols) {

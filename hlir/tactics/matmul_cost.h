@@ -26,9 +26,12 @@ const SpeedRow& SpeedsOf(const Target& target);
 // sums end in `result`: less where the rows of a tensor don't start at 16 bytes and matrix units are fed from them.
 double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
                    const SpeedRow& row, const Target& target);
-// The largest power of two, up to 16, of which the rows of all that `s` reads, and of `result`, are multiples, in
-// bytes.
+constexpr int kRowBytes = 16;  // of which rows are multiples that matrix units are fed from
+// The largest power of two, up to kRowBytes, of which the rows of all that `s` reads, and of `result`, are multiples,
+// in bytes.
 int RowAlignment(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols);
+// The narrowest element type of all that `s` reads and of `result`: what tuned kernels are made for.
+DType NarrowestType(const ir::Stage& s, ir::Buffer result);
 // The part of its rate that a product on matrix units has left with rows of that alignment.
 double PartAtAlignment(const SpeedRow& row, int alignment);
 // Of products whose every operand comes from a cache, for each one again.

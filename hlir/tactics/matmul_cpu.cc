@@ -104,11 +104,7 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
 // The element distance of a load when `var` grows by one; null if it is not the same everywhere.
 Expr Step(Analyzer& a, Expr load, Expr var) {
   Context& c = a.context();
-  Expr offset = c.Int(0), weight = c.Int(1);
-  for (size_t d = load->args.size(); d-- > 0;) {
-    offset = c.Add(offset, c.Mul(load->args[d], load->buffer->strides.empty() ? weight : load->buffer->strides[d]));
-    weight = c.Mul(weight, load->buffer->shape[d]);
-  }
+  const Expr offset = ElementOffset(c, load->buffer, load->args);
   Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
   return IsInt(step) ? step : nullptr;
 }

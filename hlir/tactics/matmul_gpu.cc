@@ -63,16 +63,6 @@ void AddDigits(Context& c, const Iters& iters, Expr index, VarMap& map) {
   }
 }
 
-// A load's place in memory, in elements.
-Expr OffsetOf(Context& c, Buffer b, const std::vector<Expr>& indices) {
-  Expr offset = c.Int(0), weight = c.Int(1);
-  for (size_t d = indices.size(); d-- > 0;) {
-    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
-    weight = c.Mul(weight, b->shape[d]);
-  }
-  return offset;
-}
-
 // The next value of `var` lies next to it.
 bool IsContiguous(Analyzer& a, Expr offset, Expr var) {
   Context& c = a.context();
@@ -336,7 +326,8 @@ class MatmulGpu {
     Expr mask = MaskOf(load);
     if (mask != nullptr) mask = a_.Simplify(Substitute(c_, mask, digits));
     // How far neighbours lie together along either axis.
-    const Expr offset = OffsetOf(c_, load->buffer, indices), own = OffsetOf(c_, load->buffer, IndicesOf(load));
+    const Expr offset = ElementOffset(c_, load->buffer, indices),
+               own = ElementOffset(c_, load->buffer, IndicesOf(load));
     auto run = [&](Expr var, Expr extent, const Iters& iters) {
       if (IsContiguous(a_, offset, var)) return extent;
       return !iters.empty() && IsContiguous(a_, own, iters.back().var) ? iters.back().extent : c_.Int(1);

@@ -8,8 +8,6 @@
 namespace cinn_like::ir {
 namespace {
 
-bool Contains(const std::vector<Buffer>& v, Buffer b) { return std::find(v.begin(), v.end(), b) != v.end(); }
-
 StatusOr<size_t> FindStage(const TeProgram& p, const std::string& name) {
   std::string known;
   for (size_t k = 0; k < p.stages.size(); ++k) {

@@ -98,14 +98,6 @@ class Dpu : public DeviceApi {
     memmove(Unmarked(to), Unmarked(from), static_cast<size_t>(bytes));
     return absl::OkStatus();
   }
-  StatusOr<void*> CreateStream(int) override { return nullptr; }
-  void DestroyStream(int, void*) override {}
-  Status Synchronize(int, void*) override { return absl::OkStatus(); }
-  Status SynchronizeDevice(int) override { return absl::OkStatus(); }
-  StatusOr<void*> RecordEvent(int, void*) override { return nullptr; }
-  bool IsDone(int, void*) override { return true; }
-  Status WaitForEvent(int, void*, void*) override { return absl::OkStatus(); }
-  void DestroyEvent(int, void*) override {}
   StatusOr<std::unique_ptr<DeviceModule>> Load(std::string_view image) override { return DpuModule::Load(image); }
   Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) override {
     EXPECT_EQ(env.device.device_type, kDLExtDev);

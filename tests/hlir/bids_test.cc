@@ -116,9 +116,10 @@ TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
     return absl::StrReplaceAll(R"(graph @f(%x: bf16[8192,768], %w: bf16[N,768]) {
   %0 = transpose(%w) {perm=[1,0]} : bf16[768,N]
   %1 = matmul(%x, %0) : bf16[8192,N]
-  %2 = cast(%1) {dtype=f32} : f32[8192,N]
-  %3 = reduce_max(%2) {axes=[1]} : f32[8192]
-  return %1, %3
+  %2 = reshape(%1) {shape=[8,1024,N]} : bf16[8,1024,N]
+  %3 = cast(%2) {dtype=f32} : f32[8,1024,N]
+  %4 = reduce_max(%3) {axes=[2]} : f32[8,1024]
+  return %2, %4
 }
 )",
                                {{"N", n}});

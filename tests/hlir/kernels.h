@@ -30,6 +30,10 @@ inline std::vector<std::string> GraphTextsForTactics() {
   // Rows along each axis, short and long, that fit into registers, into shared memory and into neither.
   for (const char* shape : {"3,96", "16384,4096", "1030,24", "4097,16384", "2,40970", "5,6,127", "n,40", "40,n"}) {
     for (const char* axis : {"0", "1"}) {
+      std::string kept;  // the shape with 1 in place of that axis
+      int at = 0;
+      for (absl::string_view d : absl::StrSplit(shape, ','))
+        kept += Cat(at == 0 ? "" : ",", Cat(at) == axis ? "1" : std::string(d)), ++at;
       for (const char* dtype : {"f32", "bf16"}) {
         add("graph @softmax(%x: D[S]) where n in 1..4096 hint 300 {\n  %0 = softmax(%x) {axis=A} : D[S]\n"
             "  return %0\n}\n",
@@ -39,32 +43,12 @@ inline std::vector<std::string> GraphTextsForTactics() {
             "  %3 = exp(%2) : D[S]\n  %4 = reduce_sum(%3) {axes=[A], keepdims=true} : D[K]\n"
             "  %5 = div(%3, %4) : D[S]\n  return %5, %2, %1\n}\n",
             {{"D[S]", Cat(dtype, "[", shape, "]")},
-             {"D[K]", Cat(
-                          dtype, "[",
-                          [&] {
-                            std::string kept;
-                            int at = 0;
-                            for (absl::string_view d : absl::StrSplit(shape, ','))
-                              kept += Cat(at == 0 ? "" : ",", Cat(at) == axis ? "1" : std::string(d)), ++at;
-                            return kept;
-                          }(),
-                          "]")},
+             {"D[K]", Cat(dtype, "[", kept, "]")},
              {"[A]", Cat("[", axis, "]")}});
         add("graph @best(%x: D[S], %y: D[S]) where n in 1..4096 {\n  %0 = mul(%x, %y) : D[S]\n"
             "  %1 = argmax(%0) {axis=A, keepdims=true} : i64[K]\n  %2 = argmin(%0) {axis=A, keepdims=true} : i64[K]\n"
             "  return %1, %2\n}\n",
-            {{"D[S]", Cat(dtype, "[", shape, "]")},
-             {"[K]", Cat(
-                         "[",
-                         [&] {
-                           std::string kept;
-                           int at = 0;
-                           for (absl::string_view d : absl::StrSplit(shape, ','))
-                             kept += Cat(at == 0 ? "" : ",", Cat(at) == axis ? "1" : std::string(d)), ++at;
-                           return kept;
-                         }(),
-                         "]")},
-             {"axis=A", Cat("axis=", axis)}});
+            {{"D[S]", Cat(dtype, "[", shape, "]")}, {"[K]", Cat("[", kept, "]")}, {"axis=A", Cat("axis=", axis)}});
       }
     }
   }
