@@ -133,6 +133,11 @@ class FunctionEmitter {
     EmitStmt(func_.body);
     for (llvm::Value* w : workspaces_) FreeWorkspace(w);
     b_.CreateRet(b_.getInt32(0));
+    // What runs once a call is not worth the time of LLVM's optimisations: a millisecond a function.
+    if (only_calls_) {
+      f_->addFnAttr(llvm::Attribute::OptimizeNone);
+      f_->addFnAttr(llvm::Attribute::NoInline);
+    }
     return status_.ok() ? exprs_.status() : status_;
   }
 
@@ -212,7 +217,7 @@ class FunctionEmitter {
     ir::Match(
         s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); },
         [&](const ir::If& n) { EmitIf(n); }, [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); },
-        [&](const ir::Alloc& n) { EmitAlloc(n.buffer); }, [&](const ir::Store& n) { exprs_.EmitStore(n); },
+        [&](const ir::Alloc& n) { EmitAlloc(n.buffer); }, [&](const ir::Store& n) { EmitStore(n); },
         [&](const ir::Block& n) { Fail(Internal("LLVM emitter: block '", n.name, "' in lowered code")); },
         [&](const ir::Barrier&) { Fail(Internal("LLVM emitter: barrier in host function @", func_.name)); },
         [&](const ir::Launch& n) { EmitLaunch(n); }, [&](const ir::Call& n) { EmitCall(n); });
@@ -253,6 +258,11 @@ class FunctionEmitter {
     stack_bytes_ += count * element_bytes;
     const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
     exprs_.Bind(buffer, Local(llvm::ArrayType::get(element, static_cast<uint64_t>(count)), align));
+  }
+
+  void EmitStore(const ir::Store& n) {
+    only_calls_ = false;
+    exprs_.EmitStore(n);
   }
 
   void EmitIf(const ir::If& n) {
@@ -300,6 +310,7 @@ class FunctionEmitter {
 
   // Tested at the bottom, behind one test at the top if it may not run: what does not vary can move before the loop.
   void EmitLoop(const ir::For& n, llvm::Value* begin, llvm::Value* end) {
+    only_calls_ = false;
     llvm::Value* runs = b_.CreateICmpSLT(begin, end);
     const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(runs);
     if (constant != nullptr && constant->isZero()) return;
@@ -417,6 +428,7 @@ class FunctionEmitter {
   llvm::Value* failure_ = nullptr;  // where a parallel body leaves a failed call's code; null: it is the result
   std::vector<llvm::Value*> workspaces_;
   int64_t stack_bytes_ = 0;  // of local memory so far
+  bool only_calls_ = true;   // neither loops nor stores: an entry, or what hands a parallel loop over
   Status status_;
 };
 

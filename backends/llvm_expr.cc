@@ -272,7 +272,14 @@ llvm::Value* ExprEmitter::EmitPointer(Buffer buffer, Expr index) {
     Fail(index, Cat("unknown buffer '", buffer->name, "'"));
     return llvm::PoisonValue::get(b_.getPtrTy());
   }
-  return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base, Emit(index));
+  llvm::Type* type = MemoryType(b_.getContext(), {buffer->dtype, 1});
+  if (index->op == ExprOp::kAdd && ir::IsInt(index->args[1])) {
+    // Neighbours share what varies, and a constant is part of the access: less for LLVM to find. What varies alone need
+    // not lie inside the buffer.
+    llvm::Value* shared = b_.CreateGEP(type, base, Emit(index->args[0]));
+    return b_.CreateGEP(type, shared, b_.getInt64(static_cast<uint64_t>(index->args[1]->int_value)));
+  }
+  return b_.CreateInBoundsGEP(type, base, Emit(index));
 }
 
 llvm::Value* ExprEmitter::EmitAddress(Expr e) {

@@ -123,6 +123,24 @@ def flip(w, out, x, axes):
     return x
 
 
+@row(aten.roll.default)
+def roll(w, out, x, shifts, axes=()):
+    shifts, axes = ([a] if isinstance(a, int) else list(a) for a in (shifts, axes))
+    if not axes:
+        flat = w.reshape(x, (dims.product(x.shape),))
+        return w.reshape(roll(w, out, flat, shifts, [0]), out.shape)
+    for shift, axis in zip(shifts, (a % x.rank for a in axes)):
+        size = x.shape[axis]
+        if isinstance(size, int):
+            shift = shift % max(size, 1)
+            if shift:
+                x = w.concat([_narrow(w, x, axis, size - shift, shift), _narrow(w, x, axis, 0, size - shift)], axis)
+        else:
+            index = w.binary("sub", w.iota(torch.int64, [size]), as_value(w, shift, torch.int64))
+            x = gather(w, x, w.binary("mod", index, as_value(w, size, torch.int64)), axis)
+    return x
+
+
 @row(aten.slice_backward.default)
 def slice_backward(w, out, dy, sizes, axis, start, end, step):
     if step != 1:

@@ -328,6 +328,11 @@ def full_like(w, out, x, value, **kwargs):
     return full(w, out, None, value)
 
 
+@row(aten.fill.Scalar, aten.fill.Tensor)
+def fill(w, out, x, value):
+    return w.broadcast_to(as_value(w, value, out.dtype), out.shape)
+
+
 @row(aten.scalar_tensor.default)
 def scalar_tensor(w, out, value, **kwargs):
     return full(w, out, None, value)
