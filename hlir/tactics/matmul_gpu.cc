@@ -7,7 +7,6 @@
 
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
-#include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
 #include "ir/schedule/schedule.h"
@@ -54,15 +53,6 @@ Expr Product(Context& c, const Iters& iters) {
   return e;
 }
 
-// The iterators' values at one fused index: mixed-radix digits.
-void AddDigits(Context& c, const Iters& iters, Expr index, VarMap& map) {
-  Expr rest = index;
-  for (size_t i = iters.size(); i-- > 0;) {
-    map[iters[i].var] = i == 0 ? rest : c.Mod(rest, iters[i].extent);
-    rest = c.Div(rest, iters[i].extent);
-  }
-}
-
 // The next value of `var` lies next to it.
 bool IsContiguous(Analyzer& a, Expr offset, Expr var) {
   Context& c = a.context();
@@ -71,93 +61,76 @@ bool IsContiguous(Analyzer& a, Expr offset, Expr var) {
 
 // One operand, as its tile in shared memory is filled.
 struct Panel {
-  Stage stage;             // over batch, reduction, side
+  std::string name;
+  StageIter side;          // that it has beside batch and reduction
+  StageIter innermost;     // of the iterators that the side is made of, without those of one value; none: null
+  size_t operand = 0;      // of the product
   bool along_side = true;  // neighbouring threads read along the side; else along the reduction
   int64_t vector = 1;      // elements of one read
-  std::string block() const { return "b_" + stage.name; }
+  std::string block() const { return "b_" + name; }
 };
 
 class MatmulGpu {
  public:
-  MatmulGpu(TeProgram group, const Target& target)
-      : group_(AlignEpilogue(std::move(group))), c_(*group_.context), a_(c_), target_(target) {
+  MatmulGpu(const TeProgram& group, const Target& target) : group_(group), c_(*group.context), a_(c_), target_(target) {
     for (const SymbolFact& s : group_.symbols) a_.BindSymbol(s);
   }
 
   StatusOr<std::vector<Proposal>> Run() {
-    if (!Match()) return std::vector<Proposal>();
+    if (!IsCandidate()) return std::vector<Proposal>();
+    ASSIGN_OR_RETURN(Schedule s, Schedule::Of(group_));
+    ASSIGN_OR_RETURN(const bool is_flat, Flatten(s));
+    if (!is_flat) return std::vector<Proposal>();
     const double seconds = ChooseTile();
-    ASSIGN_OR_RETURN(Func loops, ToLoops(Tiled()));
-    Schedule s(std::move(loops));
+    ReadPanel(left_, tile_.M());
+    ReadPanel(right_, tile_.N());
+    if (!StageTiles(s)) return std::vector<Proposal>();
     RETURN_IF_ERROR(WriteSchedule(s));
     return std::vector<Proposal>{{"matmul_gpu", s.func(), s.text(), seconds}};
   }
 
  private:
-  // Finds the three sides of the product; false if it is none.
-  bool Match() {
+  // A contraction, and perhaps a pointwise stage that alone reads it.
+  bool IsCandidate() const {
     if (group_.stages.empty() || group_.stages.size() > 2) return false;
     const Stage& acc = group_.stages[0];
-    const auto found = FindContraction(acc);
-    if (!found || acc.outputs.size() != 1) return false;
+    const std::optional<Contraction> con = FindContraction(acc);
+    if (!con || acc.outputs.size() != 1) return false;
     if (group_.stages.size() == 2 && (group_.stages[1].IsReduction() || group_.stages[1].outputs.size() != 1))
       return false;
-    if (group_.stages.size() == 2 && IsParam(acc.outputs[0])) return false;
-    const Expr sum = acc.values[0];
-    const bool first = sum->args[0]->op == ExprOp::kLoad && sum->args[0]->buffer == acc.outputs[0];
-    const Expr product = sum->args[first ? 1 : 0];
-    // An iterator of which an operand takes only the upper digits becomes two: a group and a place in it.
-    Iters data;
-    for (const StageIter& i : acc.iters) {
-      const int64_t part = GroupSize(product, i);
-      if (part == 0) {
-        data.push_back(i);
-        whole_[i.var] = i.var;
-        continue;
-      }
-      const Expr group = c_.Var(i.var->name + "_g"), place = c_.Var(i.var->name + "_p");
-      data.push_back({group, c_.Int(i.extent->int_value / part)});
-      data.push_back({place, c_.Int(part)});
-      whole_[i.var] = c_.Add(c_.Mul(group, c_.Int(part)), place);
-    }
-    for (const Iters& list : {data, acc.reduce_iters}) {
-      for (const StageIter& i : list) a_.BindRange(i.var, c_.Int(0), i.extent);
-    }
-    lhs_ = Simplified(Substitute(c_, product->args[0], whole_));
-    rhs_ = Simplified(Substitute(c_, product->args[1], whole_));
-    for (const StageIter& i : data) {
-      const bool in_lhs = Uses(lhs_, i.var), in_rhs = Uses(rhs_, i.var);
-      (in_lhs == in_rhs ? batch_ : in_lhs ? m_ : n_).push_back(i);
-    }
-    k_ = acc.reduce_iters;
-    // Results are contiguous along n.
-    const Stage& out = group_.stages.back();
-    const Expr last = out.at.empty() ? VarsOf(out.iters).back() : out.at.back();
-    VarMap to_acc;
-    for (size_t d = 0; d < out.iters.size() && d < acc.iters.size(); ++d)
-      to_acc[out.iters[d].var] = whole_.at(acc.iters[d].var);
-    const Expr moved = Substitute(c_, last, to_acc);
-    auto moves = [&](const Iters& iters) {
-      return std::any_of(iters.begin(), iters.end(), [&](const StageIter& i) { return Uses(moved, i.var); });
-    };
-    if (moves(m_) && !moves(n_)) {
-      std::swap(m_, n_);
-      std::swap(lhs_, rhs_);
-    }
-    extent_b_ = a_.Simplify(Product(c_, batch_));
-    extent_m_ = a_.Simplify(Product(c_, m_));
-    extent_n_ = a_.Simplify(Product(c_, n_));
-    extent_k_ = a_.Simplify(Product(c_, k_));
-    if (IsInt(extent_b_, 0) || (IsInt(extent_k_) && extent_k_->int_value < kMinDepth)) return false;
-    return !(IsInt(extent_m_) && extent_m_->int_value < 2) && !(IsInt(extent_n_) && extent_n_->int_value < 2);
+    const bool is_result = std::any_of(group_.params.begin(), group_.params.end(),
+                                       [&](const Param& p) { return p.buffer == acc.outputs[0]; });
+    if (is_result != (group_.stages.size() == 1)) return false;
+    return !Groups(acc).empty() || Pays(*con);
   }
 
-  bool IsParam(Buffer b) const {
-    return std::any_of(group_.params.begin(), group_.params.end(), [&](const Param& p) { return p.buffer == b; });
+  // Two rows and columns at least, and some steps of a reduction.
+  bool Pays(const Contraction& con) const {
+    const auto below = [&](const Iters& iters, int64_t least) {
+      const Expr size = Product(c_, iters);
+      return IsInt(size) && size->int_value < least;
+    };
+    const Expr batch = Product(c_, con.batch);
+    return !IsInt(batch, 0) && !below(con.k, kMinDepth) && !below(con.m, 2) && !below(con.n, 2);
+  }
+
+  static Expr ProductOf(const Stage& acc) {
+    const Expr sum = acc.values[0];
+    const bool first = sum->args[0]->op == ExprOp::kLoad && sum->args[0]->buffer == acc.outputs[0];
+    return sum->args[first ? 1 : 0];
+  }
+
+  // Data iterators of which an operand takes only the upper digits, and how many values the lower one has.
+  static std::vector<std::pair<size_t, int64_t>> Groups(const Stage& acc) {
+    std::vector<std::pair<size_t, int64_t>> r;
+    for (size_t d = 0; d < acc.iters.size(); ++d) {
+      if (const int64_t size = GroupSize(ProductOf(acc), acc.iters[d]); size != 0) r.emplace_back(d, size);
+    }
+    return r;
   }
 
   // d where some operand reads `i` only as i / d; 0 if there is none.
-  int64_t GroupSize(Expr product, const StageIter& i) {
+  static int64_t GroupSize(Expr product, const StageIter& i) {
     if (!IsInt(i.extent)) return 0;
     for (Expr operand : product->args) {
       int64_t d = 0;
@@ -170,14 +143,77 @@ class MatmulGpu {
     return 0;
   }
 
-  Expr Simplified(Expr e) {
-    return Rewriter(c_, [&](Expr x) -> Expr {
-      if (x->op != ExprOp::kLoad) return nullptr;
-      std::vector<Expr> at;
-      for (Expr i : IndicesOf(x)) at.push_back(a_.Simplify(i));
-      const Expr mask = MaskOf(x);
-      return c_.Load(x->buffer, std::move(at), mask == nullptr ? nullptr : a_.Simplify(mask));
-    })(e);
+  // Makes the group acc[vb, vi, vj] = sum over vk, and what is written of it over ob, oi, oj. False if that can't be.
+  StatusOr<bool> Flatten(Schedule& s) {
+    const std::string acc_name = group_.stages[0].name;
+    if (group_.stages.size() == 1)
+      s.Step("keep ", group_.stages[0].outputs[0]->name, " -> acc");
+    else if (!s.Try(Cat("align ", group_.stages[1].name, " ", acc_name)))
+      return false;
+    RETURN_IF_ERROR(s.status());
+    const std::string out_name = s.stages()->stages[1].name;
+    // The iterators of the two are the same, in order, and stay so.
+    const std::vector<std::pair<size_t, int64_t>> groups = Groups(group_.stages[0]);
+    for (size_t k = groups.size(); k-- > 0;) {
+      const auto [d, size] = groups[k];
+      for (const std::string& stage : {acc_name, out_name}) {
+        const std::string i = s.stages()->stages[stage == out_name].iters[d].var->name;
+        s.Step("unfold ", stage, " ", i, " ", size, " -> ", i, "_g ", i, "_p");
+        RETURN_IF_ERROR(s.status());
+      }
+    }
+    const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
+    const std::optional<Contraction> con = FindContraction(acc);
+    if (!con || !Pays(*con)) return false;
+    Iters m = con->m, n = con->n;
+    const auto holds = [](const Iters& side, Expr var) {
+      return std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == var; });
+    };
+    // Results are contiguous along n.
+    const std::vector<Expr> at = out.at.empty() ? VarsOf(out.iters) : out.at;
+    size_t last = at.size() - 1;
+    while (last > 0 && IsInt(out.outputs[0]->shape[last], 1)) --last;
+    const auto moves = [&](const Iters& side) {
+      for (size_t d = 0; d < acc.iters.size(); ++d) {
+        if (holds(side, acc.iters[d].var) && Uses(at[last], out.iters[d].var)) return true;
+      }
+      return false;
+    };
+    const bool swapped = moves(m) && !moves(n);
+    if (swapped) std::swap(m, n);
+    const auto bracket = [&](const std::string& name, const Iters& side, const Iters& own, const Iters& of) {
+      std::string list;
+      for (size_t d = 0; d < own.size(); ++d) {
+        if (holds(side, of[d].var) && !IsInt(of[d].extent, 1)) list += Cat(list.empty() ? "" : ", ", own[d].var->name);
+      }
+      return Cat(" ", name, "[", list, "]");
+    };
+    const auto fold = [&](const Stage& stage, const std::string& base) {
+      return Cat("fold ", stage.name, " ->", bracket(base + "b", con->batch, stage.iters, acc.iters),
+                 bracket(base + "i", m, stage.iters, acc.iters), bracket(base + "j", n, stage.iters, acc.iters));
+    };
+    s.Run(fold(acc, "v") + bracket("vk", con->k, acc.reduce_iters, acc.reduce_iters)).Run(fold(out, "o"));
+    RETURN_IF_ERROR(s.status());
+
+    unfolded_ = acc;
+    flat_ = s.stages()->stages[0];
+    for (const Stage* stage : {&unfolded_, &flat_}) {
+      for (const Iters& list : {stage->iters, stage->reduce_iters}) {
+        for (const StageIter& i : list) a_.BindRange(i.var, c_.Int(0), i.extent);
+      }
+    }
+    extent_b_ = a_.Simplify(flat_.iters[0].extent);
+    extent_m_ = a_.Simplify(flat_.iters[1].extent);
+    extent_n_ = a_.Simplify(flat_.iters[2].extent);
+    extent_k_ = a_.Simplify(flat_.reduce_iters[0].extent);
+    const auto innermost = [](const Iters& side) {
+      const auto i = std::find_if(side.rbegin(), side.rend(), [](const StageIter& i) { return !IsInt(i.extent, 1); });
+      return i == side.rend() ? StageIter{} : *i;
+    };
+    innermost_k_ = innermost(con->k);
+    left_ = {"lhs", {flat_.iters[1].var, extent_m_}, innermost(m), swapped ? 1u : 0u};
+    right_ = {"rhs", {flat_.iters[2].var, extent_n_}, innermost(n), swapped ? 0u : 1u};
+    return true;
   }
 
   // Steps of the reduction that a panel holds: a divisor if there is a good one, more of them in small tiles.
@@ -231,148 +267,83 @@ class MatmulGpu {
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
-  Expr RoundUp(Expr e, int64_t to) { return a_.Simplify(c_.Mul(c_.CeilDiv(e, c_.Int(to)), c_.Int(to))); }
-
-  // The contraction with its operands as stages of their own, zeros beyond the bounds, and tiles without remainders.
-  TeProgram Tiled() {
-    const Stage& acc = group_.stages[0];
-    const DType type = acc.outputs[0]->dtype;
-    const Expr k = RoundUp(extent_k_, tile_.depth * tile_.slices), m = RoundUp(extent_m_, tile_.M()),
-               n = RoundUp(extent_n_, tile_.N());
-    left_ = MakePanel("lhs", lhs_, m_, extent_m_, tile_.M(), k);
-    right_ = MakePanel("rhs", rhs_, n_, extent_n_, tile_.N(), k);
-
-    // Slices take turns in a panel.
-    Stage sum;
-    sum.name = "acc";
-    const Expr z = c_.Int(tile_.slices), d = c_.Int(tile_.depth);
-    const Expr vz = c_.Var("vz"), vb = c_.Var("vb"), vi = c_.Var("vi"), vj = c_.Var("vj"), vk = c_.Var("vk");
-    const Buffer tile = c_.MakeBuffer({.name = "acc", .dtype = type, .shape = {z, extent_b_, m, n}, .alignment = 16});
-    sum.outputs = {tile};
-    sum.iters = {{vz, z}, {vb, extent_b_}, {vi, m}, {vj, n}};
-    sum.reduce_iters = {{vk, a_.Simplify(c_.Div(k, z))}};
-    sum.inits = acc.inits;
-    const Expr at = tile_.slices == 1 ? vk : c_.Add(c_.Mul(c_.Add(c_.Mul(c_.Div(vk, d), z), vz), d), c_.Mod(vk, d));
-    sum.values = {c_.Add(c_.Load(tile, {vz, vb, vi, vj}),
-                         c_.Make(ExprOp::kMul, {c_.Load(left_.stage.outputs[0], {vb, at, vi}),
-                                                c_.Load(right_.stage.outputs[0], {vb, at, vj})}))};
-    TeProgram r = group_;
-    r.stages = {left_.stage, right_.stage, std::move(sum)};
-    Buffer total = tile;
-    if (tile_.slices > 1) {
-      Stage parts, whole;
-      parts.name = "parts";
-      const Expr pz = c_.Var("pz"), pb = c_.Var("pb"), pi = c_.Var("pi"), pj = c_.Var("pj");
-      parts.iters = {{pz, z}, {pb, extent_b_}, {pi, m}, {pj, n}};
-      parts.outputs = {c_.MakeBuffer({.name = "parts", .dtype = type, .shape = tile->shape, .alignment = 16})};
-      parts.values = {c_.Load(tile, {pz, pb, pi, pj})};
-      whole.name = "total";
-      total = c_.MakeBuffer({.name = "total", .dtype = type, .shape = {extent_b_, m, n}, .alignment = 16});
-      const Expr tb = c_.Var("tb"), ti = c_.Var("ti"), tj = c_.Var("tj"), tz = c_.Var("tz");
-      whole.iters = {{tb, extent_b_}, {ti, m}, {tj, n}};
-      whole.reduce_iters = {{tz, z}};
-      whole.outputs = {total};
-      whole.inits = acc.inits;
-      whole.values = {c_.Add(c_.Load(total, {tb, ti, tj}), c_.Load(parts.outputs[0], {tz, tb, ti, tj}))};
-      r.stages.push_back(std::move(parts));
-      r.stages.push_back(std::move(whole));
-    }
-
-    const Stage& old = group_.stages.back();
-    Stage out;
-    out.name = old.name;
-    out.outputs = old.outputs;
-    const Expr ob = c_.Var("ob"), oi = c_.Var("oi"), oj = c_.Var("oj");
-    out.iters = {{ob, extent_b_}, {oi, extent_m_}, {oj, extent_n_}};
-    const Expr finished = tile_.slices == 1 ? c_.Load(tile, {c_.Int(0), ob, oi, oj}) : c_.Load(total, {ob, oi, oj});
-    VarMap digits, to;
-    AddDigits(c_, batch_, ob, digits);
-    AddDigits(c_, m_, oi, digits);
-    AddDigits(c_, n_, oj, digits);
-    for (size_t d = 0; d < old.iters.size(); ++d)  // the epilogue's iterators are the contraction's, in order
-      to[old.iters[d].var] = Substitute(c_, whole_.at(acc.iters[d].var), digits);
-    out.values = {group_.stages.size() == 1 ? finished : Rewriter(c_, [&](Expr x) -> Expr {
-      if (x->op == ExprOp::kLoad && x->buffer == acc.outputs[0]) return finished;
-      if (x->op != ExprOp::kVar) return nullptr;
-      auto it = to.find(x);
-      return it == to.end() ? x : it->second;
-    })(old.values[0])};
-    for (Expr e : old.at.empty() ? VarsOf(old.iters) : old.at) out.at.push_back(Substitute(c_, e, to));
-    r.stages.push_back(std::move(out));
-    return r;
+  // How a tile of so many values of an operand's side is read from memory.
+  void ReadPanel(Panel& panel, int64_t tile) {
+    const auto load_of = [&](const Stage& acc) {
+      Expr e = ProductOf(acc)->args[panel.operand];
+      while (e->op == ExprOp::kCast) e = e->args[0];
+      return e;
+    };
+    const Expr load = load_of(flat_), own = load_of(unfolded_), mask = MaskOf(load);
+    const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load)),
+               own_offset = ElementOffset(c_, own->buffer, IndicesOf(own));
+    // How far neighbours lie together along an axis.
+    const auto run = [&](const StageIter& i, const StageIter& innermost) {
+      if (IsContiguous(a_, offset, i.var)) return i.extent;
+      return innermost.var != nullptr && IsContiguous(a_, own_offset, innermost.var) ? innermost.extent : c_.Int(1);
+    };
+    const StageIter k{flat_.reduce_iters[0].var, extent_k_};
+    const Expr along_x = run(panel.side, panel.innermost), along_k = run(k, innermost_k_);
+    panel.along_side = TypicalSize(along_x, group_.symbols) >= std::min(TypicalSize(along_k, group_.symbols), 32.0);
+    const Expr line = panel.along_side ? along_x : along_k, var = panel.along_side ? panel.side.var : k.var;
+    const bool masked = mask != nullptr && Uses(mask, var);
+    const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
+    const int64_t length = panel.along_side ? tile : tile_.depth;
+    panel.vector = kAccessBytes / BytesOf(load->buffer->dtype);
+    while (panel.vector > 1 && (masked || divisor % panel.vector != 0 || length % panel.vector != 0)) panel.vector /= 2;
   }
 
-  Panel MakePanel(const std::string& name, Expr value, const Iters& side, Expr size, int64_t tile, Expr padded_k) {
-    const Expr padded = RoundUp(size, tile);
-    Panel r;
-    const Expr b = c_.Var(name + "_b"), k = c_.Var(name + "_k"), x = c_.Var(name + "_x");
-    a_.BindRange(b, c_.Int(0), extent_b_);
-    a_.BindRange(k, c_.Int(0), extent_k_);
-    a_.BindRange(x, c_.Int(0), size);
-    VarMap digits;
-    AddDigits(c_, batch_, b, digits);
-    AddDigits(c_, k_, k, digits);
-    AddDigits(c_, side, x, digits);
-    Expr beyond = nullptr;
-    if (!a_.CanProve(c_.Eq(padded_k, extent_k_))) beyond = c_.Lt(k, extent_k_);
-    if (!a_.CanProve(c_.Eq(padded, size))) {
-      const Expr inside = c_.Lt(x, size);
-      beyond = beyond == nullptr ? inside : c_.And(beyond, inside);
-    }
-    Expr load = value;
-    while (load->op == ExprOp::kCast) load = load->args[0];
-    std::vector<Expr> indices;
-    for (Expr e : IndicesOf(load)) indices.push_back(a_.Simplify(Substitute(c_, e, digits)));
-    Expr mask = MaskOf(load);
-    if (mask != nullptr) mask = a_.Simplify(Substitute(c_, mask, digits));
-    // How far neighbours lie together along either axis.
-    const Expr offset = ElementOffset(c_, load->buffer, indices),
-               own = ElementOffset(c_, load->buffer, IndicesOf(load));
-    auto run = [&](Expr var, Expr extent, const Iters& iters) {
-      if (IsContiguous(a_, offset, var)) return extent;
-      return !iters.empty() && IsContiguous(a_, own, iters.back().var) ? iters.back().extent : c_.Int(1);
+  // Extents without remainders, operands as stages of their own with zeros beyond the bounds, slices of the reduction.
+  bool StageTiles(Schedule& s) {
+    const std::string& acc = flat_.name;
+    const auto round_up = [&](const StageIter& i, int64_t to) {
+      if (a_.KnownDivisor(i.extent) % to != 0) s.Step("round_up ", acc, " ", i.var->name, " ", to);
     };
-    const Expr along_x = run(x, size, side), along_k = run(k, extent_k_, k_);
-    r.along_side = TypicalSize(along_x, group_.symbols) >= std::min(TypicalSize(along_k, group_.symbols), 32.0);
-    const Expr line = r.along_side ? along_x : along_k;
-    const bool masked = mask != nullptr && Uses(mask, r.along_side ? x : k);
-    r.vector = kAccessBytes / BytesOf(load->buffer->dtype);
-    const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
-    while (r.vector > 1 && (masked || divisor % r.vector != 0 || (r.along_side ? tile : tile_.depth) % r.vector != 0))
-      r.vector /= 2;
-    if (beyond != nullptr) mask = mask == nullptr ? beyond : c_.And(beyond, mask);
-    const Expr read = c_.Load(load->buffer, std::move(indices), mask);
-    const DType type = value->type.dtype;
-    const Buffer panel =
-        c_.MakeBuffer({.name = name, .dtype = type, .shape = {extent_b_, padded_k, padded}, .alignment = 16});
-    r.stage.name = name;
-    r.stage.outputs = {panel};
-    r.stage.iters = {{b, extent_b_}, {k, padded_k}, {x, padded}};
-    r.stage.values = {Rewriter(c_, [&](Expr e) -> Expr { return e == load ? read : nullptr; })(value)};
-    return r;
+    round_up(flat_.iters[1], tile_.M());
+    round_up(flat_.iters[2], tile_.N());
+    round_up(flat_.reduce_iters[0], tile_.depth * tile_.slices);
+    for (const Panel* p : {&left_, &right_}) {
+      if (!s.status().ok()) return true;  // which WriteSchedule finds
+      const Expr value = ProductOf(s.stages()->stages[p == &right_])->args[p->operand];
+      if (!PrintsWithin(value, kMostNodesOfStep)) return false;
+      s.Step("define ", p->name, "[vb, vk, ", p->side.var->name, "] = ", Print(value));
+    }
+    if (tile_.slices == 1) return true;
+    // Slices take turns in a panel.
+    s.Step("unfold ", acc, " vk ", tile_.slices, " ", tile_.depth, " -> vo vz vd")
+        .Step("rfactor ", acc, " vz -> slices");
+    s.Run("fold slices -> sz[slices_0] sb[slices_1] si[slices_2] sj[slices_3] sk[vo, vd]");
+    s.Run("define parts[vz, vb, vi, vj] = slices[vz, vb, vi, vj]");
+    return true;
   }
 
   Status WriteSchedule(Schedule& s) {
-    const std::string out = "b_" + group_.stages.back().name;
-    std::vector<std::string> names = s.LoopsAround(out);
+    RETURN_IF_ERROR(s.status());
+    const bool sliced = tile_.slices > 1;
+    const std::string sums = flat_.outputs[0]->name, sum = "b_" + flat_.name;
+    const std::string acc_buffer = sliced ? "slices" : sums, acc_block = sliced ? "b_slices" : sum;
+    std::vector<std::string> names = s.LoopsAround("b_" + s.stages()->stages.back().name);
     size_t next = 0;
     const std::string lb = IsInt(extent_b_, 1) ? "" : names[next++];
     const std::string li = names[next++], lj = names[next++];
     s.Step("split ", li, " ", tile_.M(), " -> io ii").Step("split ", lj, " ", tile_.N(), " -> jo ji");
     s.Step("reorder ", lb, lb.empty() ? "" : " ", "io jo ii ji");
-    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p").Run("bind p blockIdx.x");
-    const bool sliced = tile_.slices > 1;
+    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p");
     // A block has tiles of its own.
-    s.Run("scope acc local").Run("scope lhs shared").Run("scope rhs shared");
-    if (sliced) s.Run("scope parts shared").Run("scope total local");
-    if (sliced) s.Run("compute_at b_total p").Run("compute_at b_parts p");
-    s.Run("compute_at b_acc p");
-    const std::vector<std::string> acc = s.LoopsAround("b_acc");  // p, slices, rows, columns, reduction
+    const auto scope = [&](const std::string& buffer, const char* where) {
+      s.Step("scope ", buffer, " ", where, " align ", kAccessBytes);
+    };
+    scope(acc_buffer, "local"), scope("lhs", "shared"), scope("rhs", "shared");
+    if (sliced) scope("parts", "shared"), scope(sums, "local");
+    if (sliced) s.Step("compute_at ", sum, " p").Run("compute_at b_parts p");
+    s.Step("compute_at ", acc_block, " p");
+    const std::vector<std::string> acc = s.LoopsAround(acc_block);  // p, slices, rows, columns, reduction
     RET_CHECK(acc.size() == (sliced ? 5 : 4), s.text());
     const std::string rows = acc[acc.size() - 3], columns = acc[acc.size() - 2];
     s.Step("split ", acc.back(), " ", tile_.depth, " -> ko ki");
     s.Step("reorder ko ki ", sliced ? acc[1] + " " : "", rows, " ", columns);
     for (const Panel* p : {&left_, &right_}) s.Step("compute_at ", p->block(), " ko");
+    s.Run("bind p blockIdx.x");  // not before: what is moved into a loop of blocks takes longer to prove
     RETURN_IF_ERROR(s.status());
     for (const Panel* p : {&left_, &right_}) RETURN_IF_ERROR(Fill(s, *p));
     std::string steps = "ki";
@@ -381,15 +352,15 @@ class MatmulGpu {
       steps = "kj kl";
     }
     BindTile(s, "a", sliced ? acc[1] : "", rows, columns, steps);
-    s.Step("unroll ", steps.substr(steps.size() - 2)).Run("split_init b_acc ko -> b_init");
+    s.Step("unroll ", steps.substr(steps.size() - 2)).Step("split_init ", acc_block, " ko -> b_init");
     if (sliced) {
-      const std::vector<std::string> parts = s.LoopsAround("b_parts"), total = s.LoopsAround("b_total");
+      const std::vector<std::string> parts = s.LoopsAround("b_parts"), total = s.LoopsAround(sum);
       RET_CHECK(parts.size() == 4 && total.size() == 4, s.text());
       BindTile(s, "s", parts[1], parts[2], parts[3], "");
       // One slice's threads finish.
       s.Step("split ", total[1], " 1 -> tp tq").Run("split ii 1 -> op oq");
       BindTile(s, "t", "tq", "tp", total[2], total[3]);
-      s.Step("unroll ", total[3]).Step("split_init b_total ", total[3], " -> b_start");
+      s.Step("unroll ", total[3]).Step("split_init ", sum, " ", total[3], " -> b_start");
       BindTile(s, "o", "oq", "op", "ji", "");
     } else {
       BindTile(s, "o", "", "ii", "ji", "");
@@ -416,7 +387,7 @@ class MatmulGpu {
     std::vector<std::string> around = s.LoopsAround(panel.block());  // p, ko, steps, side
     around.erase(around.begin(), std::find(around.begin(), around.end(), "ko") + 1);
     RET_CHECK(!around.empty() && around.size() <= 2, s.text());
-    const std::string n = panel.stage.name;
+    const std::string n = panel.name;
     if (around.size() == 2 && !panel.along_side) {
       s.Step("reorder ", around[1], " ", around[0]);
       std::swap(around[0], around[1]);
@@ -440,13 +411,12 @@ class MatmulGpu {
     return s.status();
   }
 
-  TeProgram group_;
+  const TeProgram& group_;
   Context& c_;
   Analyzer a_;
   const Target& target_;
-  VarMap whole_;  // iterators of the contraction in terms of those of the sides
-  Iters batch_, m_, n_, k_;
-  Expr lhs_ = nullptr, rhs_ = nullptr;  // elements, perhaps under casts
+  Stage unfolded_, flat_;  // the contraction, over the iterators of its sides and over one each: vb, vi, vj, vk
+  StageIter innermost_k_;
   Expr extent_b_ = nullptr, extent_m_ = nullptr, extent_n_ = nullptr, extent_k_ = nullptr;
   Tile tile_ = kTiles[0];
   Panel left_, right_;

@@ -430,11 +430,17 @@ std::optional<Dependences::Conflict> Dependences::ChangedByMerge(const StmtPath&
   return std::nullopt;
 }
 
-std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath& kernel, bool bound) {
+std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath& kernel, bool bound,
+                                                                 const Stmt& within) {
   StmtPath around = kernel;
   around.pop_back();
   const std::vector<const For*> outside = LoopsOf(around);
   const Range range = RangeOf(kernel.back());
+  const Range asked = within == nullptr ? range : RangeOf(within);
+  auto is_asked = [&](const Access* x) {
+    const auto k = static_cast<size_t>(x - accesses_.data());
+    return k >= asked.first && k < asked.second;
+  };
   // The loop whose iterations are the access's threads; null: it is the first thread's. Threads that reduce together
   // leave the result to the first.
   auto loop_on = [](const Access& x, ForKind axis) -> const For* {
@@ -448,7 +454,7 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
     const bool shared = buffer->scope == Scope::kShared;
     for (const auto& [first, second] : PairsOf(buffer, range)) {
       const Access *a = first, *b = second;
-      if (shared && a->statement != b->statement) continue;
+      if ((shared && a->statement != b->statement) || (!is_asked(a) && !is_asked(b))) continue;
       std::vector<const For*> fixed = outside;
       VarMap twins;
       std::vector<std::pair<const For*, const For*>> axes;

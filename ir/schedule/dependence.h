@@ -76,8 +76,9 @@ class Dependences {
   std::optional<Conflict> ChangedByMerge(const StmtPath& first, const StmtPath& second);
   // Two threads of a kernel that touch one element, one of them writing, where nothing makes one wait for the other:
   // global memory, or one statement on shared memory. Loops on one axis are the same threads, in serial loops around
-  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over.
-  std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound);
+  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over. `within`: only pairs
+  // of which one at least is in that statement; null: all.
+  std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound, const Stmt& within = nullptr);
   // Two touches of one element, one writing, in statements that stand side by side within `outer`.
   std::optional<Conflict> Between(const Stmt& s, const Stmt& t, const std::vector<const For*>& outer);
 

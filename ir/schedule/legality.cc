@@ -30,7 +30,8 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
       });
       const size_t top = As<Seq>(path[0]) != nullptr ? 1 : 0;
       kernel.resize(first != path.end() ? static_cast<size_t>(first - path.begin()) + 1 : top + 1);
-      if (const auto conflict = dependences->BetweenThreads(kernel, true)) {
+      // What is in no loop of these meets as it did before the step. (A loop of blocks changes which memory is whose.)
+      if (const auto conflict = dependences->BetweenThreads(kernel, true, thread ? s : nullptr)) {
         return InvalidArgument(what, ": threads would meet in memory, with nothing to wait for: ",
                                Dependences::Describe(*conflict), " in different threads:\n", Print(kernel.back()));
       }

@@ -62,6 +62,16 @@ StatusOr<std::vector<Folded>> ParseFolded(const std::vector<std::string>& words)
   return r;
 }
 
+// The words from the `from`th on.
+StatusOr<std::vector<int64_t>> ParseFactors(const std::vector<std::string>& words, size_t from) {
+  std::vector<int64_t> r;
+  for (size_t i = from; i < words.size(); ++i) {
+    if (!absl::SimpleAtoi(words[i], &r.emplace_back()))
+      return InvalidArgument("expected a factor and got '", words[i], "'");
+  }
+  return r;
+}
+
 const StepRow kSteps[] = {
     {"align", "STAGE STAGE", 2, 2, 0, 0, nullptr,
      [](TeProgram p, const Words& w) { return Align(std::move(p), w.args[0], w.args[1]); }},
@@ -72,6 +82,18 @@ const StepRow kSteps[] = {
        ASSIGN_OR_RETURN(const std::vector<Folded> to, ParseFolded(w.names));
        return Fold(std::move(p), w.args[0], to);
      }},
+    {"unfold", "STAGE ITERATOR FACTOR... -> NAME NAME...", 3, kMany, 2, kMany, nullptr,
+     [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
+       ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ParseFactors(w.args, 2));
+       return Unfold(std::move(p), w.args[0], w.args[1], factors, w.names);
+     }},
+    {"round_up", "STAGE ITERATOR FACTOR", 3, 3, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
+       ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ParseFactors(w.args, 2));
+       return RoundUp(std::move(p), w.args[0], w.args[1], factors[0]);
+     }},
+    {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
+     [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
@@ -79,12 +101,7 @@ const StepRow kSteps[] = {
      }},
     {"split", "LOOP FACTOR... -> NAME NAME...", 2, kMany, 2, kMany,
      [](Func f, const Words& w) -> StatusOr<Func> {
-       std::vector<int64_t> factors;
-       for (size_t i = 1; i < w.args.size(); ++i) {
-         int64_t v = 0;
-         if (!absl::SimpleAtoi(w.args[i], &v)) return InvalidArgument("expected a factor and got '", w.args[i], "'");
-         factors.push_back(v);
-       }
+       ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ParseFactors(w.args, 1));
        return Split(std::move(f), w.args[0], factors, w.names);
      }},
     {"fuse", "LOOP LOOP... -> NAME", 1, kMany, 1, 1,

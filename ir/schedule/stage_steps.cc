@@ -1,54 +1,19 @@
 #include "ir/schedule/stage_steps.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/analyzer.h"
 #include "ir/index_map.h"
+#include "ir/schedule/stage_parts.h"
 
 namespace cinn_like::ir {
 namespace {
-
-StatusOr<size_t> FindStage(const TeProgram& p, const std::string& name) {
-  std::string known;
-  for (size_t k = 0; k < p.stages.size(); ++k) {
-    if (p.stages[k].name == name) return k;
-    known += Cat(known.empty() ? "" : ", ", p.stages[k].name);
-  }
-  return InvalidArgument("no stage '", name, "' in @", p.name, "; its stages are ", known);
-}
-
-std::vector<StageIter> AllIters(const Stage& s) {
-  std::vector<StageIter> r = s.iters;
-  r.insert(r.end(), s.reduce_iters.begin(), s.reduce_iters.end());
-  return r;
-}
 
 // For errors.
 std::string Spell(Expr load) {
   constexpr int kMostNodes = 100;
   return PrintsWithin(load, kMostNodes) ? Print(load) : Cat(load->buffer->name, "[...]");
-}
-
-// Every buffer and iterator of the program as a parameter: what an expression in a step may speak of.
-Func NamesOf(const TeProgram& p) {
-  Func f{p.name, FuncKind::kInternal, p.params, p.symbols, nullptr, p.context};
-  for (const Stage& s : p.stages) {
-    for (Buffer b : s.outputs) f.params.push_back({.buffer = b});
-    for (const StageIter& i : AllIters(s)) f.params.push_back({.var = i.var});
-  }
-  return f;
-}
-
-// OK if nothing in the program has one of these names.
-Status CheckNew(const TeProgram& p, const std::vector<std::string>& names) {
-  absl::flat_hash_set<std::string> taken;
-  for (const Param& q : NamesOf(p).params) taken.insert(q.buffer != nullptr ? q.buffer->name : q.var->name);
-  for (const SymbolFact& s : p.symbols) taken.insert(s.var->name);
-  for (const Stage& s : p.stages) taken.insert(s.name);
-  for (const std::string& name : names) {
-    if (!taken.insert(name).second) return InvalidArgument("the name ", name, " is taken in @", p.name);
-  }
-  return absl::OkStatus();
 }
 
 // `v` with the loads that `to` has something for replaced by that.
@@ -60,8 +25,7 @@ Expr ReplaceLoads(Context& c, Expr v, const std::function<Expr(Expr)>& to) {
 bool StaysInside(const TeProgram& p, const std::vector<StageIter>& iters, Expr value) {
   Context& c = *p.context;
   Analyzer a(c);
-  for (const SymbolFact& s : p.symbols) a.BindSymbol(s);
-  for (const StageIter& i : iters) a.BindRange(i.var, c.Int(0), i.extent);
+  BindFacts(a, p, iters);
   bool inside = true;
   Visit(value, [&](Expr e) {
     if (e->op != ExprOp::kLoad || e->has_mask) return inside;
@@ -177,121 +141,67 @@ StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::stri
 StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vector<Folded>& to) {
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
   Context& c = *p.context;
-  Stage& s = p.stages[at];
-  const auto is_param = [&](Buffer b) {
-    return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
-  };
-  const bool reshapes = s.at.empty() && std::none_of(s.outputs.begin(), s.outputs.end(), is_param);
-  if (s.IsReduction() && !reshapes)
-    return InvalidArgument("stage ", stage, " reduces into a result, whose shape stays: keep it first");
+  const Stage& s = p.stages[at];
+  const std::vector<StageIter> own = AllIters(s);
 
-  // What each iterator is of the new ones, and each new one of the old.
-  VarMap digits, whole;
-  std::vector<StageIter> iters;
+  // What each iterator is of the new ones.
+  NewIters r;
   std::vector<std::string> names;
-  std::vector<std::vector<size_t>> places;  // of each bracket's iterators
+  std::vector<std::vector<size_t>> places;  // of the iterators of each bracket of data iterators
+  std::optional<size_t> last_reduced;
   for (const Folded& fold : to) {
     Expr extent = c.Int(1);
-    std::vector<size_t>& dims = places.emplace_back();
+    std::vector<size_t> dims;
+    bool has_data = fold.iters.empty();
     for (const std::string& name : fold.iters) {
       size_t d = 0;
-      while (d < s.iters.size() && s.iters[d].var->name != name) ++d;
-      if (d == s.iters.size()) return InvalidArgument(name, " is no data iterator of stage ", stage);
-      if (!digits.emplace(s.iters[d].var, nullptr).second) return InvalidArgument(name, " stands in brackets twice");
+      while (d < own.size() && own[d].var->name != name) ++d;
+      if (d == own.size()) return InvalidArgument(name, " is no iterator of stage ", stage);
+      if (!r.of.emplace(own[d].var, nullptr).second) return InvalidArgument(name, " stands in brackets twice");
+      if (d < s.iters.size()) {
+        has_data = true;
+      } else if (std::exchange(last_reduced, d).value_or(0) > d) {
+        return InvalidArgument(name, " of stage ", stage, " stands after an iterator that it is reduced before");
+      }
       dims.push_back(d);
-      extent = c.Mul(extent, s.iters[d].extent);
+      extent = c.Mul(extent, own[d].extent);
     }
+    if (has_data && !dims.empty() && *std::max_element(dims.begin(), dims.end()) >= s.iters.size())
+      return InvalidArgument(fold.name, " of stage ", stage, " stands for iterators of which it reduces some");
     names.push_back(fold.name);
-    iters.push_back({c.Var(fold.name), extent});
-    Expr rest = iters.back().var;
+    const StageIter folded{c.Var(fold.name), extent};
+    Expr rest = folded.var;
     for (size_t i = dims.size(); i-- > 0;) {
-      const StageIter& iter = s.iters[dims[i]];
-      digits[iter.var] = i == 0 ? rest : c.Mod(rest, iter.extent);
+      const StageIter& iter = own[dims[i]];
+      r.of[iter.var] = i == 0 ? rest : c.Mod(rest, iter.extent);
       rest = c.Div(rest, iter.extent);
     }
+    (has_data ? r.iters : r.reduce_iters).push_back(folded);
+    if (has_data) places.push_back(std::move(dims));
   }
   RETURN_IF_ERROR(CheckNew(p, names));
-  for (const StageIter& i : s.iters) {
-    if (!digits.contains(i.var) && !IsInt(i.extent, 1))
+  for (size_t d = 0; d < own.size(); ++d) {
+    const StageIter& i = own[d];
+    if (r.of.contains(i.var)) continue;
+    const bool reduced = d >= s.iters.size(), is_one = IsInt(i.extent, 1);
+    if (!is_one && (!reduced || last_reduced))
       return InvalidArgument(i.var->name, " of stage ", stage, " stands in no brackets");
-    digits.emplace(i.var, c.Int(0));
-  }
-  std::vector<StageIter> reduced;
-  for (const StageIter& i : s.reduce_iters) {
-    const bool is_last = &i == &s.reduce_iters.back();
-    if (IsInt(i.extent, 1) && !(is_last && reduced.empty()))
-      digits.emplace(i.var, c.Int(0));
+    // Of a reduction's that stand in none one stays.
+    if (is_one && !(reduced && d + 1 == own.size() && r.reduce_iters.empty()))
+      r.of.emplace(i.var, c.Int(0));
     else
-      reduced.push_back(i);
+      r.reduce_iters.push_back(i);
   }
-  // The new indices of an element.
-  const auto fuse = [&](const std::vector<Expr>& indices) {
+  r.indices = [&c, places, own](const std::vector<Expr>& indices) {
     std::vector<Expr> r;
     for (const std::vector<size_t>& dims : places) {
       Expr e = c.Int(0);
-      for (size_t d : dims) e = c.Add(c.Mul(e, s.iters[d].extent), indices[d]);
+      for (size_t d : dims) e = c.Add(c.Mul(e, own[d].extent), indices[d]);
       r.push_back(e);
     }
     return r;
   };
-  const std::vector<Expr> vars = VarsOf(iters), fused = fuse(VarsOf(s.iters));
-  for (size_t k = 0; k < fused.size(); ++k) {
-    if (!IsInt(fused[k])) whole[fused[k]] = vars[k];
-  }
-
-  absl::flat_hash_map<Buffer, Buffer> buffers;
-  for (Buffer b : s.outputs) {
-    if (!reshapes) break;
-    BufferNode n{.name = b->name, .dtype = b->dtype};
-    for (const StageIter& i : iters) n.shape.push_back(i.extent);
-    buffers[b] = c.MakeBuffer(std::move(n));
-  }
-  Analyzer a(c);
-  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
-  for (const auto* list : {&iters, &reduced}) {
-    for (const StageIter& i : *list) a.BindRange(i.var, c.Int(0), i.extent);
-  }
-  Rewriter* self = nullptr;
-  Rewriter move(c, [&](Expr e) -> Expr {
-    if (auto it = whole.find(e); it != whole.end()) return it->second;
-    if (e->op == ExprOp::kLoad && buffers.contains(e->buffer)) return c.Load(buffers.at(e->buffer), vars);
-    if (e->op == ExprOp::kLoad && !e->has_mask) {
-      std::vector<Expr> indices;
-      for (Expr i : e->args) indices.push_back(a.Simplify((*self)(i)));
-      return c.Load(e->buffer, std::move(indices));
-    }
-    if (e->op != ExprOp::kVar) return nullptr;
-    auto it = digits.find(e);
-    return it == digits.end() ? e : it->second;
-  });
-  self = &move;
-  for (std::vector<Expr>* list : {&s.values, &s.inits}) {
-    for (Expr& e : *list) e = move(e);
-  }
-  if (!reshapes) {
-    if (s.at.empty()) s.at = VarsOf(s.iters);
-    for (Expr& e : s.at) e = move(e);
-  }
-  for (Buffer& b : s.outputs) {
-    if (reshapes) b = buffers.at(b);
-  }
-  for (size_t k = at + 1; k < p.stages.size(); ++k) {
-    for (Expr& v : p.stages[k].values) {
-      Rewriter* read = nullptr;
-      Rewriter rewrite(c, [&](Expr e) -> Expr {
-        if (e->op != ExprOp::kLoad || !buffers.contains(e->buffer)) return nullptr;
-        std::vector<Expr> indices;
-        for (Expr i : IndicesOf(e)) indices.push_back((*read)(i));
-        const Expr mask = MaskOf(e);
-        return c.Load(buffers.at(e->buffer), fuse(indices), mask == nullptr ? nullptr : (*read)(mask));
-      });
-      read = &rewrite;
-      v = rewrite(v);
-    }
-  }
-  s.iters = std::move(iters);
-  s.reduce_iters = std::move(reduced);
-  return p;
+  return Reiterate(std::move(p), at, r);
 }
 
 StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {

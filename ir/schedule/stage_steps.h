@@ -19,14 +19,33 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
 StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::string& name);
 
 // fold t -> a[i, k] b[j]:  t[i, j, k] = x[i, j, k]; y[j] = t[0, j, 2]  =>  t[a, b] = x[a / K, b, a % K]; y[j] = t[2,
-// j]. A stage runs over new data iterators, in this order, each of which stands for those in its brackets, as digits.
-// An allocation that it writes at its iterators takes their shape. Iterators of extent 1 may be left out and are then
-// 0; of a reduction's all are, as long as it keeps one.
+// j]. A stage runs over new iterators, in this order, each of which stands for those in its brackets, as digits: all
+// of them are data iterators, or all are reduced, in the order in which they are. An allocation that it writes at its
+// iterators takes their shape. Iterators of extent 1 may be left out and are then 0; a reduction keeps one, and where
+// no bracket names one of its iterators, those that it has.
 struct Folded {
   std::string name;
   std::vector<std::string> iters;
 };
 StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vector<Folded>& to);
+
+// unfold t i 4 -> g e:  t[i] = x[i]; y[j] = t[j]  =>  t[g, e] = x[g * 4 + e]; y[j] = t[j / 4, j % 4]. One iterator,
+// data or reduced, becomes its digits: the last factor is the last digit's extent, and the first digit has what is
+// left, without a rest.
+StatusOr<TeProgram> Unfold(TeProgram p, const std::string& stage, const std::string& iterator,
+                           const std::vector<int64_t>& factors, const std::vector<std::string>& names);
+
+// round_up t k 16:  t[i] += x[i, k] for k in 0..K  =>  t[i] += x[i, k; k < K] for k in 0..(K + 15) / 16 * 16. An
+// iterator's extent becomes a multiple. What a stage reads with it is masked beyond the old end. A data iterator's
+// further elements lie in an allocation that it writes at its iterators, where nobody reads them; a reduction's further
+// steps change nothing: they add 0, say, or what they add is chosen to be 0.
+StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple);
+
+// rfactor t k -> u:  t[i] += x[i, k, j] over k, j  =>  u[k, i] += x[i, k, j] over j;  t[i] += u[k, i] over k. What a
+// stage reduces becomes parts, one for each value of an iterator, that are reduced apart and joined: u has the
+// iterators u_0 for k and u_1, ... for those of t, and the others that t reduced. One name for each result.
+StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,
+                            const std::vector<std::string>& names);
 
 // define t[i, j] = x[j, i] before s:  y[i, j] = f(x[j, i])  =>  t[i, j] = x[j, i] in front of stage s;  y[i, j] =
 // f(t[i, j]). A value that a stage computes becomes a stage of its own, over those of its iterators that stand in

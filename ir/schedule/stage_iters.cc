@@ -1,0 +1,246 @@
+// Steps that change over what a stage runs: digits, extents, parts of a reduction.
+#include <algorithm>
+
+#include "ir/join.h"
+#include "ir/schedule/stage_parts.h"
+#include "ir/schedule/stage_steps.h"
+
+namespace cinn_like::ir {
+namespace {
+
+// The place of an iterator among all of a stage's.
+StatusOr<size_t> FindIter(const Stage& s, const std::string& name) {
+  const std::vector<StageIter> all = AllIters(s);
+  std::string known;
+  for (size_t d = 0; d < all.size(); ++d) {
+    if (all[d].var->name == name) return d;
+    known += Cat(known.empty() ? "" : ", ", all[d].var->name);
+  }
+  return InvalidArgument(name, " is no iterator of stage ", s.name, "; it has ", known);
+}
+
+// What changes nothing when `op` joins it to a value; null if that is not known.
+Expr NeutralOf(Context& c, ExprOp op, DType t) {
+  switch (op) {
+    case ExprOp::kAdd:
+      return Identity(c, Combiner::kSum, t);
+    case ExprOp::kMul:
+      return Identity(c, Combiner::kProd, t);
+    case ExprOp::kMax:
+      return Identity(c, Combiner::kMax, t);
+    case ExprOp::kMin:
+      return Identity(c, Combiner::kMin, t);
+    case ExprOp::kOr:
+      return Identity(c, Combiner::kAny, t);
+    case ExprOp::kAnd:
+      return Identity(c, Combiner::kAll, t);
+    default:
+      return nullptr;
+  }
+}
+
+// How a stage joins what it reduces, whose parts can then be joined in any order and start as it does.
+StatusOr<Join> JoinOf(Context& c, const Stage& s) {
+  std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
+  if (!join) return InvalidArgument("stage ", s.name, " does not join elements by an operator that takes any order");
+  for (size_t k = 0; k < s.values.size(); ++k) {
+    if (s.inits[k] != NeutralOf(c, s.values[k]->op, s.outputs[k]->dtype)) {
+      return InvalidArgument("stage ", s.name, " starts ", s.outputs[k]->name, " with ", Print(s.inits[k]),
+                             ", which is not known to change nothing");
+    }
+  }
+  return *std::move(join);
+}
+
+// `v` with its reads at `var` done by `to(load with indices that were treated so, mask)`.
+Expr ReplaceReads(Context& c, Expr v, Expr var, const std::function<Expr(Expr load, Expr mask)>& to) {
+  Rewriter* self = nullptr;
+  Rewriter rewrite(c, [&](Expr e) -> Expr {
+    if (e->op != ExprOp::kLoad || !Uses(e, var)) return nullptr;
+    std::vector<Expr> indices;
+    for (Expr i : IndicesOf(e)) indices.push_back((*self)(i));
+    const Expr mask = MaskOf(e);
+    return to(c.Load(e->buffer, std::move(indices)), mask == nullptr ? nullptr : (*self)(mask));
+  });
+  self = &rewrite;
+  return rewrite(v);
+}
+
+// What an integer division, or a shift, by something that depends on `var` looks like; null if there is none.
+Expr FindDivision(const std::vector<Expr>& values, Expr var) {
+  Expr found = nullptr;
+  for (Expr v : values) {
+    Visit(v, [&](Expr e) {
+      switch (e->op) {
+        case ExprOp::kDiv:
+        case ExprOp::kMod:
+        case ExprOp::kTruncDiv:
+        case ExprOp::kTruncMod:
+        case ExprOp::kShl:
+        case ExprOp::kShr:
+          if (!IsFloat(e->type.dtype) && Uses(e->args[1], var)) found = e;
+          return true;
+        default:
+          return true;
+      }
+    });
+  }
+  return found;
+}
+
+}  // namespace
+
+StatusOr<TeProgram> Unfold(TeProgram p, const std::string& stage, const std::string& iterator,
+                           const std::vector<int64_t>& factors, const std::vector<std::string>& names) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  const Stage& s = p.stages[at];
+  ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
+  const StageIter old = AllIters(s)[dim];
+  if (names.size() != factors.size() + 1)
+    return InvalidArgument("expected ", factors.size() + 1, " names for the digits and got ", names.size());
+  int64_t product = 1;
+  for (int64_t f : factors) {
+    if (f < 1 || f > INT32_MAX / product)
+      return InvalidArgument("expected factors of 1 or more, whose product is below 2^31, and got ", f);
+    product *= f;
+  }
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(s));
+  if (a.KnownDivisor(old.extent) % product != 0) {
+    return InvalidArgument(iterator, " of stage ", stage, " has ", Print(old.extent),
+                           " values, which is not known to be a multiple of ", product);
+  }
+  RETURN_IF_ERROR(CheckNew(p, names));
+  std::vector<StageIter> digits;
+  for (size_t k = 0; k < names.size(); ++k) {
+    const Expr extent = k == 0 ? a.Simplify(c.Div(old.extent, c.Int(product))) : c.Int(factors[k - 1]);
+    digits.push_back({c.Var(names[k]), extent});
+  }
+  NewIters r{s.iters, s.reduce_iters, {}, nullptr};
+  const bool reduced = dim >= s.iters.size();
+  std::vector<StageIter>& list = reduced ? r.reduce_iters : r.iters;
+  const auto place = list.erase(list.begin() + static_cast<ptrdiff_t>(reduced ? dim - s.iters.size() : dim));
+  list.insert(place, digits.begin(), digits.end());
+  Expr whole = digits[0].var;
+  for (size_t k = 1; k < digits.size(); ++k) whole = c.Add(c.Mul(whole, digits[k].extent), digits[k].var);
+  r.of[old.var] = whole;
+  r.indices = [&c, dim, digits, reduced](const std::vector<Expr>& indices) {
+    if (reduced) return indices;
+    std::vector<Expr> r = indices, own(digits.size());
+    Expr rest = indices[dim];
+    for (size_t k = digits.size(); k-- > 0;) {
+      own[k] = k == 0 ? rest : c.Mod(rest, digits[k].extent);
+      rest = c.Div(rest, digits[k].extent);
+    }
+    const auto place = r.erase(r.begin() + static_cast<ptrdiff_t>(dim));
+    r.insert(place, own.begin(), own.end());
+    return r;
+  };
+  if (!reduced) return Reiterate(std::move(p), at, r);
+  // Nothing moves that is written.
+  Stage& changed = p.stages[at];
+  for (Expr& v : changed.values) v = Substitute(c, v, r.of);
+  changed.reduce_iters = std::move(r.reduce_iters);
+  return p;
+}
+
+StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  Stage& s = p.stages[at];
+  ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
+  const StageIter old = AllIters(s)[dim];
+  if (multiple < 1 || multiple > INT32_MAX)
+    return InvalidArgument("expected a factor of 1 or more, below 2^31, and got ", multiple);
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(s));
+  const Expr extent = a.Simplify(c.Mul(c.CeilDiv(old.extent, c.Int(multiple)), c.Int(multiple)));
+  if (a.CanProve(c.Eq(extent, old.extent))) return p;
+  const bool reduced = dim >= s.iters.size();
+  if (!reduced && !WritesAllocations(p, s)) {
+    return InvalidArgument("stage ", stage, " writes a result, or not at its iterators: there is no place beyond ",
+                           iterator, "'s end");
+  }
+  for (const auto* list : {&s.values, &s.inits}) {
+    if (const Expr division = FindDivision(*list, old.var))
+      return InvalidArgument("stage ", stage, " divides or shifts by what is not known beyond ", iterator,
+                             "'s end: ", Print(division));
+  }
+  const Expr inside = c.Lt(old.var, old.extent);
+  const auto mask = [&](Expr v) {
+    return ReplaceReads(c, v, old.var, [&](Expr load, Expr own) {
+      if (Contains(s.outputs, load->buffer)) return load;
+      return c.Load(load->buffer, load->args, own == nullptr ? inside : c.And(inside, own));
+    });
+  };
+  if (!reduced) {
+    for (Expr& v : s.values) v = mask(v);
+    for (Expr& v : s.inits) v = mask(v);
+    NewIters r{s.iters, s.reduce_iters, {}, [](const std::vector<Expr>& indices) { return indices; }};
+    r.iters[dim].extent = extent;
+    return Reiterate(std::move(p), at, r);
+  }
+  ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
+  std::vector<Expr> elements;
+  for (size_t k = 0; k < join.elements.size(); ++k) {
+    const Expr e = join.elements[k];
+    const Expr beyond =
+        a.Simplify(ReplaceReads(c, e, old.var, [&](Expr load, Expr) { return c.Const(0, load->type.dtype); }));
+    elements.push_back(beyond == s.inits[k] ? mask(e) : c.Select(inside, mask(e), s.inits[k]));
+  }
+  s.values = join.Joined(c, join.running, elements);
+  s.reduce_iters[dim - s.iters.size()].extent = extent;
+  return p;
+}
+
+StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,
+                            const std::vector<std::string>& names) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  Stage& s = p.stages[at];
+  ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
+  if (dim < s.iters.size()) return InvalidArgument("stage ", stage, " does not reduce over ", iterator);
+  if (s.reduce_iters.size() == 1)
+    return InvalidArgument("stage ", stage, " reduces over nothing but ", iterator, ": its parts are its elements");
+  if (names.size() != s.outputs.size()) {
+    return InvalidArgument("stage ", stage, " has ", s.outputs.size(), " results, whose parts have ", names.size(),
+                           " names");
+  }
+  ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
+  const StageIter joined = AllIters(s)[dim];
+  Stage parts;
+  parts.name = names[0];
+  std::vector<std::string> taken = names;
+  VarMap own;
+  std::vector<Expr> shape, element = {joined.var};
+  const auto add = [&](const StageIter& i) {
+    taken.push_back(Cat(parts.name, "_", parts.iters.size()));
+    parts.iters.push_back({c.Var(taken.back()), i.extent});
+    own[i.var] = parts.iters.back().var;
+    shape.push_back(i.extent);
+  };
+  add(joined);
+  for (const StageIter& i : s.iters) {
+    add(i);
+    element.push_back(i.var);
+  }
+  RETURN_IF_ERROR(CheckNew(p, taken));
+  for (const StageIter& i : s.reduce_iters) {
+    if (i.var != joined.var) parts.reduce_iters.push_back(i);
+  }
+  std::vector<Expr> elements, found;
+  for (size_t k = 0; k < names.size(); ++k) {
+    parts.outputs.push_back(c.MakeBuffer({.name = names[k], .dtype = s.outputs[k]->dtype, .shape = shape}));
+    elements.push_back(Substitute(c, join.elements[k], own));
+    found.push_back(c.Load(parts.outputs[k], element));
+  }
+  parts.inits = s.inits;
+  parts.values = join.Joined(c, RunningOf(c, parts), elements);
+  s.values = join.Joined(c, join.running, found);
+  s.reduce_iters = {joined};
+  p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at), std::move(parts));
+  return p;
+}
+
+}  // namespace cinn_like::ir
