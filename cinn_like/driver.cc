@@ -72,18 +72,24 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
     if (bids[i].has_value() || known[i] != nullptr) return absl::OkStatus();
     if (remembers) known[i] = FindLoweredKernel(about + lowered.kernels[i].text);
     if (known[i] != nullptr) return absl::OkStatus();
-    ASSIGN_OR_RETURN(bids[i], hlir::CollectBids(lowered.kernels[i].group, context.target));
+    bids[i] = hlir::CollectBids(lowered.kernels[i].group, context.target);
     return absl::OkStatus();
   };
-  if (source != nullptr && context.options.leave_to_framework) {
+  const bool is_contested = source != nullptr && context.options.leave_to_framework;
+  std::vector<double> seconds(lowered.kernels.size());
+  const auto find_lost = [&] {
+    if (is_contested) program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
+    return !program.lost.empty();
+  };
+  if (is_contested) {
     // Most graphs lose something at first, and then no more is asked of the other kernels.
-    RETURN_IF_ERROR(for_each_kernel(
-        [&](size_t i) { return hlir::IsContested(*source, lowered.kernels[i]) ? collect(i) : absl::OkStatus(); }));
-    std::vector<double> seconds;
-    for (size_t i = 0; i < bids.size(); ++i)
-      seconds.push_back(known[i] != nullptr ? known[i]->bid_seconds : bids[i] ? bids[i]->proposals[0].seconds : 0);
-    program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
-    if (!program.lost.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
+      if (!hlir::IsContested(*source, lowered.kernels[i])) return absl::OkStatus();
+      RETURN_IF_ERROR(collect(i));
+      seconds[i] = known[i] != nullptr ? known[i]->seconds : bids[i]->seconds();
+      return absl::OkStatus();
+    }));
+    if (find_lost()) return absl::OkStatus();
   }
   std::vector<LoweredKernel> choices(lowered.kernels.size());
   RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
@@ -101,16 +107,18 @@ Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir:
       ASSIGN_OR_RETURN(modules[i], ir::LowerModule({p.func.context, {p.func}}, context));
       return absl::OkStatus();
     };
-    const double bid = bids[i]->proposals[0].seconds;
     ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids[i]), kernel.group, context.target, lower));
-    choices[i] = {{},  std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds,
-                  bid, std::move(c.refused)};
+    choices[i] = {
+        {}, std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds, std::move(c.refused)};
     if (!remembers || modules[i].funcs.size() != 1) return absl::OkStatus();
     LoweredKernel kept = choices[i];
     kept.func = modules[i].funcs[0];
     KeepLoweredKernel(about + kernel.text, std::move(kept));
     return absl::OkStatus();
   }));
+  // What was to be cheap may have been refused.
+  for (size_t i = 0; i < choices.size(); ++i) seconds[i] = choices[i].seconds;
+  if (find_lost()) return absl::OkStatus();
   for (size_t i = 0; i < lowered.kernels.size(); ++i) {
     const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
     program.kernels += kernel.calls;

@@ -14,8 +14,7 @@ namespace cinn_like {
 struct LoweredKernel {
   ir::Func func;  // in a context that nothing else adds to: to be cloned
   std::string tactic, schedule;
-  double seconds = 0;      // predicted
-  double bid_seconds = 0;  // of the cheapest proposal, which may have been refused
+  double seconds = 0;  // predicted
   std::vector<std::string> refused;
 };
 

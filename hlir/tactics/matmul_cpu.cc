@@ -147,7 +147,7 @@ double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
+StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target, Until until) {
   const std::optional<Contraction> con = FindProduct(original);
   if (!con) return std::vector<Proposal>();
   const DType acc_type = original.stages[0].outputs[0]->dtype;
@@ -188,6 +188,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   const double steps = TypicalSize(reduced, group.symbols);
   const double seconds =
       PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
+
+  if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_cpu", {}, "", seconds}};
 
   const std::string out = "b_" + group.stages.back().name;
   // The output's loops, where the extent is not 1.

@@ -11,10 +11,15 @@ constexpr double kCallSeconds = 3e-6;
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group, const Target& target) {
+StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group, const Target& target, Until until) {
   if (!target.HasLib("cublas")) return std::vector<Proposal>();
   std::optional<LibraryMatmul> found = FindLibraryMatmul(group);
   if (!found) return std::vector<Proposal>();
+  const MatmulCost cost = CostOfMatmuls(group);
+  const double rate =
+      ProductRate(group.stages[0], group.stages.back().outputs[0], group.symbols, SpeedsOf(target), target);
+  const double seconds = kCallSeconds + std::max(cost.flops / rate, cost.bytes / BytesPerSecond(target));
+  if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_library", {}, "", seconds}};
   LibraryMatmul& f = *found;
   f.spec.allow_tf32 = target.allow_tf32 != 0 && f.spec.dtype == DType::kF32;
   ir::Context& c = *group.context;
@@ -28,10 +33,6 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   ir::Schedule s(std::move(loops));
   s.Step("implement call cinn_cublaslt_matmul(", args, ")");
   RETURN_IF_ERROR(s.status());
-  const MatmulCost cost = CostOfMatmuls(group);
-  const double rate =
-      ProductRate(group.stages[0], group.stages.back().outputs[0], group.symbols, SpeedsOf(target), target);
-  const double seconds = kCallSeconds + std::max(cost.flops / rate, cost.bytes / BytesPerSecond(target));
   return std::vector<Proposal>{{"matmul_library", s.func(), s.text(), seconds}};
 }
 

@@ -106,7 +106,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target) {
+StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until) {
   if (target.HasKernels()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
   if (!created) return std::vector<Proposal>();
@@ -119,6 +119,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   const int vector = r.VectorDim();
   const bool vector_is_reduced = r.space.dims[vector].reduced;
+  const int64_t lanes = LanesFor(r, target, vector);
+  const double seconds = PredictSeconds(r, vector, lanes, target);
+  if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
   // Parallel dimensions next to the vector dimension that memory runs through as one stay in its loop.
   std::vector<int> along = {vector};
@@ -138,8 +141,6 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const std::vector<int> outer = without(parallel), inner_reduced = without(reduced);
   r.ReorderAll(vector_is_reduced ? std::vector<std::vector<int>>{outer, inner_reduced, along}
                                  : std::vector<std::vector<int>>{outer, along, inner_reduced});
-  const int64_t lanes = LanesFor(r, target, vector);
-  const double seconds = PredictSeconds(r, vector, lanes, target);
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);

@@ -50,7 +50,10 @@ class RowsGpu {
  public:
   RowsGpu(RowNests r, const Target& target) : r_(std::move(r)), s_(r_.schedule), target_(target) {}
 
-  StatusOr<std::vector<Proposal>> Run() {
+  StatusOr<std::vector<Proposal>> Run(Until until) {
+    const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
+                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
+    if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     Status status = absl::OkStatus();
     if (vector < 0)
@@ -63,8 +66,6 @@ class RowsGpu {
       status = AcrossRows(vector);
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
-    const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
-                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
     return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
   }
 
@@ -384,11 +385,11 @@ class RowsGpu {
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target) {
+StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target, Until until) {
   if (!target.IsGpu()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
   if (!r) return std::vector<Proposal>();
-  return RowsGpu(*std::move(r), target).Run();
+  return RowsGpu(*std::move(r), target).Run(until);
 }
 
 }  // namespace cinn_like::hlir

@@ -7,6 +7,16 @@
 
 namespace cinn_like::hlir {
 
+namespace {
+
+constexpr double kNaiveSeconds = 1e3;
+
+bool IsCheaper(const Proposal& a, const Proposal& b) { return a.seconds < b.seconds; }
+
+std::string Refusal(const Tactic& t, const Status& why) { return Cat("tactic ", t.name, ": ", why.message()); }
+
+}  // namespace
+
 const std::vector<Tactic>& BuiltInTactics() {
   static const std::vector<Tactic>* tactics = new std::vector<Tactic>{
       {"matmul_library", ProposeMatmulLibrary},
@@ -18,34 +28,40 @@ const std::vector<Tactic>& BuiltInTactics() {
   return *tactics;
 }
 
-StatusOr<Bids> CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
   Bids r;
   for (const Tactic& t : tactics) {
-    StatusOr<std::vector<Proposal>> proposed = t.propose(group, target);
+    const StatusOr<std::vector<Proposal>> proposed = t.propose(group, target, Until::kPrice);
     if (!proposed.ok()) {
-      r.refused.push_back(Cat("tactic ", t.name, ": ", proposed.status().message()));
-      continue;
+      r.refused.push_back(Refusal(t, proposed.status()));
+    } else if (!proposed->empty()) {
+      r.bids.push_back({&t, std::min_element(proposed->begin(), proposed->end(), IsCheaper)->seconds});
     }
-    for (Proposal& p : *proposed) r.proposals.push_back(std::move(p));
   }
-  std::stable_sort(r.proposals.begin(), r.proposals.end(),
-                   [](const Proposal& a, const Proposal& b) { return a.seconds < b.seconds; });
-  if (r.proposals.empty()) {
-    ASSIGN_OR_RETURN(r.proposals.emplace_back(), ProposeNaive(group, target));
-  }
+  std::stable_sort(r.bids.begin(), r.bids.end(), [](const Bid& a, const Bid& b) { return a.seconds < b.seconds; });
   return r;
 }
+
+double Bids::seconds() const { return bids.empty() ? kNaiveSeconds : bids[0].seconds; }
 
 StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Target& target,
                                 const std::function<Status(const Proposal&)>& accept) {
   Choice r{{}, std::move(bids.refused)};
-  for (Proposal& p : bids.proposals) {
-    const Status status = accept == nullptr ? absl::OkStatus() : accept(p);
-    if (status.ok()) {
-      r.proposal = std::move(p);
-      return r;
+  for (const Bid& bid : bids.bids) {
+    StatusOr<std::vector<Proposal>> proposed = bid.tactic->propose(group, target, Until::kSchedule);
+    if (!proposed.ok()) {
+      r.refused.push_back(Refusal(*bid.tactic, proposed.status()));
+      continue;
     }
-    r.refused.push_back(Cat("tactic ", p.tactic, ": ", status.message()));
+    std::stable_sort(proposed->begin(), proposed->end(), IsCheaper);
+    for (Proposal& p : *proposed) {
+      const Status status = accept == nullptr ? absl::OkStatus() : accept(p);
+      if (status.ok()) {
+        r.proposal = std::move(p);
+        return r;
+      }
+      r.refused.push_back(Refusal(*bid.tactic, status));
+    }
   }
   ASSIGN_OR_RETURN(r.proposal, ProposeNaive(group, target));
   if (accept != nullptr) RETURN_IF_ERROR(Annotate(accept(r.proposal), "tactic naive"));
@@ -55,8 +71,7 @@ StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Tar
 StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
                                 const std::function<Status(const Proposal&)>& accept,
                                 const std::vector<Tactic>& tactics) {
-  ASSIGN_OR_RETURN(Bids bids, CollectBids(group, target, tactics));
-  return AcceptCheapest(std::move(bids), group, target, accept);
+  return AcceptCheapest(CollectBids(group, target, tactics), group, target, accept);
 }
 
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {
@@ -80,7 +95,7 @@ StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target
     }
     RETURN_IF_ERROR(s.status());
   }
-  return Proposal{"naive", s.func(), s.text(), 1e3};
+  return Proposal{"naive", s.func(), s.text(), kNaiveSeconds};
 }
 
 }  // namespace cinn_like::hlir

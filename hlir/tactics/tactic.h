@@ -18,11 +18,14 @@ struct Proposal {
   double seconds = 0;    // predicted
 };
 
+// How far a tactic goes: a price is known long before the schedule is written, and most schedules would be for nothing.
+enum class Until { kPrice, kSchedule };
+
 struct Tactic {
   std::string_view name;
   // No proposal (an empty list) where the tactic does not apply; an error is a bug of the tactic, which others make up
-  // for.
-  StatusOr<std::vector<Proposal>> (*propose)(const ir::TeProgram& group, const Target& target);
+  // for. Until kPrice, proposals have neither function nor schedule.
+  StatusOr<std::vector<Proposal>> (*propose)(const ir::TeProgram& group, const Target& target, Until until);
 };
 
 // The built-in tactics, most special first.
@@ -37,17 +40,22 @@ struct Choice {
   std::vector<std::string> refused;
 };
 
-// What tactics propose, cheapest first; at least one.
-struct Bids {
-  std::vector<Proposal> proposals;
-  std::vector<std::string> refused;
+// The tactics that apply, cheapest first, each by its cheapest proposal.
+struct Bid {
+  const Tactic* tactic;
+  double seconds;
 };
-StatusOr<Bids> CollectBids(const ir::TeProgram& group, const Target& target,
-                           const std::vector<Tactic>& tactics = BuiltInTactics());
+struct Bids {
+  std::vector<Bid> bids;
+  std::vector<std::string> refused;
+  double seconds() const;  // of the cheapest; naive's if there is none
+};
+Bids CollectBids(const ir::TeProgram& group, const Target& target,
+                 const std::vector<Tactic>& tactics = BuiltInTactics());
 
-// The cheapest proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose proposal is
-// not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An error is one of
-// `naive`.
+// The cheapest tactic's proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose
+// proposals are not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An
+// error is one of `naive`.
 StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Target& target,
                                 const std::function<Status(const Proposal&)>& accept = nullptr);
 

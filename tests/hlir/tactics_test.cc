@@ -18,7 +18,8 @@ StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
   return std::move(lowered.kernels.at(0).group);
 }
 
-StatusOr<std::vector<Proposal>> Bid(const ir::TeProgram& group, const Target& target, const char* name, double price) {
+StatusOr<std::vector<Proposal>> Offer(const ir::TeProgram& group, const Target& target, const char* name,
+                                      double price) {
   ASSIGN_OR_RETURN(Proposal p, ProposeNaive(group, target));
   p.tactic = name;
   p.seconds = price;
@@ -28,11 +29,11 @@ StatusOr<std::vector<Proposal>> Bid(const ir::TeProgram& group, const Target& ta
 const std::vector<Tactic>& Bidders() {
   static const auto* bidders = new std::vector<Tactic>{
       {"broken",
-       [](const ir::TeProgram&, const Target&) -> StatusOr<std::vector<Proposal>> {
+       [](const ir::TeProgram&, const Target&, Until) -> StatusOr<std::vector<Proposal>> {
          return Internal("step 'merge e f': no");
        }},
-      {"dear", [](const ir::TeProgram& g, const Target& t) { return Bid(g, t, "dear", 3); }},
-      {"cheap", [](const ir::TeProgram& g, const Target& t) { return Bid(g, t, "cheap", 1); }},
+      {"dear", [](const ir::TeProgram& g, const Target& t, Until) { return Offer(g, t, "dear", 3); }},
+      {"cheap", [](const ir::TeProgram& g, const Target& t, Until) { return Offer(g, t, "cheap", 1); }},
   };
   return *bidders;
 }
