@@ -47,6 +47,7 @@ def cinn_like(gm, example_inputs, options=None, mode=None):
         why = _MODES.get(mode, "it is unknown")
         raise ValueError(f"mode='{mode}' means nothing to backend='cinn_like' ({why}): leave it out; "
                          "what can be chosen are the options " + _names(_OPTIONS))  # fmt: skip
+    library.load_beside()  # while the graph is traced
     options = options or {}
     unknown = set(options) - set(_OPTIONS)
     if unknown:
@@ -166,24 +167,23 @@ def _share_out(graph, device, target, write):
 
 
 def _compile(regions, write, target, device):
-    """{key: what _compile_region gave, or the exception} of {key: region}: written one by one, compiled side by side."""
-    results, written = {}, {}
-    for key, region in regions.items():
-        try:
-            written[key] = write(region)
-        except Exception as why:
-            results[key] = why
+    """{key: what _compile_region gave, or the exception} of {key: region}: written one by one, and each compiled while
+    the next ones are written."""
 
-    def compile(key):
+    def compile(region, submit):
         try:
-            return _compile_region(regions[key], written[key], device, target)
+            return submit(_compile_region, region, write(region), device, target)
         except Exception as why:
             return why
 
-    if len(written) < 2:
-        return results | {key: compile(key) for key in written}
-    with concurrent.futures.ThreadPoolExecutor(min(len(written), len(os.sched_getaffinity(0)), _THREADS)) as pool:
-        return results | dict(zip(written, pool.map(compile, written)))
+    if len(regions) < 2:
+        return {key: compile(region, lambda f, *args: f(*args)) for key, region in regions.items()}
+    with concurrent.futures.ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), _THREADS)) as pool:
+        results = {key: compile(region, pool.submit) for key, region in regions.items()}
+    for key, r in results.items():
+        if isinstance(r, concurrent.futures.Future):
+            results[key] = r.exception() or r.result()
+    return results
 
 
 def _without_framework(target):

@@ -101,6 +101,19 @@ def get():
         return _library
 
 
+def load_beside():
+    """Starts to load the library, which takes a while, in a thread: whoever calls `get` next waits, and hears of errors."""
+
+    def load():
+        try:
+            get()
+        except (OSError, AttributeError):
+            pass
+
+    if _library is None:
+        threading.Thread(target=load, daemon=True).start()
+
+
 def reset_after_fork():
     global _lock
     _lock = threading.Lock()
