@@ -155,6 +155,18 @@ def test_the_batch_is_dynamic_in_training(engine):
     assert not cinn_like.report().fallback_ops
 
 
+def test_rolls_of_symbolic_length_are_compiled(engine):
+    def rolls(x):
+        return torch.roll(x, 3, 0), torch.roll(x, -2, 0), torch.roll(x, (5, 1), (0, 1)), torch.roll(x, 4)
+
+    f = compiled(rolls)
+    for n in (7, 2, 11):
+        x = torch.randn(n, 4)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch.testing.assert_close(f(x), rolls(x), rtol=0, atol=0)
+    assert len(engine) == 1 and not cinn_like.report().fallback_ops
+
+
 def test_an_unknown_option_is_named(reference):
     with pytest.raises(Exception, match="unknown options"):
         compiled(lambda x: x - 5, options={"batch": 1})(torch.randn(4))

@@ -82,6 +82,8 @@ CASES = {
     "expanded": lambda a, b: (a[:, None, :].expand(4, 3, 6) + b[:, None], (a * 2).sum(0).expand(5, 6)),
     "movement": lambda a, b: (torch.cat([a, b], 1), torch.stack([a, b]), a.repeat(2, 3), torch.flip(a, [1]),
                               F.pad(a, (1, 2), value=3.0), torch.roll(a, 1, 0)),
+    "rolls": lambda a, b: (torch.roll(a, (1, -2), (0, 1)), torch.roll(b, 7), torch.roll(a, 9, -1), torch.roll(b, -1, 0)),
+    "fills": lambda a, b: (torch.fill(a, 2), torch.fill(a, b[0, 0])),
     "split": lambda a, b: (*[x + 1 for x in a.split(4, 1)], *[x * 2 for x in b.chunk(2)], *[x * 1 for x in a.unbind(0)]),
     "steps": lambda a, b: (a[::2] + 0, a[:, 1::3] * 2, a[-3:-1] * 2),
     "triangles": lambda a, b: (torch.tril(a), torch.triu(b, 1)),
