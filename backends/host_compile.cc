@@ -27,7 +27,10 @@ int64_t ThreadsOf(const Target& target, const CompileOptions& options) {
 StatusOr<std::string> Compile(std::string_view name, std::span<const ir::Func> funcs, const HostCpu& cpu,
                               const Target& target, const CompileOptions& options, HostText kind) {
   std::string errors;
-  ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu));
+  const bool is_entry =
+      std::all_of(funcs.begin(), funcs.end(), [](const auto& f) { return f.kind == ir::FuncKind::kEntry; });
+  ASSIGN_OR_RETURN(const HostMachine::Borrowed machine,
+                   HostMachine::Borrow(cpu, is_entry ? HostEffort::kQuick : HostEffort::kFast));
   llvm::LLVMContext context;
   CollectErrors(context, &errors);
   ASSIGN_OR_RETURN(const auto module, EmitLlvm(context, machine->target(), name, funcs, options.numerics != "exact",

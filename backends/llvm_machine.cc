@@ -99,7 +99,7 @@ void CollectErrors(llvm::LLVMContext& context, std::string* errors) {
 }
 
 struct HostMachine::Impl {
-  std::string key;  // of the CPU
+  std::string key;  // of the CPU and the effort
   std::unique_ptr<llvm::TargetMachine> target;
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream out{bytes};
@@ -135,8 +135,9 @@ constexpr size_t kMaxIdle = 64;
 HostMachine::HostMachine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HostMachine::~HostMachine() = default;
 
-StatusOr<HostMachine::Borrowed> HostMachine::Borrow(const HostCpu& cpu) {
-  std::string key = Cat(cpu.name, "|", cpu.features);
+StatusOr<HostMachine::Borrowed> HostMachine::Borrow(const HostCpu& cpu, HostEffort effort) {
+  const bool is_fast = effort == HostEffort::kFast;
+  std::string key = Cat(cpu.name, "|", cpu.features, "|", is_fast);
   {
     IdleMachines& idle = Idle();
     const std::lock_guard lock(idle.mutex);
@@ -153,16 +154,19 @@ StatusOr<HostMachine::Borrowed> HostMachine::Borrow(const HostCpu& cpu) {
   impl->key = std::move(key);
   llvm::TargetOptions options;
   // Small code with the position-independent model: the JIT places sections and runtime functions anywhere.
-  impl->target.reset(FindTarget()->createTargetMachine(kTriple, cpu.name, cpu.features, options, llvm::Reloc::PIC_,
-                                                       llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  impl->target.reset(FindTarget()->createTargetMachine(
+      kTriple, cpu.name, cpu.features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
+      is_fast ? llvm::CodeGenOptLevel::Default : llvm::CodeGenOptLevel::None));
   if (impl->target == nullptr) return Internal("no LLVM target machine for CPU '", cpu.name, "'");
-  llvm::legacy::PassManager& passes = impl->cleanup;
-  passes.add(llvm::createTargetTransformInfoWrapperPass(impl->target->getTargetIRAnalysis()));
-  passes.add(llvm::createScopedNoAliasAAWrapperPass());
-  passes.add(llvm::createBasicAAWrapperPass());
-  passes.add(llvm::createSROAPass());
-  passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
-  passes.add(llvm::createLICMPass());
+  if (is_fast) {
+    llvm::legacy::PassManager& passes = impl->cleanup;
+    passes.add(llvm::createTargetTransformInfoWrapperPass(impl->target->getTargetIRAnalysis()));
+    passes.add(llvm::createScopedNoAliasAAWrapperPass());
+    passes.add(llvm::createBasicAAWrapperPass());
+    passes.add(llvm::createSROAPass());
+    passes.add(llvm::createEarlyCSEPass(/*UseMemorySSA=*/true));
+    passes.add(llvm::createLICMPass());
+  }
   RETURN_IF_ERROR(impl->AddCodeGeneration(impl->object, llvm::CodeGenFileType::ObjectFile));
   return Borrowed(new HostMachine(std::move(impl)));
 }

@@ -30,6 +30,9 @@ void CollectErrors(llvm::LLVMContext& context, std::string* errors);
 
 enum class HostCode { kObject, kAssembly };
 
+// What code is worth: its run time, or, where it runs once a call and only checks and calls, its compile time.
+enum class HostEffort { kFast, kQuick };
+
 // A target machine and its passes, for modules one after another: setting them up takes as long as a small kernel does.
 class HostMachine {
  public:
@@ -38,11 +41,12 @@ class HostMachine {
   };
   using Borrowed = std::unique_ptr<HostMachine, GiveBack>;
   // The caller's alone until it goes out of scope: one that was given back, or a new one.
-  static StatusOr<Borrowed> Borrow(const HostCpu& cpu);
+  static StatusOr<Borrowed> Borrow(const HostCpu& cpu, HostEffort effort);
 
   ~HostMachine();
   const llvm::TargetMachine& target() const;
-  // Scalars and constant-indexed local arrays into registers, common subexpressions, loop-invariant code.
+  // Scalars and constant-indexed local arrays into registers, common subexpressions, loop-invariant code. Nothing for
+  // kQuick.
   void Optimize(llvm::Module& module);
   // Consumes the module's instructions: print its IR before.
   StatusOr<std::string> Generate(llvm::Module& module, HostCode kind);
