@@ -42,12 +42,19 @@ int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
   return best;
 }
 
-// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j).
+// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j): rows i, of which one element at a time is
+// broadcast, by lanes j.
 struct Flat {
   TeProgram group;
-  Expr b, i, j;   // extents
-  Expr lhs, rhs;  // loads, in terms of vb, vi, vj and the reduction's iterators
+  Expr b, i, j;         // extents
+  Expr of_rows, of_lanes;  // the operands' loads, in terms of vb, vi, vj and the reduction's iterators
   Expr vb, vi, vj;
+};
+
+// Which iterators are what. Either operand's can be the lanes.
+struct Sides {
+  std::vector<StageIter> batch, rows, lanes;
+  bool swapped;  // the lanes are the left-hand side's
 };
 
 // The contraction of {contraction} or {contraction, epilogue}.
@@ -56,15 +63,42 @@ std::optional<Contraction> FindProduct(const TeProgram& group) {
   const Stage& acc = group.stages[0];
   std::optional<Contraction> con = FindContraction(acc);
   if (!con || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
-  if (con->lhs->has_mask || con->rhs->has_mask || con->lhs->buffer == con->rhs->buffer) return std::nullopt;
   const bool is_result =
       std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
   if (is_result != (group.stages.size() == 1)) return std::nullopt;
   return con;
 }
 
+// How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
+Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
+  Context& c = a.context();
+  const Expr offset = ElementOffset(c, b, indices);
+  const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
+  return IsInt(step) ? step : nullptr;
+}
+
+std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
+
+// How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
+// that lie in the result one after the other, if these fill a tile.
+size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<size_t>& lanes, int64_t width) {
+  const std::vector<Expr> at = PlacesOf(out);
+  const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d]].var); };
+  size_t first = lanes.size() - 1;
+  while (first > 0 && IsInt(out.iters[lanes[first]].extent, 1)) --first;
+  const Expr unit = step(first);
+  if (unit == nullptr || !IsInt(unit, 1)) return 0;
+  Expr run = out.iters[lanes[first]].extent;
+  for (; first > 0; --first) {
+    const Expr extent = out.iters[lanes[first - 1]].extent;
+    if (!IsInt(extent, 1) && step(first - 1) != run) break;
+    run = a.context().Mul(run, extent);
+  }
+  return IsInt(run) && run->int_value < width ? 0 : first;
+}
+
 // Steps on stages make the group flat; nullopt if it is none that can be.
-StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
+StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
   const std::vector<Stage> stages = s.stages()->stages;
   const Stage& acc = stages[0];
   if (stages.size() == 1)
@@ -74,17 +108,32 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
   RETURN_IF_ERROR(s.status());
   // The other stage's iterators are the contraction's, in order.
   const Stage out = s.stages()->stages[1];
+  const auto dims_of = [&](const std::vector<StageIter>& side) {
+    std::vector<size_t> dims;
+    for (size_t d = 0; d < acc.iters.size(); ++d) {
+      if (std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == acc.iters[d].var; }))
+        dims.push_back(d);
+    }
+    return dims;
+  };
+  std::vector<size_t> batch = dims_of(sides.batch), lanes = dims_of(sides.lanes);
+  const std::vector<size_t> rows = dims_of(sides.rows);
+  {
+    Context& c = *s.stages()->context;
+    Analyzer a(c);
+    for (const SymbolFact& f : s.stages()->symbols) a.BindSymbol(f);
+    for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+    const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
+    batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+    lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  }
   const auto fold = [&](const Stage& stage, const std::string& base) {
-    const auto bracket = [&](const std::string& name, const std::vector<StageIter>& side) {
+    const auto bracket = [&](const std::string& name, const std::vector<size_t>& dims) {
       std::string list;
-      for (size_t d = 0; d < acc.iters.size(); ++d) {
-        const bool in =
-            std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == acc.iters[d].var; });
-        if (in) list += Cat(list.empty() ? "" : ", ", stage.iters[d].var->name);
-      }
+      for (size_t d : dims) list += Cat(list.empty() ? "" : ", ", stage.iters[d].var->name);
       return Cat(" ", base, name, "[", list, "]");
     };
-    s.Step("fold ", stage.name, " ->", bracket("b", con.batch), bracket("i", con.m), bracket("j", con.n));
+    s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", rows), bracket("j", lanes));
   };
   fold(acc, "v");
   fold(out, "o");
@@ -94,100 +143,143 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
   const Stage& folded = f.group.stages[0];
   const auto flat = FindContraction(folded);
   if (!flat) return std::optional<Flat>();  // digits that are always 0
-  f.lhs = flat->lhs;
-  f.rhs = flat->rhs;
+  f.of_rows = sides.swapped ? flat->rhs : flat->lhs;
+  f.of_lanes = sides.swapped ? flat->lhs : flat->rhs;
   f.vb = folded.iters[0].var, f.vi = folded.iters[1].var, f.vj = folded.iters[2].var;
   f.b = folded.iters[0].extent, f.i = folded.iters[1].extent, f.j = folded.iters[2].extent;
+  if (IsInt(f.b, 0) || IsInt(f.i, 0) || IsInt(f.j, 0)) return std::optional<Flat>();
   return std::optional<Flat>(std::move(f));
 }
 
-// The element distance of a load when `var` grows by one; null if it is not the same everywhere.
-Expr Step(Analyzer& a, Expr load, Expr var) {
-  Context& c = a.context();
-  const Expr offset = ElementOffset(c, load->buffer, load->args);
-  Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
-  return IsInt(step) ? step : nullptr;
-}
-
-// What the tiles of one product look like to the cost model.
-struct Tiling {
-  int64_t rows, width, vectors;
-  bool packed, contiguous, near;
+// A product as it is to be computed: steps on stages are done, those on loops follow.
+struct Plan {
+  Schedule schedule;
+  Flat flat;
+  PanelShape tile = {};
+  int64_t rows = 1;         // of a tile
+  bool pack = false;        // the lanes' operand, a panel at a time
+  bool contiguous = false;  // its lanes, in memory
+  bool near = false;        // its rows
+  bool in_place = false;    // results lie along the lanes
+  bool is_masked = false;   // elements that are broadcast are read under a condition
+  Expr lane_step = nullptr;
+  double seconds = 0;
 };
 
-double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target& target) {
+double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element, by one core; the last where each row of what is transposed begins in a page of its own.
-  constexpr double kPackSeconds = 0.25e-9, kTransposeSeconds = 0.5e-9, kTransposePagesSeconds = 1e-9;
+  // Of an element, by one core; the last where each lane of what is gathered is in a page of its own.
+  constexpr double kPackSeconds = 0.25e-9, kGatherSeconds = 0.5e-9, kGatherPagesSeconds = 1e-9;
   constexpr double kPageBytes = 4096;
   constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
+  constexpr double kMasked = 4;                  // or decide for each element whether to read it
   constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  const Flat& f = t.flat;
+  const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+  const double depth = TypicalSize(acc.reduce_iters, f.group.symbols);
   const double cores = Cores(target), b = size(f.b);
+  const auto width = static_cast<double>(t.tile.width());
   const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
-  const double panels = std::ceil(size(f.j) / static_cast<double>(t.width));
+  const double panels = std::ceil(size(f.j) / width);
   constexpr double kResultSeconds = 1e-9;  // of a result, from the registers to memory, by one core
-  const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows * t.width) * depth;
-  const double tasks = b * panels * (t.packed ? 1 : row_tiles);
+  constexpr double kScatterSeconds = 3e-9;
+  const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows) * width * depth;
+  const double tasks = b * panels * (t.pack ? 1 : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
-  const auto chains = static_cast<double>(t.rows * t.vectors);
-  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.vectors)});
-  const bool wide = BytesOf(f.group.stages[0].outputs[0]->dtype) > 4;
+  const auto chains = static_cast<double>(t.rows * t.tile.vectors);
+  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
+  const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
   double compute = flops * balance * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * cores * busy);
-  if (!t.packed) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
-  const double row_bytes = depth * BytesOf(f.rhs->buffer->dtype);
-  const double element_seconds = t.contiguous             ? kPackSeconds
-                                 : row_bytes > kPageBytes ? kTransposePagesSeconds
-                                                          : kTransposeSeconds;
-  const double packed = t.packed ? b * panels * static_cast<double>(t.width) * depth : 0;
+  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  if (t.is_masked) compute *= kMasked;
+  const double lane_bytes = t.lane_step == nullptr ? 0
+                                                   : std::abs(static_cast<double>(t.lane_step->int_value)) *
+                                                         BytesOf(f.of_lanes->buffer->dtype);
+  const double element_seconds = t.contiguous               ? kPackSeconds
+                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
+                                                           : kGatherSeconds;
+  const double packed = t.pack ? b * panels * width * depth : 0;
   const double packing = packed * element_seconds * balance / cores;
-  compute += flops / (2 * depth) * kResultSeconds * balance / cores;
+  compute += flops / (2 * depth) * (t.in_place ? kResultSeconds : kScatterSeconds) * balance / cores;
   return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+}
+
+StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& sides, const Target& target) {
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(std::optional<Flat> flat, Flatten(s, sides, target));
+  if (!flat) return std::optional<Plan>();
+  Plan t{std::move(s), *std::move(flat)};
+  const Flat& f = t.flat;
+  Context& c = *f.group.context;
+  const Stage &acc = f.group.stages[0], &out = f.group.stages[1];
+  const std::vector<StageIter>& reduced = acc.reduce_iters;
+  Analyzer a(c);
+  for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
+  t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
+  t.rows = ChooseRows(f.i, t.tile.vectors, a);
+
+  // How the operand, and the results, lie in a tile of lanes.
+  const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
+  a.BindRange(jo, c.Int(0), c.CeilDiv(f.j, width));
+  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(t.tile.width() - 1, 1)));
+  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  const auto tiled = [&](const std::vector<Expr>& indices, Expr j) {
+    std::vector<Expr> r;
+    for (Expr e : indices) r.push_back(Substitute(c, e, {{j, c.Add(c.Mul(jo, width), ji)}}));
+    return r;
+  };
+  const Buffer from = f.of_lanes->buffer;
+  const std::vector<Expr> read = tiled(IndicesOf(f.of_lanes), f.vj);
+  const bool one = IsInt(f.j, 1);
+  t.lane_step = one ? c.Int(1) : Step(a, from, read, ji);
+  const Expr row_step = reduced.empty() ? nullptr : Step(a, from, read, reduced.back().var);
+  t.contiguous = t.lane_step != nullptr && IsInt(t.lane_step, 1);
+  t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
+  const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
+  t.in_place = result_step != nullptr && IsInt(result_step, 1);
+  t.is_masked = f.of_rows->has_mask;
+
+  int64_t row_bytes = BytesOf(from->dtype);  // of the reduction, for one lane; 0: symbolic
+  for (const StageIter& i : reduced) row_bytes *= IsInt(i.extent) ? i.extent->int_value : 0;
+  const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
+  const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
+  PanelShape shape = t.tile;
+  if (row_bytes * shape.width() > kMaxPanelBytes) shape.vectors = 1;
+  std::string iters = f.vb->name;
+  for (const StageIter& i : reduced) iters += ", " + i.var->name;
+  t.pack = wants && row_bytes > 0 && row_bytes * shape.width() <= kMaxPanelBytes &&
+           PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
+           t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
+  if (t.pack) t.tile = shape;
+  t.rows = ChooseRows(f.i, t.tile.vectors, a);
+  t.seconds = PredictSeconds(t, target);
+  return std::optional<Plan>(std::move(t));
+}
+
+// With the lanes that the results lie along, unless the others are cheaper.
+StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, const Contraction& con, const Target& target) {
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, {con.batch, con.m, con.n, false}, target));
+  if (!plan || con.m.empty() || (plan->in_place && !plan->is_masked)) return plan;
+  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, {con.batch, con.n, con.m, true}, target));
+  return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
 }
 
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
   const std::optional<Contraction> con = FindProduct(original);
-  if (!con) return std::vector<Proposal>();
-  const DType acc_type = original.stages[0].outputs[0]->dtype;
-  if (!HasRegisterTiles(acc_type, target)) return std::vector<Proposal>();
-  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
-  ASSIGN_OR_RETURN(const std::optional<Flat> flat, Flatten(s, *con));
-  if (!flat || IsInt(flat->b, 0) || IsInt(flat->i, 0) || IsInt(flat->j, 0)) return std::vector<Proposal>();
+  if (!con || !HasRegisterTiles(original.stages[0].outputs[0]->dtype, target)) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, ChoosePlan(original, *con, target));
+  if (!plan) return std::vector<Proposal>();
+  Schedule& s = plan->schedule;
+  const Flat* flat = &plan->flat;
   const TeProgram& group = flat->group;
-  Context& c = *group.context;
   const Stage& acc = group.stages[0];
   const std::string sums = acc.outputs[0]->name, sum_block = "b_" + acc.name;
   const std::vector<StageIter> reduced = acc.reduce_iters;
-  int64_t depth = 1;  // of the reduction; 0: symbolic
-  for (const StageIter& i : reduced) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
-
-  Analyzer a(c);
-  for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
-  const PanelShape tile = ChoosePanel(IsInt(flat->j) ? flat->j->int_value : -1, acc_type, target);
-  const int64_t lanes = tile.lanes, width = tile.width(), tile_rows = ChooseRows(flat->i, tile.vectors, a);
-
-  // How the right-hand side lies in a tile of lanes.
-  const Expr jo = c.Var("jo"), ji = c.Var("ji");
-  a.BindRange(jo, c.Int(0), c.CeilDiv(flat->j, c.Int(width)));
-  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(width - 1, 1)));
-  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
-  const Expr tiled = Substitute(c, flat->rhs, {{flat->vj, c.Add(c.Mul(jo, c.Int(width)), ji)}});
-  const Expr lane_step = width > 1 ? Step(a, tiled, ji) : c.Int(1);
-  const Expr row_step = reduced.empty() ? nullptr : Step(a, tiled, reduced.back().var);
-  const bool contiguous = lane_step != nullptr && IsInt(lane_step, 1);
-  const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
-  const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
-  const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
-  std::string panel_iters = flat->vb->name;
-  for (const StageIter& i : reduced) panel_iters += ", " + i.var->name;
-  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4)) && PrintsWithin(flat->rhs, kMostNodesOfStep) &&
-                    s.Try(Cat("define panel[", panel_iters, ", ", flat->vj->name, "] = ", Print(flat->rhs)));
-
-  const double steps = TypicalSize(reduced, group.symbols);
-  const double seconds =
-      PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
+  const int64_t lanes = plan->tile.lanes, width = plan->tile.width(), tile_rows = plan->rows;
+  const bool pack = plan->pack;
 
   const std::string out = "b_" + group.stages.back().name;
   // The output's loops, where the extent is not 1.
@@ -241,8 +333,21 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   // First what others read: they compute beyond bounds only what they find there.
   if (pack) {
     const std::vector<std::string> v = inner("b_panel");
-    std::vector<std::string> unused;
-    if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
+    if (!v.empty() && !columns.empty() && width > 1) {
+      std::vector<std::string> vectors;
+      lane_loops(v.back(), "p", vectors);
+      // What a lane asks about its place it asks once: loops that the condition depends on are outside.
+      if (flat->of_lanes->has_mask || !plan->contiguous) {
+        std::string outer = "reorder " + vectors[0], rest;
+        size_t k = 0;
+        for (const StageIter& i : reduced) {
+          if (IsInt(i.extent, 1)) continue;
+          const bool decides = flat->of_lanes->has_mask && Uses(MaskOf(flat->of_lanes), i.var);
+          (decides ? outer : rest) += " " + v[k++];
+        }
+        s.Run(outer + rest + (lanes == 1 ? "" : " " + s.LoopsAround("b_panel").back()));
+      }
+    }
     s.Run("pad b_panel");
   }
   {
@@ -279,7 +384,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
     lane_loops(columns, "o", unused);
   }
   RETURN_IF_ERROR(s.status());
-  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), seconds}};
+  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), plan->seconds}};
 }
 
 }  // namespace cinn_like::hlir
