@@ -46,27 +46,65 @@ int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
 // broadcast, by lanes j.
 struct Flat {
   TeProgram group;
-  Expr b, i, j;         // extents
+  Expr b, i, j;            // extents
   Expr of_rows, of_lanes;  // the operands' loads, in terms of vb, vi, vj and the reduction's iterators
   Expr vb, vi, vj;
 };
 
-// Which iterators are what. Either operand's can be the lanes.
-struct Sides {
-  std::vector<StageIter> batch, rows, lanes;
-  bool swapped;  // the lanes are the left-hand side's
+// An iterator of the contraction, or a part of one: "vi", "vi/4" or "vi%4".
+struct Digit {
+  size_t dim;
+  std::string part;
+  Expr extent;
 };
 
-// The contraction of {contraction} or {contraction, epilogue}.
-std::optional<Contraction> FindProduct(const TeProgram& group) {
+// Which digits are what. Either operand's own can be the lanes.
+struct Sides {
+  std::vector<Digit> batch, rows, lanes;
+  bool swapped = false;  // the lanes are the left-hand side's
+};
+
+// d, where the operand speaks of `var` only as var / d; 0 where it does not.
+int64_t DivisorOf(Expr operand, Expr var) {
+  int64_t divisor = 0;
+  bool only = true;
+  Visit(operand, [&](Expr e) {
+    const bool divides = e->op == ExprOp::kDiv && e->args[0] == var && IsInt(e->args[1]);
+    if (e == var || (divides && divisor != 0 && divisor != e->args[1]->int_value)) only = false;
+    if (divides) divisor = e->args[1]->int_value;
+    return !divides;
+  });
+  return only ? divisor : 0;
+}
+
+// The contraction of {contraction} or {contraction, epilogue}; the lanes are its right-hand side's. Of an iterator that
+// both operands read, one of them as a quotient (groups of channels), the remainder is the other's own.
+std::optional<Sides> FindSides(const TeProgram& group) {
   if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
   const Stage& acc = group.stages[0];
-  std::optional<Contraction> con = FindContraction(acc);
-  if (!con || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
+  const std::optional<Contraction> con = FindContraction(acc);
+  if (!con || acc.outputs.size() != 1) return std::nullopt;
   const bool is_result =
       std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
   if (is_result != (group.stages.size() == 1)) return std::nullopt;
-  return con;
+  Sides r;
+  for (size_t d = 0; d < acc.iters.size(); ++d) {
+    const Expr var = acc.iters[d].var, extent = acc.iters[d].extent;
+    const auto in = [&](const std::vector<StageIter>& side) {
+      return std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == var; });
+    };
+    if (in(con->m)) {
+      r.rows.push_back({d, "", extent});
+    } else if (in(con->n)) {
+      r.lanes.push_back({d, "", extent});
+    } else {
+      const int64_t lhs = DivisorOf(con->lhs, var), rhs = DivisorOf(con->rhs, var), divisor = std::max(lhs, rhs);
+      const bool splits = divisor > 1 && IsInt(extent) && extent->int_value % divisor == 0;
+      r.batch.push_back({d, splits ? Cat("/", divisor) : "", extent});
+      if (splits) (lhs == divisor ? r.lanes : r.rows).push_back({d, Cat("%", divisor), group.context->Int(divisor)});
+    }
+  }
+  return r.lanes.empty() ? std::nullopt : std::optional(std::move(r));
 }
 
 // How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
@@ -81,16 +119,16 @@ std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iter
 
 // How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
 // that lie in the result one after the other, if these fill a tile.
-size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<size_t>& lanes, int64_t width) {
+size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lanes, int64_t width) {
   const std::vector<Expr> at = PlacesOf(out);
-  const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d]].var); };
+  const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
   size_t first = lanes.size() - 1;
-  while (first > 0 && IsInt(out.iters[lanes[first]].extent, 1)) --first;
+  while (first > 0 && IsInt(lanes[first].extent, 1)) --first;
   const Expr unit = step(first);
   if (unit == nullptr || !IsInt(unit, 1)) return 0;
-  Expr run = out.iters[lanes[first]].extent;
+  Expr run = lanes[first].extent;
   for (; first > 0; --first) {
-    const Expr extent = out.iters[lanes[first - 1]].extent;
+    const Expr extent = lanes[first - 1].extent;
     if (!IsInt(extent, 1) && step(first - 1) != run) break;
     run = a.context().Mul(run, extent);
   }
@@ -108,16 +146,7 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Tar
   RETURN_IF_ERROR(s.status());
   // The other stage's iterators are the contraction's, in order.
   const Stage out = s.stages()->stages[1];
-  const auto dims_of = [&](const std::vector<StageIter>& side) {
-    std::vector<size_t> dims;
-    for (size_t d = 0; d < acc.iters.size(); ++d) {
-      if (std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == acc.iters[d].var; }))
-        dims.push_back(d);
-    }
-    return dims;
-  };
-  std::vector<size_t> batch = dims_of(sides.batch), lanes = dims_of(sides.lanes);
-  const std::vector<size_t> rows = dims_of(sides.rows);
+  std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
   {
     Context& c = *s.stages()->context;
     Analyzer a(c);
@@ -126,14 +155,15 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Tar
     const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
     batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
     lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+    std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
   }
   const auto fold = [&](const Stage& stage, const std::string& base) {
-    const auto bracket = [&](const std::string& name, const std::vector<size_t>& dims) {
+    const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
       std::string list;
-      for (size_t d : dims) list += Cat(list.empty() ? "" : ", ", stage.iters[d].var->name);
+      for (const Digit& d : digits) list += Cat(list.empty() ? "" : ", ", stage.iters[d.dim].var->name, d.part);
       return Cat(" ", base, name, "[", list, "]");
     };
-    s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", rows), bracket("j", lanes));
+    s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", sides.rows), bracket("j", lanes));
   };
   fold(acc, "v");
   fold(out, "o");
@@ -196,7 +226,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
-  const double element_seconds = t.contiguous               ? kPackSeconds
+  const double element_seconds = t.contiguous              ? kPackSeconds
                                  : lane_bytes > kPageBytes ? kGatherPagesSeconds
                                                            : kGatherSeconds;
   const double packed = t.pack ? b * panels * width * depth : 0;
@@ -258,19 +288,21 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
 }
 
 // With the lanes that the results lie along, unless the others are cheaper.
-StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, const Contraction& con, const Target& target) {
-  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, {con.batch, con.m, con.n, false}, target));
-  if (!plan || con.m.empty() || (plan->in_place && !plan->is_masked)) return plan;
-  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, {con.batch, con.n, con.m, true}, target));
+StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, sides, target));
+  if (!plan || sides.rows.empty() || (plan->in_place && !plan->is_masked)) return plan;
+  std::swap(sides.rows, sides.lanes);
+  sides.swapped = true;
+  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, sides, target));
   return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
 }
 
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
-  const std::optional<Contraction> con = FindProduct(original);
-  if (!con || !HasRegisterTiles(original.stages[0].outputs[0]->dtype, target)) return std::vector<Proposal>();
-  ASSIGN_OR_RETURN(std::optional<Plan> plan, ChoosePlan(original, *con, target));
+  const std::optional<Sides> sides = FindSides(original);
+  if (!sides || !HasRegisterTiles(original.stages[0].outputs[0]->dtype, target)) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, ChoosePlan(original, *sides, target));
   if (!plan) return std::vector<Proposal>();
   Schedule& s = plan->schedule;
   const Flat* flat = &plan->flat;

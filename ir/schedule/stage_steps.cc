@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "ir/analyzer.h"
 #include "ir/index_map.h"
 
@@ -84,6 +85,23 @@ bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
     return std::any_of(e->args.begin(), e->args.end(), go);
   };
   return go(v);
+}
+
+// What stands in a bracket of `fold`: an iterator, "i/4" or "i%4".
+struct Part {
+  std::string iter;
+  int64_t divisor = 0;  // 0: the iterator itself
+  bool is_remainder = false;
+};
+
+StatusOr<Part> ParsePart(const std::string& word) {
+  const size_t at = word.find_first_of("/%");
+  Part part{.iter = word.substr(0, at)};
+  if (at == word.npos) return part;
+  part.is_remainder = word[at] == '%';
+  if (!absl::SimpleAtoi(word.substr(at + 1), &part.divisor) || part.divisor <= 0)
+    return InvalidArgument("expected ITERATOR, ITERATOR/NUMBER or ITERATOR%NUMBER and got '", word, "'");
+  return part;
 }
 
 }  // namespace
@@ -189,25 +207,64 @@ StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vecto
   VarMap digits, whole;
   std::vector<StageIter> iters;
   std::vector<std::string> names;
-  std::vector<std::vector<size_t>> places;  // of each bracket's iterators
+  // An iterator of the stage, or the quotient or remainder of one.
+  struct Digit {
+    size_t dim;
+    Part part;
+    Expr extent;
+  };
+  std::vector<std::vector<Digit>> places;  // what each bracket holds
+  VarMap quotients, remainders;
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
   for (const Folded& fold : to) {
     Expr extent = c.Int(1);
-    std::vector<size_t>& dims = places.emplace_back();
-    for (const std::string& name : fold.iters) {
+    std::vector<Digit>& held = places.emplace_back();
+    for (const std::string& word : fold.iters) {
+      ASSIGN_OR_RETURN(const Part part, ParsePart(word));
       size_t d = 0;
-      while (d < s.iters.size() && s.iters[d].var->name != name) ++d;
-      if (d == s.iters.size()) return InvalidArgument(name, " is no data iterator of stage ", stage);
-      if (!digits.emplace(s.iters[d].var, nullptr).second) return InvalidArgument(name, " stands in brackets twice");
-      dims.push_back(d);
-      extent = c.Mul(extent, s.iters[d].extent);
+      while (d < s.iters.size() && s.iters[d].var->name != part.iter) ++d;
+      if (d == s.iters.size()) return InvalidArgument(part.iter, " is no data iterator of stage ", stage);
+      const StageIter& iter = s.iters[d];
+      if (part.divisor > 0 && a.KnownDivisor(iter.extent) % part.divisor != 0)
+        return InvalidArgument(part.divisor, " is not known to divide the extent ", Print(iter.extent), " of ",
+                               part.iter);
+      VarMap& seen = part.divisor == 0 ? digits : part.is_remainder ? remainders : quotients;
+      if (!seen.emplace(iter.var, nullptr).second) return InvalidArgument(word, " stands in brackets twice");
+      held.push_back({d, part,
+                      part.divisor == 0   ? iter.extent
+                      : part.is_remainder ? c.Int(part.divisor)
+                                          : c.Div(iter.extent, c.Int(part.divisor))});
+      extent = c.Mul(extent, held.back().extent);
     }
     names.push_back(fold.name);
     iters.push_back({c.Var(fold.name), extent});
     Expr rest = iters.back().var;
-    for (size_t i = dims.size(); i-- > 0;) {
-      const StageIter& iter = s.iters[dims[i]];
-      digits[iter.var] = i == 0 ? rest : c.Mod(rest, iter.extent);
-      rest = c.Div(rest, iter.extent);
+    for (size_t i = held.size(); i-- > 0;) {
+      const Part& part = held[i].part;
+      VarMap& whose = part.divisor == 0 ? digits : part.is_remainder ? remainders : quotients;
+      const Expr digit = i == 0 ? rest : c.Mod(rest, held[i].extent);
+      whose[s.iters[held[i].dim].var] =
+          part.is_remainder || part.divisor == 0 ? digit : c.Mul(digit, c.Int(part.divisor));
+      rest = c.Div(rest, held[i].extent);
+    }
+  }
+  for (const auto& [var, quotient] : quotients) {
+    if (!remainders.contains(var) || !digits.emplace(var, c.Add(quotient, remainders.at(var))).second)
+      return InvalidArgument(var->name, " stands in brackets as a quotient, but not as its remainder alone");
+  }
+  for (const auto& [var, remainder] : remainders) {
+    if (!quotients.contains(var))
+      return InvalidArgument(var->name, " stands in brackets as a remainder, but not as its quotient");
+  }
+  for (const std::vector<Digit>& held : places) {
+    for (const Digit& x : held) {
+      for (const std::vector<Digit>& others : places) {
+        for (const Digit& y : others) {
+          if (x.dim == y.dim && x.part.divisor != y.part.divisor)
+            return InvalidArgument(x.part.iter, " stands in brackets with two divisors");
+        }
+      }
     }
   }
   RETURN_IF_ERROR(CheckNew(p, names));
@@ -227,9 +284,14 @@ StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vecto
   // The new indices of an element.
   const auto fuse = [&](const std::vector<Expr>& indices) {
     std::vector<Expr> r;
-    for (const std::vector<size_t>& dims : places) {
+    for (const std::vector<Digit>& held : places) {
       Expr e = c.Int(0);
-      for (size_t d : dims) e = c.Add(c.Mul(e, s.iters[d].extent), indices[d]);
+      for (const Digit& x : held) {
+        const Expr divisor = c.Int(x.part.divisor), index = indices[x.dim];
+        e = c.Add(c.Mul(e, x.extent), x.part.divisor == 0   ? index
+                                      : x.part.is_remainder ? c.Mod(index, divisor)
+                                                            : c.Div(index, divisor));
+      }
       r.push_back(e);
     }
     return r;
@@ -246,8 +308,6 @@ StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vecto
     for (const StageIter& i : iters) n.shape.push_back(i.extent);
     buffers[b] = c.MakeBuffer(std::move(n));
   }
-  Analyzer a(c);
-  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
   for (const auto* list : {&iters, &reduced}) {
     for (const StageIter& i : *list) a.BindRange(i.var, c.Int(0), i.extent);
   }
@@ -255,10 +315,10 @@ StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vecto
   Rewriter move(c, [&](Expr e) -> Expr {
     if (auto it = whole.find(e); it != whole.end()) return it->second;
     if (e->op == ExprOp::kLoad && buffers.contains(e->buffer)) return c.Load(buffers.at(e->buffer), vars);
-    if (e->op == ExprOp::kLoad && !e->has_mask) {
+    if (e->op == ExprOp::kLoad) {
       std::vector<Expr> indices;
-      for (Expr i : e->args) indices.push_back(a.Simplify((*self)(i)));
-      return c.Load(e->buffer, std::move(indices));
+      for (Expr i : IndicesOf(e)) indices.push_back(a.Simplify((*self)(i)));
+      return c.Load(e->buffer, std::move(indices), e->has_mask ? a.Simplify((*self)(MaskOf(e))) : nullptr);
     }
     if (e->op != ExprOp::kVar) return nullptr;
     auto it = digits.find(e);

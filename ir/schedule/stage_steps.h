@@ -20,8 +20,9 @@ StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::stri
 
 // fold t -> a[i, k] b[j]:  t[i, j, k] = x[i, j, k]; y[j] = t[0, j, 2]  =>  t[a, b] = x[a / K, b, a % K]; y[j] = t[2,
 // j]. A stage runs over new data iterators, in this order, each of which stands for those in its brackets, as digits.
-// An allocation that it writes at its iterators takes their shape. Iterators of extent 1 may be left out and are then
-// 0; of a reduction's all are, as long as it keeps one.
+// a[i/4] b[i%4]: an iterator whose extent a number divides may itself be taken apart into digits. An allocation that it
+// writes at its iterators takes their shape. Iterators of extent 1 may be left out and are then 0; of a reduction's all
+// are, as long as it keeps one.
 struct Folded {
   std::string name;
   std::vector<std::string> iters;

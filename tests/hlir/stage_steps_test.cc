@@ -92,7 +92,13 @@ class RandomSteps {
   std::string Fold(const ir::Stage& s) {
     std::vector<std::string> iters, brackets(1 + Pick(3));
     for (const ir::StageIter& i : s.iters) {
-      if (!ir::IsInt(i.extent, 1) || Pick(2) == 0) iters.push_back(i.var->name);
+      const size_t divisor = 2 + Pick(3);
+      if (Pick(3) == 0) {
+        iters.push_back(Cat(i.var->name, "/", divisor));
+        iters.push_back(Cat(i.var->name, "%", divisor));
+      } else if (!ir::IsInt(i.extent, 1) || Pick(2) == 0) {
+        iters.push_back(i.var->name);
+      }
     }
     if (Pick(2) == 0) std::shuffle(iters.begin(), iters.end(), rng_);
     for (const std::string& i : iters) {
@@ -152,6 +158,7 @@ TEST(StageSteps, ComputeTheSame) {
         const std::string step = random.Step(*s->stages());
         if (!s->Try(step)) continue;
         ++accepted[step.substr(0, step.find(' '))];
+        accepted["digits"] += step.starts_with("fold ") && step.find_first_of("/%") != step.npos;
       }
       if (s->text().empty()) continue;
       const Status valid = ir::Verify(s->func());
@@ -165,7 +172,7 @@ TEST(StageSteps, ComputeTheSame) {
       EXPECT_EQ(ir::Print(*replayed), ir::Print(s->func())) << s->text();
     }
   });
-  for (const char* step : {"align", "keep", "fold", "define"}) EXPECT_GT(accepted[step], 0) << step;
+  for (const char* step : {"align", "keep", "fold", "digits", "define"}) EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
 }
 
