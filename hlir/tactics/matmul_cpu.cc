@@ -198,12 +198,15 @@ struct Plan {
 
 double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element, by one core; the last where each lane of what is gathered is in a page of its own.
-  constexpr double kPackSeconds = 0.25e-9, kGatherSeconds = 0.5e-9, kGatherPagesSeconds = 1e-9;
-  constexpr double kPageBytes = 4096;
+  // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
+  // and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.1e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
+  constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
   constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
   constexpr double kMasked = 4;                  // or decide for each element whether to read it
   constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  // Of a result, from the registers to memory, by one core.
+  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
   const Flat& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -212,27 +215,27 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const auto width = static_cast<double>(t.tile.width());
   const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
   const double panels = std::ceil(size(f.j) / width);
-  constexpr double kResultSeconds = 1e-9;  // of a result, from the registers to memory, by one core
-  constexpr double kScatterSeconds = 3e-9;
-  const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows) * width * depth;
+  const double results = b * row_tiles * panels * static_cast<double>(t.rows) * width;
   const double tasks = b * panels * (t.pack ? 1 : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
   const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
-  double compute = flops * balance * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * cores * busy);
+  double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
   if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
   if (t.is_masked) compute *= kMasked;
-  const double lane_bytes = t.lane_step == nullptr ? 0
-                                                   : std::abs(static_cast<double>(t.lane_step->int_value)) *
-                                                         BytesOf(f.of_lanes->buffer->dtype);
+  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  const double lane_bytes =
+      t.lane_step == nullptr
+          ? 0
+          : std::abs(static_cast<double>(t.lane_step->int_value)) * BytesOf(f.of_lanes->buffer->dtype);
+  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
   const double element_seconds = t.contiguous              ? kPackSeconds
                                  : lane_bytes > kPageBytes ? kGatherPagesSeconds
+                                 : far                     ? kGatherFarSeconds
                                                            : kGatherSeconds;
-  const double packed = t.pack ? b * panels * width * depth : 0;
-  const double packing = packed * element_seconds * balance / cores;
-  compute += flops / (2 * depth) * (t.in_place ? kResultSeconds : kScatterSeconds) * balance / cores;
-  return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+  if (t.pack) compute += b * panels * width * depth * element_seconds;
+  return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
 StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& sides, const Target& target) {
