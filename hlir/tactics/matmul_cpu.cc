@@ -1,8 +1,11 @@
 // Contractions on a CPU: register tiles of rows x lanes. Each thread takes tiles; a tile's accumulators stay in vector
-// registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. A right-hand
-// side whose lanes are not contiguous, or whose rows lie far apart, is first packed into a panel (hlir/panels.h) that
-// all of its row tiles share. The epilogue runs over the finished tile while it is in L1.
+// registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. Either operand
+// can be the lanes': the one along which the results lie, unless the other is cheaper. What is read under a mask (the
+// padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
+// apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
+// lanes. The epilogue runs over the finished tile while it is in L1.
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
+//   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
 
 #include "hlir/panels.h"
@@ -19,17 +22,19 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kAccumulators = 28;           // of 32 vector registers
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
 
+// Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
+int64_t CountAccumulators(const Target& target) { return target.vector_bytes >= 64 ? 28 : 12; }
+
 // Rows of a register tile: a divisor of `rows` if there is a good one, else little waste.
-int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
-  const int64_t most = std::min(kMaxRows, kAccumulators / vectors);
+int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
+  const int64_t most = std::min(kMaxRows, accumulators);
   const int64_t divisor = IsInt(rows) ? rows->int_value : a.KnownDivisor(rows);
   for (int64_t r = most; r >= 6; --r) {
     if (divisor % r == 0) return r;
   }
-  if (!IsInt(rows)) return 8;
+  if (!IsInt(rows)) return std::min<int64_t>(8, most);
   if (rows->int_value <= most) return rows->int_value;
   int64_t best = most, least = INT64_MAX;
   for (int64_t r = most; r >= 6; --r) {
@@ -250,7 +255,7 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
   t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
-  t.rows = ChooseRows(f.i, t.tile.vectors, a);
+  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
 
   // How the operand, and the results, lie in a tile of lanes.
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
@@ -285,7 +290,7 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
            PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
            t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
   if (t.pack) t.tile = shape;
-  t.rows = ChooseRows(f.i, t.tile.vectors, a);
+  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
   t.seconds = PredictSeconds(t, target);
   return std::optional<Plan>(std::move(t));
 }
