@@ -23,6 +23,7 @@ namespace {
 
 constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
 int64_t CountAccumulators(const Target& target) { return target.vector_bytes >= 64 ? 28 : 12; }
@@ -186,6 +187,34 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Tar
   return std::optional<Flat>(std::move(f));
 }
 
+// The part of a reduction that a panel holds: all of the iterators from `outer` on and, where `factor` is not 0, so
+// many steps of the one before. The others move from panel to panel.
+struct Depth {
+  size_t outer = 0;
+  int64_t factor = 0;
+  int64_t steps = 1;
+};
+
+// The deepest one of at most `most` steps.
+Depth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
+  Depth r{.outer = reduced.size()};
+  for (; r.outer > 0; --r.outer) {
+    const Expr extent = reduced[r.outer - 1].extent;
+    if (!IsInt(extent)) return r;
+    if (r.steps * extent->int_value > most) break;
+    r.steps *= extent->int_value;
+  }
+  if (r.outer == 0) return r;
+  const int64_t extent = reduced[r.outer - 1].extent->int_value;
+  for (int64_t f = most / r.steps; f > 1; --f) {
+    if (extent % f != 0) continue;
+    r.factor = f;
+    r.steps *= f;
+    break;
+  }
+  return r;
+}
+
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct Plan {
   Schedule schedule;
@@ -193,6 +222,8 @@ struct Plan {
   PanelShape tile = {};
   int64_t rows = 1;         // of a tile
   bool pack = false;        // the lanes' operand, a panel at a time
+  Depth depth = {};         // of a panel; with iterators outside, sums wait in memory from panel to panel
+  int64_t row_block = 0;    // rows that share a panel; 0: all
   bool contiguous = false;  // its lanes, in memory
   bool near = false;        // its rows
   bool in_place = false;    // results lie along the lanes
@@ -221,7 +252,8 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
   const double panels = std::ceil(size(f.j) / width);
   const double results = b * row_tiles * panels * static_cast<double>(t.rows) * width;
-  const double tasks = b * panels * (t.pack ? 1 : row_tiles);
+  const double row_blocks = t.row_block == 0 ? 1 : std::ceil(size(f.i) / static_cast<double>(t.row_block));
+  const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
@@ -230,16 +262,16 @@ double PredictSeconds(const Plan& t, const Target& target) {
   if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
   if (t.is_masked) compute *= kMasked;
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
-  const double lane_bytes =
-      t.lane_step == nullptr
-          ? 0
-          : std::abs(static_cast<double>(t.lane_step->int_value)) * BytesOf(f.of_lanes->buffer->dtype);
+  const double lane_bytes = t.lane_step == nullptr ? 0
+                                                   : std::abs(static_cast<double>(t.lane_step->int_value)) *
+                                                         BytesOf(f.of_lanes->buffer->dtype);
   const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
   const double element_seconds = t.contiguous              ? kPackSeconds
                                  : lane_bytes > kPageBytes ? kGatherPagesSeconds
                                  : far                     ? kGatherFarSeconds
                                                            : kGatherSeconds;
-  if (t.pack) compute += b * panels * width * depth * element_seconds;
+  if (t.pack) compute += b * panels * row_blocks * width * depth * element_seconds;
+  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
   return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
@@ -255,7 +287,6 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
   t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
-  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
 
   // How the operand, and the results, lie in a tile of lanes.
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
@@ -278,20 +309,32 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
   t.is_masked = f.of_rows->has_mask;
 
-  int64_t row_bytes = BytesOf(from->dtype);  // of the reduction, for one lane; 0: symbolic
-  for (const StageIter& i : reduced) row_bytes *= IsInt(i.extent) ? i.extent->int_value : 0;
+  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
   const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
-  PanelShape shape = t.tile;
-  if (row_bytes * shape.width() > kMaxPanelBytes) shape.vectors = 1;
+  const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
+  t.depth = ChooseDepth(reduced, most_steps);
+  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
   std::string iters = f.vb->name;
   for (const StageIter& i : reduced) iters += ", " + i.var->name;
-  t.pack = wants && row_bytes > 0 && row_bytes * shape.width() <= kMaxPanelBytes &&
+  t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1) &&
            PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
            t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
-  if (t.pack) t.tile = shape;
-  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
+  if (!t.pack) t.depth = {};
+  if (t.depth.outer > 0)  // so many sums wait beside the panel
+    t.row_block = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows * t.rows;
+  if (IsInt(f.i) && t.row_block >= f.i->int_value) t.row_block = 0;
   t.seconds = PredictSeconds(t, target);
+  // As many tasks as keep the cores busy; each packs its panels.
+  for (int64_t tiles = row_tiles; t.pack && IsInt(f.i) && tiles > 1;) {
+    tiles = (tiles + 1) / 2;
+    if (t.row_block != 0 && tiles * t.rows >= t.row_block) continue;
+    Plan more = t;
+    more.row_block = tiles * t.rows;
+    more.seconds = PredictSeconds(more, target);
+    if (more.seconds >= t.seconds) break;
+    t = std::move(more);
+  }
   return std::optional<Plan>(std::move(t));
 }
 
@@ -305,6 +348,187 @@ StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides,
   return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
 }
 
+// The steps on loops.
+class Loops {
+ public:
+  explicit Loops(Plan& plan)
+      : t_(plan),
+        s_(plan.schedule),
+        acc_(plan.flat.group.stages[0]),
+        sums_(acc_.outputs[0]->name),
+        sum_block_("b_" + acc_.name),
+        is_deep_(plan.depth.outer > 0) {}
+
+  Status Run() {
+    Tile();
+    if (is_deep_) {
+      SumPanels();
+    } else {
+      // A thread has a tile and a panel of its own.
+      s_.Step("stage ", sums_, " ", out_, " -> tile").Step("scope ", sums_, " local").Run("scope tile local");
+      s_.Step("compute_at tile_copy ", at_).Step("compute_at ", sum_block_, " ", at_);
+      if (t_.pack) Pack("p");
+      SumTile();
+      CopyTile();
+    }
+    if (has_columns_) Vectorize("ji", "o");
+    return s_.status();
+  }
+
+ private:
+  // Of the output: tasks over panels and blocks of rows, in them tiles.
+  void Tile() {
+    out_ = "b_" + t_.flat.group.stages.back().name;
+    // Its loops, where the extent is not 1.
+    std::vector<std::string> names = s_.LoopsAround(out_);
+    size_t next = 0;
+    auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
+    const std::string lb = take(t_.flat.b), li = take(t_.flat.i), lj = take(t_.flat.j);
+    std::vector<std::string> shared, inside, point;
+    if (!lb.empty()) shared.push_back(lb);
+    has_columns_ = !lj.empty();
+    if (has_columns_) {
+      s_.Step("split ", lj, " ", t_.tile.width(), " -> jo ji");
+      shared.push_back("jo");
+    }
+    has_rows_ = !li.empty();
+    if (has_rows_) {
+      const bool blocks = t_.pack && t_.row_block > 0;
+      if (blocks) shared.push_back("ib");
+      if (is_deep_ && blocks) {
+        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
+      } else if (blocks) {
+        s_.Step("split ", li, " ", t_.row_block / t_.rows, " ", t_.rows, " -> ib io ii");
+      } else if (!is_deep_) {
+        s_.Step("split ", li, " ", t_.rows, " -> io ii");
+      }
+      if (!is_deep_) (t_.pack ? inside : shared).push_back("io");
+      point.push_back(is_deep_ && !blocks ? li : "ii");
+    }
+    if (has_columns_) point.push_back("ji");
+    std::string order = "reorder", fuse = "fuse";
+    for (const auto* list : {&shared, &inside, &point}) {
+      for (const std::string& l : *list) order += " " + l;
+    }
+    for (const std::string& l : shared) fuse += " " + l;
+    s_.Run(order).Run(fuse + " -> p").Run("parallel p");
+    at_ = inside.empty() ? "p" : inside.back();
+  }
+
+  // The loops around a block that are inside `loop`.
+  std::vector<std::string> Inside(const std::string& loop, const std::string& block) {
+    std::vector<std::string> v = s_.LoopsAround(block);
+    auto it = std::find(v.begin(), v.end(), loop);
+    return {it == v.end() ? it : it + 1, v.end()};
+  }
+
+  // Lanes become vectors; the loop over these.
+  std::string Vectorize(const std::string& loop, const std::string& base) {
+    if (t_.tile.lanes == 1) return loop;
+    const std::string vector = s_.Fresh(base + "v"), lane = s_.Fresh(base + "l");
+    s_.Step("split ", loop, " ", t_.tile.lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    return vector;
+  }
+
+  void Reorder(std::initializer_list<std::vector<std::string>> loops) {
+    std::string step = "reorder";
+    for (const auto& list : loops) {
+      for (const std::string& l : list) step += " " + l;
+    }
+    if (step.find(' ') != step.npos) s_.Run(step);
+  }
+
+  // A panel is computed in `loop`, before what reads it, which computes beyond bounds only what it finds there.
+  void Pack(const std::string& loop) {
+    s_.Run("scope panel local align 64").Step("compute_at b_panel ", loop);
+    const std::vector<std::string> v = Inside(loop, "b_panel");
+    const Expr read = t_.flat.of_lanes;
+    if (!v.empty() && has_columns_) {
+      const std::string vector = Vectorize(v.back(), "p");
+      // What a lane asks about its place it asks once: loops that the condition depends on are outside.
+      if (read->has_mask || !t_.contiguous) {
+        std::vector<std::string> outer = {vector}, rest;
+        size_t k = 0;
+        for (size_t d = 0; d < acc_.reduce_iters.size() && k + 1 < v.size(); ++d) {
+          const StageIter& i = acc_.reduce_iters[d];
+          const bool moves = d < t_.depth.outer && !(d + 1 == t_.depth.outer && t_.depth.factor > 0);
+          if (IsInt(i.extent, 1) || moves) continue;
+          (read->has_mask && Uses(MaskOf(read), i.var) ? outer : rest).push_back(v[k++]);
+        }
+        if (t_.tile.lanes > 1) rest.push_back(s_.LoopsAround("b_panel").back());
+        Reorder({outer, rest});
+      }
+    }
+    s_.Run("pad b_panel");
+  }
+
+  // All of the reduction, a tile at a time.
+  void SumTile() {
+    const std::vector<std::string> v = Inside(at_, sum_block_);
+    std::vector<std::string> tile, steps;
+    for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
+    Reorder({steps, tile});
+    Multiply(tile, steps, steps.empty() ? "" : steps[0]);
+  }
+
+  // A part of the reduction, for all tiles of a block of rows, then the next.
+  void SumPanels() {
+    s_.Step("scope ", sums_, " local align 64").Step("compute_at ", sum_block_, " p");
+    const std::vector<std::string> v = Inside("p", sum_block_);
+    size_t k = 0;
+    std::vector<std::string> tile, tiles, panels, steps;
+    if (has_rows_) {
+      s_.Step("split ", v[k], " ", t_.rows, " -> vo vr");
+      tiles = {"vo"}, tile = {"vr"}, ++k;
+    }
+    if (has_columns_) tile.push_back(v[k++]);
+    for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
+      if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
+      if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+        s_.Step("split ", v[k++], " ", t_.depth.factor, " -> ro ri");
+        panels.emplace_back("ro");
+        steps.emplace_back("ri");
+      } else {
+        (d < t_.depth.outer ? panels : steps).push_back(v[k++]);
+      }
+    }
+    Reorder({panels, tiles, steps, tile});
+    Pack(panels.back());
+    Multiply(tile, steps, panels[0]);
+  }
+
+  size_t CountTileLoops() const { return static_cast<size_t>(has_rows_ && t_.rows > 1) + (has_columns_ ? 1 : 0); }
+
+  // The innermost loops: `tile` in registers for each of `steps`; sums start before loop `start`.
+  void Multiply(std::vector<std::string> tile, const std::vector<std::string>& steps, const std::string& start) {
+    if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
+    for (const std::string& l : tile) s_.Step("unroll ", l);
+    s_.Step("pad ", sum_block_);
+    if (start.empty()) return;
+    s_.Step("split_init ", sum_block_, " ", start, " -> b_init");
+    // A few steps of the innermost loop at a time.
+    const Expr extent = acc_.reduce_iters.back().extent;
+    const bool is_part = t_.depth.outer == acc_.reduce_iters.size();
+    const int64_t last = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 0;
+    if (last % 4 == 0 && last > 4) s_.Step("split ", steps.back(), " 4 -> ko ki").Run("unroll ki");
+  }
+
+  void CopyTile() {
+    std::vector<std::string> v = Inside(at_, "tile_copy");
+    if (has_columns_) v[CountTileLoops() - 1] = Vectorize(v[CountTileLoops() - 1], "t");
+    for (size_t k = 0; k < CountTileLoops(); ++k) s_.Step("unroll ", v[k]);
+    s_.Run("pad tile_copy");
+  }
+
+  Plan& t_;
+  Schedule& s_;
+  const Stage& acc_;
+  const std::string sums_, sum_block_;
+  const bool is_deep_;
+  std::string out_, at_;  // the output's block; the loop around a tile
+  bool has_rows_ = false, has_columns_ = false;
+};
+
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
@@ -312,119 +536,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   if (!sides || !HasRegisterTiles(original.stages[0].outputs[0]->dtype, target)) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<Plan> plan, ChoosePlan(original, *sides, target));
   if (!plan) return std::vector<Proposal>();
-  Schedule& s = plan->schedule;
-  const Flat* flat = &plan->flat;
-  const TeProgram& group = flat->group;
-  const Stage& acc = group.stages[0];
-  const std::string sums = acc.outputs[0]->name, sum_block = "b_" + acc.name;
-  const std::vector<StageIter> reduced = acc.reduce_iters;
-  const int64_t lanes = plan->tile.lanes, width = plan->tile.width(), tile_rows = plan->rows;
-  const bool pack = plan->pack;
-
-  const std::string out = "b_" + group.stages.back().name;
-  // The output's loops, where the extent is not 1.
-  std::vector<std::string> names = s.LoopsAround(out);
-  size_t next = 0;
-  auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
-  const std::string lb = take(flat->b), li = take(flat->i), lj = take(flat->j);
-  std::vector<std::string> shared, inside;  // loops over panels, then over row tiles
-  std::string rows, columns;
-  if (!lb.empty()) shared.push_back(lb);
-  if (!lj.empty()) {
-    s.Step("split ", lj, " ", width, " -> jo ji");
-    shared.push_back("jo");
-    columns = "ji";
-  }
-  if (!li.empty()) {
-    s.Step("split ", li, " ", tile_rows, " -> io ii");
-    inside.push_back("io");
-    rows = "ii";
-  }
-  std::string order = "reorder";
-  for (const auto* list : {&shared, &inside}) {
-    for (const std::string& l : *list) order += " " + l;
-  }
-  s.Run(order + (rows.empty() ? "" : " " + rows) + (columns.empty() ? "" : " " + columns));
-  if (!pack) {
-    shared.insert(shared.end(), inside.begin(), inside.end());
-    inside.clear();
-  }
-  std::string fuse = "fuse";
-  for (const std::string& l : shared) fuse += " " + l;
-  s.Run(fuse + " -> p").Run("parallel p");
-  const std::string at = inside.empty() ? "p" : inside.back();
-
-  // A thread has a tile and a panel of its own.
-  s.Step("stage ", sums, " ", out, " -> tile").Step("scope ", sums, " local").Run("scope tile local");
-  s.Step("compute_at tile_copy ", at).Step("compute_at ", sum_block, " ", at);
-  if (pack) s.Run("scope panel local align 64").Run("compute_at b_panel p");
-  // The loops that compute_at made, inside `at`.
-  auto inner = [&](const std::string& block) {
-    std::vector<std::string> v = s.LoopsAround(block);
-    auto it = std::find(v.begin(), v.end(), block == "b_panel" ? "p" : at);
-    return std::vector<std::string>(it == v.end() ? it : it + 1, v.end());
-  };
-  auto lane_loops = [&](const std::string& loop, const std::string& base, std::vector<std::string>& to) {
-    if (lanes == 1) return to.push_back(loop);
-    const std::string vector = s.Fresh(base + "v"), lane = s.Fresh(base + "l");
-    s.Step("split ", loop, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
-    to.push_back(vector);
-  };
-  // First what others read: they compute beyond bounds only what they find there.
-  if (pack) {
-    const std::vector<std::string> v = inner("b_panel");
-    if (!v.empty() && !columns.empty() && width > 1) {
-      std::vector<std::string> vectors;
-      lane_loops(v.back(), "p", vectors);
-      // What a lane asks about its place it asks once: loops that the condition depends on are outside.
-      if (flat->of_lanes->has_mask || !plan->contiguous) {
-        std::string outer = "reorder " + vectors[0], rest;
-        size_t k = 0;
-        for (const StageIter& i : reduced) {
-          if (IsInt(i.extent, 1)) continue;
-          const bool decides = flat->of_lanes->has_mask && Uses(MaskOf(flat->of_lanes), i.var);
-          (decides ? outer : rest) += " " + v[k++];
-        }
-        s.Run(outer + rest + (lanes == 1 ? "" : " " + s.LoopsAround("b_panel").back()));
-      }
-    }
-    s.Run("pad b_panel");
-  }
-  {
-    std::vector<std::string> v = inner(sum_block);
-    size_t k = 0;
-    std::vector<std::string> tile_loops;
-    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
-    const std::string lane_loop = !columns.empty() && width > 1 ? v[k++] : "";
-    std::string step = "reorder";
-    for (size_t i = k; i < v.size(); ++i) step += " " + v[i];
-    for (size_t i = 0; i < k; ++i) step += " " + v[i];
-    s.Run(step);
-    if (!lane_loop.empty()) lane_loops(lane_loop, "a", tile_loops);
-    for (const std::string& l : tile_loops) s.Step("unroll ", l);
-    s.Step("pad ", sum_block);
-    if (k < v.size()) {
-      s.Step("split_init ", sum_block, " ", v[k], " -> b_init");
-      // A few steps of the innermost reduction loop at a time.
-      const Expr last = reduced.back().extent;
-      if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4)
-        s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
-    }
-  }
-  {
-    std::vector<std::string> v = inner("tile_copy"), tile_loops;
-    size_t k = 0;
-    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
-    if (k < v.size()) lane_loops(v[k], "t", tile_loops);
-    for (const std::string& l : tile_loops) s.Step("unroll ", l);
-    s.Run("pad tile_copy");
-  }
-  if (!columns.empty() && width > 1) {
-    std::vector<std::string> unused;
-    lane_loops(columns, "o", unused);
-  }
-  RETURN_IF_ERROR(s.status());
-  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), plan->seconds}};
+  RETURN_IF_ERROR(Loops(*plan).Run());
+  return std::vector<Proposal>{{"matmul_cpu", plan->schedule.func(), plan->schedule.text(), plan->seconds}};
 }
 
 }  // namespace cinn_like::hlir

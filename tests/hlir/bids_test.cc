@@ -52,10 +52,9 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
 // Which tools/contraction_bench.py measures.
 TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
   const std::string target = "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512";
-  for (const auto& [x, w, y, attributes] :
-       {std::tuple("1,64,56,56", "64,64,3,3", "1,64,56,56", "padding=[1,1]"),
-        {"1,64,56,56", "256,64,1,1", "1,256,56,56", "stride=[1,1]"},
-        {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"}}) {
+  for (const auto& [x, w, y, attributes] : {std::tuple("1,64,56,56", "64,64,3,3", "1,64,56,56", "padding=[1,1]"),
+                                            {"1,64,56,56", "256,64,1,1", "1,256,56,56", "stride=[1,1]"},
+                                            {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"}}) {
     const std::string graph = Cat("graph @f(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv2d(%x, %w) {", attributes,
                                   "} : f32[", y, "]\n  return %0\n}\n");
     EXPECT_TRUE(LostOps(graph.c_str(), target).empty()) << graph;

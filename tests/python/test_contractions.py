@@ -52,3 +52,37 @@ def test_random_windows(real_library, block):
         right = run(*(a.double() for a in args))
         torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+
+
+DEEP = {
+    # Panels hold a part of the reduction.
+    "depth": (lambda x, w: x @ w.T, (30, 8190), (40, 8190)),
+    "depth in two": (lambda x, w: torch.einsum("abi,abj->ij", x, w), (7, 1200, 30), (7, 1200, 40)),
+    "channels": (lambda x, w: F.conv2d(x, w, padding=1), (1, 520, 5, 9), (30, 520, 3, 3)),
+    # Few lanes, many rows: tasks are blocks of rows.
+    "rows": (lambda x, w: F.conv2d(x, w, padding=1), (1, 20, 4, 5), (300, 20, 3, 3)),
+    "deep rows": (lambda x, w: F.conv2d(x, w, padding=1), (1, 520, 4, 5), (2100, 520, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_panels_in_parts(real_library, name):
+    f, *shapes = DEEP[name]
+    args = [torch.randn(s) for s in shapes]
+    got = torch.compile(f, backend=backend, fullgraph=True, dynamic=False)(*args)
+    right = f(*(a.double() for a in args))
+    torch.testing.assert_close(got.double(), right, rtol=1e-4, atol=1e-3)
+    subgraphs = cinn_like.report().subgraphs
+    assert not cinn_like.report().failures and not any(s.refused for s in subgraphs)
+    assert any("matmul_cpu" in t for s in subgraphs for t in s.tactics)
+
+
+def test_gradients_of_a_convolution(real_library):
+    args = [torch.randn(s, requires_grad=True) for s in ((3, 5, 61, 64), (9, 5, 3, 3))]
+    wide = [a.detach().double().requires_grad_() for a in args]
+    f = torch.compile(lambda x, w: F.conv2d(x, w, padding=1, stride=(1, 2)), backend=backend, dynamic=False)
+    got = torch.autograd.grad(f(*args).sin().sum(), args)
+    right = torch.autograd.grad(F.conv2d(*wide, padding=1, stride=(1, 2)).sin().sum(), wide)
+    for g, r in zip(got, right):
+        torch.testing.assert_close(g.double(), r, rtol=1e-3, atol=1e-3)
+    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)
