@@ -321,9 +321,11 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
            PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
            t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
   if (!t.pack) t.depth = {};
-  if (t.depth.outer > 0)  // so many sums wait beside the panel
-    t.row_block = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows * t.rows;
-  if (IsInt(f.i) && t.row_block >= f.i->int_value) t.row_block = 0;
+  if (t.depth.outer > 0) {  // so many sums wait beside the panel
+    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows;
+    const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
+    t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
+  }
   t.seconds = PredictSeconds(t, target);
   // As many tasks as keep the cores busy; each packs its panels.
   for (int64_t tiles = row_tiles; t.pack && IsInt(f.i) && tiles > 1;) {
