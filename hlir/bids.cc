@@ -32,6 +32,8 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
         TypicalSize(con->batch, symbols) * TypicalSize(con->n, symbols) * TypicalSize(con->k, symbols);
     seconds += elements * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
   }
+  if (kind == FrameworkKernel::kConvolution)
+    seconds += bytes / BytesOf(dtype) * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
 

@@ -99,6 +99,10 @@ Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& ite
     Expr mask = MaskOf(x);
     if (mask == nullptr) return v;
     mask = (*self)(mask);
+    // A load, converted or not, gives 0 under a mask of its own: it stays a load.
+    Expr bare = v;
+    while (bare->op == ExprOp::kCast) bare = bare->args[0];
+    if (bare->op == ExprOp::kLoad) return masked(v, mask);
     return c.Select(mask, masked(v, mask), c.Const(0, v->type.dtype));
   });
   self = &rewrite;

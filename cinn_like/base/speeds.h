@@ -21,7 +21,7 @@ struct SpeedRow {
   std::string_view name;
   Rates product, convolution, depthwise;
   // Of an element of a product's right-hand side, by one core: what laying it out takes before it is multiplied, in
-  // 1e-9 seconds. Products of one row do without.
+  // 1e-9 seconds. Products of one row do without. Of a convolution, all operands and the result are laid out.
   Rates laid_out;
   double pooling;      // two operations for each element of each window
   double own_product;  // ours in f32, with operands as the register tiles want them

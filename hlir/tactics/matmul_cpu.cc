@@ -1,8 +1,11 @@
 // Contractions on a CPU: register tiles of rows x lanes. Each thread takes tiles; a tile's accumulators stay in vector
-// registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. A right-hand
-// side whose lanes are not contiguous, or whose rows lie far apart, is first packed into a panel (hlir/panels.h) that
-// all of its row tiles share. The epilogue runs over the finished tile while it is in L1.
+// registers over the whole reduction, whose operands are one row element broadcast and one run of lanes. Either operand
+// can be the lanes': the one along which the results lie, unless the other is cheaper. What is read under a mask (the
+// padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
+// apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
+// lanes. The epilogue runs over the finished tile while it is in L1.
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
+//   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
 
 #include "hlir/panels.h"
@@ -19,17 +22,20 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kAccumulators = 28;           // of 32 vector registers
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
+
+// Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
+int64_t CountAccumulators(const Target& target) { return target.vector_bytes >= 64 ? 28 : 12; }
 
 // Rows of a register tile: a divisor of `rows` if there is a good one, else little waste.
-int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
-  const int64_t most = std::min(kMaxRows, kAccumulators / vectors);
+int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
+  const int64_t most = std::min(kMaxRows, accumulators);
   const int64_t divisor = IsInt(rows) ? rows->int_value : a.KnownDivisor(rows);
   for (int64_t r = most; r >= 6; --r) {
     if (divisor % r == 0) return r;
   }
-  if (!IsInt(rows)) return 8;
+  if (!IsInt(rows)) return std::min<int64_t>(8, most);
   if (rows->int_value <= most) return rows->int_value;
   int64_t best = most, least = INT64_MAX;
   for (int64_t r = most; r >= 6; --r) {
@@ -42,29 +48,103 @@ int64_t ChooseRows(Expr rows, int64_t vectors, Analyzer& a) {
   return best;
 }
 
-// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j).
+// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j): rows i, of which one element at a time is
+// broadcast, by lanes j.
 struct Flat {
   TeProgram group;
-  Expr b, i, j;   // extents
-  Expr lhs, rhs;  // loads, in terms of vb, vi, vj and the reduction's iterators
+  Expr b, i, j;            // extents
+  Expr of_rows, of_lanes;  // the operands' loads, in terms of vb, vi, vj and the reduction's iterators
   Expr vb, vi, vj;
 };
 
-// The contraction of {contraction} or {contraction, epilogue}.
-std::optional<Contraction> FindProduct(const TeProgram& group) {
+// An iterator of the contraction, or a digit of one, which the step `unfold` makes: the upper one ("_g") or the lower
+// one
+// ("_p"), of `extent`.
+struct Digit {
+  size_t dim;
+  std::string part;
+  Expr extent;
+};
+
+// Which digits are what. Either operand's own can be the lanes.
+struct Sides {
+  std::vector<Digit> batch, rows, lanes;
+  bool swapped = false;  // the lanes are the left-hand side's
+};
+
+// d, where the operand speaks of `var` only as var / d; 0 where it does not.
+int64_t DivisorOf(Expr operand, Expr var) {
+  int64_t divisor = 0;
+  bool only = true;
+  Visit(operand, [&](Expr e) {
+    const bool divides = e->op == ExprOp::kDiv && e->args[0] == var && IsInt(e->args[1]);
+    if (e == var || (divides && divisor != 0 && divisor != e->args[1]->int_value)) only = false;
+    if (divides) divisor = e->args[1]->int_value;
+    return !divides;
+  });
+  return only ? divisor : 0;
+}
+
+// The contraction of {contraction} or {contraction, epilogue}; the lanes are its right-hand side's. Of an iterator that
+// both operands read, one of them as a quotient (groups of channels), the remainder is the other's own.
+std::optional<Sides> FindSides(const TeProgram& group) {
   if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
   const Stage& acc = group.stages[0];
-  std::optional<Contraction> con = FindContraction(acc);
-  if (!con || con->n.empty() || acc.outputs.size() != 1) return std::nullopt;
-  if (con->lhs->has_mask || con->rhs->has_mask || con->lhs->buffer == con->rhs->buffer) return std::nullopt;
+  const std::optional<Contraction> con = FindContraction(acc);
+  if (!con || acc.outputs.size() != 1) return std::nullopt;
   const bool is_result =
       std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
   if (is_result != (group.stages.size() == 1)) return std::nullopt;
-  return con;
+  Sides r;
+  for (size_t d = 0; d < acc.iters.size(); ++d) {
+    const Expr var = acc.iters[d].var, extent = acc.iters[d].extent;
+    const auto in = [&](const std::vector<StageIter>& side) {
+      return std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == var; });
+    };
+    if (in(con->m)) {
+      r.rows.push_back({d, "", extent});
+    } else if (in(con->n)) {
+      r.lanes.push_back({d, "", extent});
+    } else {
+      const int64_t lhs = DivisorOf(con->lhs, var), rhs = DivisorOf(con->rhs, var), divisor = std::max(lhs, rhs);
+      const bool splits = divisor > 1 && IsInt(extent) && extent->int_value % divisor == 0;
+      r.batch.push_back({d, splits ? "_g" : "", extent});
+      if (splits) (lhs == divisor ? r.lanes : r.rows).push_back({d, "_p", group.context->Int(divisor)});
+    }
+  }
+  return r.lanes.empty() ? std::nullopt : std::optional(std::move(r));
+}
+
+// How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
+Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
+  Context& c = a.context();
+  const Expr offset = ElementOffset(c, b, indices);
+  const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
+  return IsInt(step) ? step : nullptr;
+}
+
+std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
+
+// How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
+// that lie in the result one after the other, if these fill a tile.
+size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lanes, int64_t width) {
+  const std::vector<Expr> at = PlacesOf(out);
+  const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
+  size_t first = lanes.size() - 1;
+  while (first > 0 && IsInt(lanes[first].extent, 1)) --first;
+  const Expr unit = step(first);
+  if (unit == nullptr || !IsInt(unit, 1)) return 0;
+  Expr run = lanes[first].extent;
+  for (; first > 0; --first) {
+    const Expr extent = lanes[first - 1].extent;
+    if (!IsInt(extent, 1) && step(first - 1) != run) break;
+    run = a.context().Mul(run, extent);
+  }
+  return IsInt(run) && run->int_value < width ? 0 : first;
 }
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
-StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
+StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
   const std::vector<Stage> stages = s.stages()->stages;
   const Stage& acc = stages[0];
   if (stages.size() == 1)
@@ -74,17 +154,31 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
   RETURN_IF_ERROR(s.status());
   // The other stage's iterators are the contraction's, in order.
   const Stage out = s.stages()->stages[1];
+  std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
+  {
+    Context& c = *s.stages()->context;
+    Analyzer a(c);
+    for (const SymbolFact& f : s.stages()->symbols) a.BindSymbol(f);
+    for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+    const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
+    batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+    lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+    std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
+  }
   const auto fold = [&](const Stage& stage, const std::string& base) {
-    const auto bracket = [&](const std::string& name, const std::vector<StageIter>& side) {
+    const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
       std::string list;
-      for (size_t d = 0; d < acc.iters.size(); ++d) {
-        const bool in =
-            std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == acc.iters[d].var; });
-        if (in) list += Cat(list.empty() ? "" : ", ", stage.iters[d].var->name);
-      }
+      for (const Digit& d : digits) list += Cat(list.empty() ? "" : ", ", stage.iters[d.dim].var->name, d.part);
       return Cat(" ", base, name, "[", list, "]");
     };
-    s.Step("fold ", stage.name, " ->", bracket("b", con.batch), bracket("i", con.m), bracket("j", con.n));
+    for (const auto* list : {&sides.rows, &sides.lanes}) {
+      for (const Digit& d : *list) {
+        const std::string& name = stage.iters[d.dim].var->name;
+        if (d.part == "_p")
+          s.Step("unfold ", stage.name, " ", name, " ", d.extent->int_value, " -> ", name, "_g ", name, "_p");
+      }
+    }
+    s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", sides.rows), bracket("j", lanes));
   };
   fold(acc, "v");
   fold(out, "o");
@@ -94,194 +188,367 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Contraction& con) {
   const Stage& folded = f.group.stages[0];
   const auto flat = FindContraction(folded);
   if (!flat) return std::optional<Flat>();  // digits that are always 0
-  f.lhs = flat->lhs;
-  f.rhs = flat->rhs;
+  f.of_rows = sides.swapped ? flat->rhs : flat->lhs;
+  f.of_lanes = sides.swapped ? flat->lhs : flat->rhs;
   f.vb = folded.iters[0].var, f.vi = folded.iters[1].var, f.vj = folded.iters[2].var;
   f.b = folded.iters[0].extent, f.i = folded.iters[1].extent, f.j = folded.iters[2].extent;
+  if (IsInt(f.b, 0) || IsInt(f.i, 0) || IsInt(f.j, 0)) return std::optional<Flat>();
   return std::optional<Flat>(std::move(f));
 }
 
-// The element distance of a load when `var` grows by one; null if it is not the same everywhere.
-Expr Step(Analyzer& a, Expr load, Expr var) {
-  Context& c = a.context();
-  const Expr offset = ElementOffset(c, load->buffer, load->args);
-  Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
-  return IsInt(step) ? step : nullptr;
-}
-
-// What the tiles of one product look like to the cost model.
-struct Tiling {
-  int64_t rows, width, vectors;
-  bool packed, contiguous, near;
+// The part of a reduction that a panel holds: all of the iterators from `outer` on and, where `factor` is not 0, so
+// many steps of the one before. The others move from panel to panel.
+struct Depth {
+  size_t outer = 0;
+  int64_t factor = 0;
+  int64_t steps = 1;
 };
 
-double PredictSeconds(const Flat& f, const Tiling& t, double depth, const Target& target) {
-  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element, by one core; the last where each row of what is transposed begins in a page of its own.
-  constexpr double kPackSeconds = 0.25e-9, kTransposeSeconds = 0.5e-9, kTransposePagesSeconds = 1e-9;
-  constexpr double kPageBytes = 4096;
-  constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
-  constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
-  auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
-  const double cores = Cores(target), b = size(f.b);
-  const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
-  const double panels = std::ceil(size(f.j) / static_cast<double>(t.width));
-  constexpr double kResultSeconds = 1e-9;  // of a result, from the registers to memory, by one core
-  const double flops = 2 * b * row_tiles * panels * static_cast<double>(t.rows * t.width) * depth;
-  const double tasks = b * panels * (t.packed ? 1 : row_tiles);
-  const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
-  const auto chains = static_cast<double>(t.rows * t.vectors);
-  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.vectors)});
-  const bool wide = BytesOf(f.group.stages[0].outputs[0]->dtype) > 4;
-  double compute = flops * balance * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * cores * busy);
-  if (!t.packed) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
-  const double row_bytes = depth * BytesOf(f.rhs->buffer->dtype);
-  const double element_seconds = t.contiguous             ? kPackSeconds
-                                 : row_bytes > kPageBytes ? kTransposePagesSeconds
-                                                          : kTransposeSeconds;
-  const double packed = t.packed ? b * panels * static_cast<double>(t.width) * depth : 0;
-  const double packing = packed * element_seconds * balance / cores;
-  compute += flops / (2 * depth) * kResultSeconds * balance / cores;
-  return kLoopSeconds + packing + std::max(compute, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+// The deepest one of at most `most` steps.
+Depth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
+  Depth r{.outer = reduced.size()};
+  for (; r.outer > 0; --r.outer) {
+    const Expr extent = reduced[r.outer - 1].extent;
+    if (!IsInt(extent)) return r;
+    if (r.steps * extent->int_value > most) break;
+    r.steps *= extent->int_value;
+  }
+  if (r.outer == 0) return r;
+  const int64_t extent = reduced[r.outer - 1].extent->int_value;
+  for (int64_t f = most / r.steps; f > 1; --f) {
+    if (extent % f != 0) continue;
+    r.factor = f;
+    r.steps *= f;
+    break;
+  }
+  return r;
 }
+
+// A product as it is to be computed: steps on stages are done, those on loops follow.
+struct Plan {
+  Schedule schedule;
+  Flat flat;
+  PanelShape tile = {};
+  int64_t rows = 1;         // of a tile
+  bool pack = false;        // the lanes' operand, a panel at a time
+  Depth depth = {};         // of a panel; with iterators outside, sums wait in memory from panel to panel
+  int64_t row_block = 0;    // rows that share a panel; 0: all
+  bool contiguous = false;  // its lanes, in memory
+  bool near = false;        // its rows
+  bool in_place = false;    // results lie along the lanes
+  bool is_masked = false;   // elements that are broadcast are read under a condition
+  Expr lane_step = nullptr;
+  double seconds = 0;
+};
+
+double PredictSeconds(const Plan& t, const Target& target) {
+  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
+  // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
+  // and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.1e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
+  constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
+  constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
+  constexpr double kMasked = 4;                  // or decide for each element whether to read it
+  constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  // Of a result, from the registers to memory, by one core.
+  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
+  const Flat& f = t.flat;
+  const Stage& acc = f.group.stages[0];
+  auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+  const double depth = TypicalSize(acc.reduce_iters, f.group.symbols);
+  const double cores = Cores(target), b = size(f.b);
+  const auto width = static_cast<double>(t.tile.width());
+  const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
+  const double panels = std::ceil(size(f.j) / width);
+  const double results = b * row_tiles * panels * static_cast<double>(t.rows) * width;
+  const double row_blocks = t.row_block == 0 ? 1 : std::ceil(size(f.i) / static_cast<double>(t.row_block));
+  const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
+  const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
+  const auto chains = static_cast<double>(t.rows * t.tile.vectors);
+  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
+  const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
+  double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
+  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  if (t.is_masked) compute *= kMasked;
+  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  const double lane_bytes = t.lane_step == nullptr ? 0
+                                                   : std::abs(static_cast<double>(t.lane_step->int_value)) *
+                                                         BytesOf(f.of_lanes->buffer->dtype);
+  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
+  const double element_seconds = t.contiguous              ? kPackSeconds
+                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
+                                 : far                     ? kGatherFarSeconds
+                                                           : kGatherSeconds;
+  if (t.pack) compute += b * panels * row_blocks * width * depth * element_seconds;
+  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
+  return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+}
+
+StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& sides, const Target& target) {
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(std::optional<Flat> flat, Flatten(s, sides, target));
+  if (!flat) return std::optional<Plan>();
+  Plan t{std::move(s), *std::move(flat)};
+  const Flat& f = t.flat;
+  Context& c = *f.group.context;
+  const Stage &acc = f.group.stages[0], &out = f.group.stages[1];
+  const std::vector<StageIter>& reduced = acc.reduce_iters;
+  Analyzer a(c);
+  for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
+  t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
+
+  // How the operand, and the results, lie in a tile of lanes.
+  const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
+  a.BindRange(jo, c.Int(0), c.CeilDiv(f.j, width));
+  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(t.tile.width() - 1, 1)));
+  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  const auto tiled = [&](const std::vector<Expr>& indices, Expr j) {
+    std::vector<Expr> r;
+    for (Expr e : indices) r.push_back(Substitute(c, e, {{j, c.Add(c.Mul(jo, width), ji)}}));
+    return r;
+  };
+  const Buffer from = f.of_lanes->buffer;
+  const std::vector<Expr> read = tiled(IndicesOf(f.of_lanes), f.vj);
+  const bool one = IsInt(f.j, 1);
+  t.lane_step = one ? c.Int(1) : Step(a, from, read, ji);
+  const Expr row_step = reduced.empty() ? nullptr : Step(a, from, read, reduced.back().var);
+  t.contiguous = t.lane_step != nullptr && IsInt(t.lane_step, 1);
+  t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
+  const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
+  t.in_place = result_step != nullptr && IsInt(result_step, 1);
+  t.is_masked = f.of_rows->has_mask;
+
+  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
+  const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
+  const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
+  const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
+  t.depth = ChooseDepth(reduced, most_steps);
+  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
+  std::string iters = f.vb->name;
+  for (const StageIter& i : reduced) iters += ", " + i.var->name;
+  t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1) &&
+           PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
+           t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
+  if (!t.pack) t.depth = {};
+  if (t.depth.outer > 0) {  // so many sums wait beside the panel
+    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows;
+    const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
+    t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
+  }
+  t.seconds = PredictSeconds(t, target);
+  // As many tasks as keep the cores busy; each packs its panels.
+  for (int64_t tiles = row_tiles; t.pack && IsInt(f.i) && tiles > 1;) {
+    tiles = (tiles + 1) / 2;
+    if (t.row_block != 0 && tiles * t.rows >= t.row_block) continue;
+    Plan more = t;
+    more.row_block = tiles * t.rows;
+    more.seconds = PredictSeconds(more, target);
+    if (more.seconds >= t.seconds) break;
+    t = std::move(more);
+  }
+  return std::optional<Plan>(std::move(t));
+}
+
+// With the lanes that the results lie along, unless the others are cheaper.
+StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, sides, target));
+  if (!plan || sides.rows.empty() || (plan->in_place && !plan->is_masked)) return plan;
+  std::swap(sides.rows, sides.lanes);
+  sides.swapped = true;
+  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, sides, target));
+  return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
+}
+
+// The steps on loops.
+class Loops {
+ public:
+  explicit Loops(Plan& plan)
+      : t_(plan),
+        s_(plan.schedule),
+        acc_(plan.flat.group.stages[0]),
+        sums_(acc_.outputs[0]->name),
+        sum_block_("b_" + acc_.name),
+        is_deep_(plan.depth.outer > 0) {}
+
+  Status Run() {
+    Tile();
+    if (is_deep_) {
+      SumPanels();
+    } else {
+      // A thread has a tile and a panel of its own.
+      s_.Step("stage ", sums_, " ", out_, " -> tile").Step("scope ", sums_, " local").Run("scope tile local");
+      s_.Step("compute_at tile_copy ", at_).Step("compute_at ", sum_block_, " ", at_);
+      if (t_.pack) Pack("p");
+      SumTile();
+      CopyTile();
+    }
+    if (has_columns_) Vectorize("ji", "o");
+    return s_.status();
+  }
+
+ private:
+  // Of the output: tasks over panels and blocks of rows, in them tiles.
+  void Tile() {
+    out_ = "b_" + t_.flat.group.stages.back().name;
+    // Its loops, where the extent is not 1.
+    std::vector<std::string> names = s_.LoopsAround(out_);
+    size_t next = 0;
+    auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
+    const std::string lb = take(t_.flat.b), li = take(t_.flat.i), lj = take(t_.flat.j);
+    std::vector<std::string> shared, inside, point;
+    if (!lb.empty()) shared.push_back(lb);
+    has_columns_ = !lj.empty();
+    if (has_columns_) {
+      s_.Step("split ", lj, " ", t_.tile.width(), " -> jo ji");
+      shared.push_back("jo");
+    }
+    has_rows_ = !li.empty();
+    if (has_rows_) {
+      const bool blocks = t_.pack && t_.row_block > 0;
+      if (blocks) shared.push_back("ib");
+      if (is_deep_ && blocks) {
+        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
+      } else if (blocks) {
+        s_.Step("split ", li, " ", t_.row_block / t_.rows, " ", t_.rows, " -> ib io ii");
+      } else if (!is_deep_) {
+        s_.Step("split ", li, " ", t_.rows, " -> io ii");
+      }
+      if (!is_deep_) (t_.pack ? inside : shared).push_back("io");
+      point.push_back(is_deep_ && !blocks ? li : "ii");
+    }
+    if (has_columns_) point.push_back("ji");
+    std::string order = "reorder", fuse = "fuse";
+    for (const auto* list : {&shared, &inside, &point}) {
+      for (const std::string& l : *list) order += " " + l;
+    }
+    for (const std::string& l : shared) fuse += " " + l;
+    s_.Run(order).Run(fuse + " -> p").Run("parallel p");
+    at_ = inside.empty() ? "p" : inside.back();
+  }
+
+  // The loops around a block that are inside `loop`.
+  std::vector<std::string> Inside(const std::string& loop, const std::string& block) {
+    std::vector<std::string> v = s_.LoopsAround(block);
+    auto it = std::find(v.begin(), v.end(), loop);
+    return {it == v.end() ? it : it + 1, v.end()};
+  }
+
+  // Lanes become vectors; the loop over these.
+  std::string Vectorize(const std::string& loop, const std::string& base) {
+    if (t_.tile.lanes == 1) return loop;
+    const std::string vector = s_.Fresh(base + "v"), lane = s_.Fresh(base + "l");
+    s_.Step("split ", loop, " ", t_.tile.lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    return vector;
+  }
+
+  void Reorder(std::initializer_list<std::vector<std::string>> loops) {
+    std::string step = "reorder";
+    for (const auto& list : loops) {
+      for (const std::string& l : list) step += " " + l;
+    }
+    if (step.find(' ') != step.npos) s_.Run(step);
+  }
+
+  // A panel is computed in `loop`, before what reads it, which computes beyond bounds only what it finds there.
+  void Pack(const std::string& loop) {
+    s_.Run("scope panel local align 64").Step("compute_at b_panel ", loop);
+    const std::vector<std::string> v = Inside(loop, "b_panel");
+    const Expr read = t_.flat.of_lanes;
+    if (!v.empty() && has_columns_) {
+      const std::string vector = Vectorize(v.back(), "p");
+      // What a lane asks about its place it asks once: loops that the condition depends on are outside.
+      if (read->has_mask || !t_.contiguous) {
+        std::vector<std::string> outer = {vector}, rest;
+        size_t k = 0;
+        for (size_t d = 0; d < acc_.reduce_iters.size() && k + 1 < v.size(); ++d) {
+          const StageIter& i = acc_.reduce_iters[d];
+          const bool moves = d < t_.depth.outer && !(d + 1 == t_.depth.outer && t_.depth.factor > 0);
+          if (IsInt(i.extent, 1) || moves) continue;
+          (read->has_mask && Uses(MaskOf(read), i.var) ? outer : rest).push_back(v[k++]);
+        }
+        if (t_.tile.lanes > 1) rest.push_back(s_.LoopsAround("b_panel").back());
+        Reorder({outer, rest});
+      }
+    }
+    s_.Run("pad b_panel");
+  }
+
+  // All of the reduction, a tile at a time.
+  void SumTile() {
+    const std::vector<std::string> v = Inside(at_, sum_block_);
+    std::vector<std::string> tile, steps;
+    for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
+    Reorder({steps, tile});
+    Multiply(tile, steps, steps.empty() ? "" : steps[0]);
+  }
+
+  // A part of the reduction, for all tiles of a block of rows, then the next.
+  void SumPanels() {
+    s_.Step("scope ", sums_, " local align 64").Step("compute_at ", sum_block_, " p");
+    const std::vector<std::string> v = Inside("p", sum_block_);
+    size_t k = 0;
+    std::vector<std::string> tile, tiles, panels, steps;
+    if (has_rows_) {
+      s_.Step("split ", v[k], " ", t_.rows, " -> vo vr");
+      tiles = {"vo"}, tile = {"vr"}, ++k;
+    }
+    if (has_columns_) tile.push_back(v[k++]);
+    for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
+      if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
+      if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+        s_.Step("split ", v[k++], " ", t_.depth.factor, " -> ro ri");
+        panels.emplace_back("ro");
+        steps.emplace_back("ri");
+      } else {
+        (d < t_.depth.outer ? panels : steps).push_back(v[k++]);
+      }
+    }
+    Reorder({panels, tiles, steps, tile});
+    Pack(panels.back());
+    Multiply(tile, steps, panels[0]);
+  }
+
+  size_t CountTileLoops() const { return static_cast<size_t>(has_rows_ && t_.rows > 1) + (has_columns_ ? 1 : 0); }
+
+  // The innermost loops: `tile` in registers for each of `steps`; sums start before loop `start`.
+  void Multiply(std::vector<std::string> tile, const std::vector<std::string>& steps, const std::string& start) {
+    if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
+    for (const std::string& l : tile) s_.Step("unroll ", l);
+    s_.Step("pad ", sum_block_);
+    if (start.empty()) return;
+    s_.Step("split_init ", sum_block_, " ", start, " -> b_init");
+    // A few steps of the innermost loop at a time.
+    const Expr extent = acc_.reduce_iters.back().extent;
+    const bool is_part = t_.depth.outer == acc_.reduce_iters.size();
+    const int64_t last = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 0;
+    if (last % 4 == 0 && last > 4) s_.Step("split ", steps.back(), " 4 -> ko ki").Run("unroll ki");
+  }
+
+  void CopyTile() {
+    std::vector<std::string> v = Inside(at_, "tile_copy");
+    if (has_columns_) v[CountTileLoops() - 1] = Vectorize(v[CountTileLoops() - 1], "t");
+    for (size_t k = 0; k < CountTileLoops(); ++k) s_.Step("unroll ", v[k]);
+    s_.Run("pad tile_copy");
+  }
+
+  Plan& t_;
+  Schedule& s_;
+  const Stage& acc_;
+  const std::string sums_, sum_block_;
+  const bool is_deep_;
+  std::string out_, at_;  // the output's block; the loop around a tile
+  bool has_rows_ = false, has_columns_ = false;
+};
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target, Until until) {
-  const std::optional<Contraction> con = FindProduct(original);
-  if (!con) return std::vector<Proposal>();
-  const DType acc_type = original.stages[0].outputs[0]->dtype;
-  if (!HasRegisterTiles(acc_type, target)) return std::vector<Proposal>();
-  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
-  ASSIGN_OR_RETURN(const std::optional<Flat> flat, Flatten(s, *con));
-  if (!flat || IsInt(flat->b, 0) || IsInt(flat->i, 0) || IsInt(flat->j, 0)) return std::vector<Proposal>();
-  const TeProgram& group = flat->group;
-  Context& c = *group.context;
-  const Stage& acc = group.stages[0];
-  const std::string sums = acc.outputs[0]->name, sum_block = "b_" + acc.name;
-  const std::vector<StageIter> reduced = acc.reduce_iters;
-  int64_t depth = 1;  // of the reduction; 0: symbolic
-  for (const StageIter& i : reduced) depth *= IsInt(i.extent) ? i.extent->int_value : 0;
-
-  Analyzer a(c);
-  for (const SymbolFact& s : group.symbols) a.BindSymbol(s);
-  const PanelShape tile = ChoosePanel(IsInt(flat->j) ? flat->j->int_value : -1, acc_type, target);
-  const int64_t lanes = tile.lanes, width = tile.width(), tile_rows = ChooseRows(flat->i, tile.vectors, a);
-
-  // How the right-hand side lies in a tile of lanes.
-  const Expr jo = c.Var("jo"), ji = c.Var("ji");
-  a.BindRange(jo, c.Int(0), c.CeilDiv(flat->j, c.Int(width)));
-  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(width - 1, 1)));
-  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
-  const Expr tiled = Substitute(c, flat->rhs, {{flat->vj, c.Add(c.Mul(jo, c.Int(width)), ji)}});
-  const Expr lane_step = width > 1 ? Step(a, tiled, ji) : c.Int(1);
-  const Expr row_step = reduced.empty() ? nullptr : Step(a, tiled, reduced.back().var);
-  const bool contiguous = lane_step != nullptr && IsInt(lane_step, 1);
-  const bool near = row_step != nullptr && IsInt(row_step) && row_step->int_value <= 8 * width;
-  const int64_t row_tiles = IsInt(flat->i) ? (flat->i->int_value + tile_rows - 1) / tile_rows : 16;
-  const bool fits = depth > 0 && depth * width * BytesOf(flat->rhs->buffer->dtype) <= kMaxPanelBytes;
-  std::string panel_iters = flat->vb->name;
-  for (const StageIter& i : reduced) panel_iters += ", " + i.var->name;
-  const bool pack = fits && (!contiguous || (!near && row_tiles >= 4)) && PrintsWithin(flat->rhs, kMostNodesOfStep) &&
-                    s.Try(Cat("define panel[", panel_iters, ", ", flat->vj->name, "] = ", Print(flat->rhs)));
-
-  const double steps = TypicalSize(reduced, group.symbols);
-  const double seconds =
-      PredictSeconds(*flat, {tile_rows, width, tile.vectors, pack, contiguous, near || width == 1}, steps, target);
-
-  if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_cpu", {}, "", seconds}};
-
-  const std::string out = "b_" + group.stages.back().name;
-  // The output's loops, where the extent is not 1.
-  std::vector<std::string> names = s.LoopsAround(out);
-  size_t next = 0;
-  auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
-  const std::string lb = take(flat->b), li = take(flat->i), lj = take(flat->j);
-  std::vector<std::string> shared, inside;  // loops over panels, then over row tiles
-  std::string rows, columns;
-  if (!lb.empty()) shared.push_back(lb);
-  if (!lj.empty()) {
-    s.Step("split ", lj, " ", width, " -> jo ji");
-    shared.push_back("jo");
-    columns = "ji";
-  }
-  if (!li.empty()) {
-    s.Step("split ", li, " ", tile_rows, " -> io ii");
-    inside.push_back("io");
-    rows = "ii";
-  }
-  std::string order = "reorder";
-  for (const auto* list : {&shared, &inside}) {
-    for (const std::string& l : *list) order += " " + l;
-  }
-  s.Run(order + (rows.empty() ? "" : " " + rows) + (columns.empty() ? "" : " " + columns));
-  if (!pack) {
-    shared.insert(shared.end(), inside.begin(), inside.end());
-    inside.clear();
-  }
-  std::string fuse = "fuse";
-  for (const std::string& l : shared) fuse += " " + l;
-  s.Run(fuse + " -> p").Run("parallel p");
-  const std::string at = inside.empty() ? "p" : inside.back();
-
-  // A thread has a tile and a panel of its own.
-  s.Step("stage ", sums, " ", out, " -> tile").Step("scope ", sums, " local").Run("scope tile local");
-  s.Step("compute_at tile_copy ", at).Step("compute_at ", sum_block, " ", at);
-  if (pack) s.Run("scope panel local align 64").Run("compute_at b_panel p");
-  // The loops that compute_at made, inside `at`.
-  auto inner = [&](const std::string& block) {
-    std::vector<std::string> v = s.LoopsAround(block);
-    auto it = std::find(v.begin(), v.end(), block == "b_panel" ? "p" : at);
-    return std::vector<std::string>(it == v.end() ? it : it + 1, v.end());
-  };
-  auto lane_loops = [&](const std::string& loop, const std::string& base, std::vector<std::string>& to) {
-    if (lanes == 1) return to.push_back(loop);
-    const std::string vector = s.Fresh(base + "v"), lane = s.Fresh(base + "l");
-    s.Step("split ", loop, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
-    to.push_back(vector);
-  };
-  // First what others read: they compute beyond bounds only what they find there.
-  if (pack) {
-    const std::vector<std::string> v = inner("b_panel");
-    std::vector<std::string> unused;
-    if (!v.empty() && !columns.empty() && width > 1) lane_loops(v.back(), "p", unused);
-    s.Run("pad b_panel");
-  }
-  {
-    std::vector<std::string> v = inner(sum_block);
-    size_t k = 0;
-    std::vector<std::string> tile_loops;
-    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
-    const std::string lane_loop = !columns.empty() && width > 1 ? v[k++] : "";
-    std::string step = "reorder";
-    for (size_t i = k; i < v.size(); ++i) step += " " + v[i];
-    for (size_t i = 0; i < k; ++i) step += " " + v[i];
-    s.Run(step);
-    if (!lane_loop.empty()) lane_loops(lane_loop, "a", tile_loops);
-    for (const std::string& l : tile_loops) s.Step("unroll ", l);
-    s.Step("pad ", sum_block);
-    if (k < v.size()) {
-      s.Step("split_init ", sum_block, " ", v[k], " -> b_init");
-      // A few steps of the innermost reduction loop at a time.
-      const Expr last = reduced.back().extent;
-      if (IsInt(last) && last->int_value % 4 == 0 && last->int_value > 4)
-        s.Step("split ", v.back(), " 4 -> ko ki").Run("unroll ki");
-    }
-  }
-  {
-    std::vector<std::string> v = inner("tile_copy"), tile_loops;
-    size_t k = 0;
-    if (!rows.empty() && tile_rows > 1) tile_loops.push_back(v[k++]);
-    if (k < v.size()) lane_loops(v[k], "t", tile_loops);
-    for (const std::string& l : tile_loops) s.Step("unroll ", l);
-    s.Run("pad tile_copy");
-  }
-  if (!columns.empty() && width > 1) {
-    std::vector<std::string> unused;
-    lane_loops(columns, "o", unused);
-  }
-  RETURN_IF_ERROR(s.status());
-  return std::vector<Proposal>{{"matmul_cpu", s.func(), s.text(), seconds}};
+StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target) {
+  const std::optional<Sides> sides = FindSides(original);
+  if (!sides || !HasRegisterTiles(original.stages[0].outputs[0]->dtype, target)) return std::vector<Proposal>();
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, ChoosePlan(original, *sides, target));
+  if (!plan) return std::vector<Proposal>();
+  RETURN_IF_ERROR(Loops(*plan).Run());
+  return std::vector<Proposal>{{"matmul_cpu", plan->schedule.func(), plan->schedule.text(), plan->seconds}};
 }
 
 }  // namespace cinn_like::hlir

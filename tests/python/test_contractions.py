@@ -1,0 +1,88 @@
+"""Convolutions of random windows, against float64: what of them is masked, strided, dilated, grouped or transposed is read
+through panels, and each shape leaves other parts of tiles over."""
+
+import random
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import cinn_like
+from checks import backend
+
+
+def case(seed):
+    """The function, its operands, and what it is."""
+    r = random.Random(seed)
+    dims = r.choice((1, 2, 2))
+    groups = r.choice((1, 1, 2, 3))
+    channels, out = groups * r.choice((1, 4, 7, 33)), groups * r.choice((1, 5, 16, 40))
+    kernel, stride, dilation = ([r.randint(1, 3) for _ in range(dims)] for _ in range(3))
+    padding = [r.randint(0, 2) for _ in range(dims)]
+    size = [d * (k - 1) + r.choice((1, 4, 11, 19)) for k, d in zip(kernel, dilation)]
+    window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    x = torch.randn(r.choice((1, 3)), channels, *size)
+    if r.random() < 0.25:
+        f = F.conv_transpose1d if dims == 1 else F.conv_transpose2d
+        w = torch.randn(channels, out // groups, *kernel)
+        # All that lies within the padding is cut away.
+        window["padding"] = [min(p, d * (k - 1) // 2) for p, k, d in zip(padding, kernel, dilation)]
+    else:
+        f = F.conv1d if dims == 1 else F.conv2d
+        w = torch.randn(out, channels // groups, *kernel)
+    last = dims == 2 and r.random() < 0.3
+    bias = r.random() < 0.5
+
+    def run(x, w, b):
+        y = f(x.permute(0, 3, 1, 2) if last else x, w, b if bias else None, **window)
+        return torch.relu(y.permute(0, 2, 3, 1) if last else y)
+
+    x = x.permute(0, 2, 3, 1).contiguous() if last else x
+    return run, (x, w, torch.randn(out)), f"{f.__name__} {tuple(x.shape)} {tuple(w.shape)} {window}"
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_random_windows(real_library, block):
+    for seed in range(block * 5, block * 5 + 5):
+        torch.manual_seed(seed)
+        run, args, what = case(seed)
+        torch._dynamo.reset()
+        cinn_like.reset_report()
+        got = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)(*args)
+        right = run(*(a.double() for a in args))
+        torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
+        assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+
+
+DEEP = {
+    # Panels hold a part of the reduction.
+    "depth": (lambda x, w: x @ w.T, (30, 8190), (40, 8190)),
+    "depth in two": (lambda x, w: torch.einsum("abi,abj->ij", x, w), (7, 1200, 30), (7, 1200, 40)),
+    "channels": (lambda x, w: F.conv2d(x, w, padding=1), (1, 520, 5, 9), (30, 520, 3, 3)),
+    # Few lanes, many rows: tasks are blocks of rows.
+    "rows": (lambda x, w: F.conv2d(x, w, padding=1), (1, 20, 4, 5), (300, 20, 3, 3)),
+    "deep rows": (lambda x, w: F.conv2d(x, w, padding=1), (1, 520, 4, 5), (2100, 520, 3, 3)),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_panels_in_parts(real_library, name):
+    f, *shapes = DEEP[name]
+    args = [torch.randn(s) for s in shapes]
+    got = torch.compile(f, backend=backend, fullgraph=True, dynamic=False)(*args)
+    right = f(*(a.double() for a in args))
+    torch.testing.assert_close(got.double(), right, rtol=1e-4, atol=1e-3)
+    subgraphs = cinn_like.report().subgraphs
+    assert not cinn_like.report().failures and not any(s.refused for s in subgraphs)
+    assert any("matmul_cpu" in t for s in subgraphs for t in s.tactics)
+
+
+def test_gradients_of_a_convolution(real_library):
+    args = [torch.randn(s, requires_grad=True) for s in ((3, 5, 61, 64), (9, 5, 3, 3))]
+    wide = [a.detach().double().requires_grad_() for a in args]
+    f = torch.compile(lambda x, w: F.conv2d(x, w, padding=1, stride=(1, 2)), backend=backend, dynamic=False)
+    got = torch.autograd.grad(f(*args).sin().sum(), args)
+    right = torch.autograd.grad(F.conv2d(*wide, padding=1, stride=(1, 2)).sin().sum(), wide)
+    for g, r in zip(got, right):
+        torch.testing.assert_close(g.double(), r, rtol=1e-3, atol=1e-3)
+    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)
