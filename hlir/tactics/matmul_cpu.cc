@@ -7,6 +7,7 @@
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
+#include <utility>
 
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
@@ -67,7 +68,8 @@ struct Digit {
 // Which digits are what. Either operand's own can be the lanes.
 struct Sides {
   std::vector<Digit> batch, rows, lanes;
-  bool swapped = false;  // the lanes are the left-hand side's
+  bool swapped = false;    // the lanes are the left-hand side's
+  bool one_sided = false;  // and the rows, too: the other operand has no iterators of its own
 };
 
 // d, where the operand speaks of `var` only as var / d; 0 where it does not.
@@ -110,7 +112,16 @@ std::optional<Sides> FindSides(const TeProgram& group) {
       if (splits) (lhs == divisor ? r.lanes : r.rows).push_back({d, Cat("%", divisor), group.context->Int(divisor)});
     }
   }
-  return r.lanes.empty() ? std::nullopt : std::optional(std::move(r));
+  if (!r.lanes.empty()) return r;
+  // Rows and lanes of one operand, of which the other weighs windows (of each channel by itself). No two rows of a tile
+  // read one panel, but it is in registers.
+  r.one_sided = r.swapped = true;
+  const std::vector<Digit> own = std::exchange(r.rows, {});
+  for (size_t k = own.size(); k-- > 0;) {
+    const bool is_one = IsInt(own[k].extent, 1);
+    (is_one || !r.rows.empty() ? r.batch : r.lanes.empty() ? r.lanes : r.rows).push_back(own[k]);
+  }
+  return r.rows.empty() ? std::nullopt : std::optional(std::move(r));
 }
 
 // How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
@@ -161,8 +172,8 @@ StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Tar
     const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
     batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
     lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
-    std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
   }
+  std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
   const auto fold = [&](const Stage& stage, const std::string& base) {
     const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
       std::string list;
@@ -215,6 +226,21 @@ Depth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
   return r;
 }
 
+// Tiles of an operand whose elements only one tile reads: as wide as its rows, up to 4 vectors, with the least beyond.
+PanelShape ChooseWindow(Expr columns, DType acc, const Target& target) {
+  PanelShape r = ChoosePanel(-1, acc, target);
+  if (!IsInt(columns)) return r;
+  const int64_t wide = (columns->int_value + r.lanes - 1) / r.lanes;
+  int64_t least = INT64_MAX;
+  for (int64_t v = std::min<int64_t>(wide, 4); v > 0; --v) {
+    const int64_t padded = (wide + v - 1) / v * v;
+    if (padded >= least) continue;
+    least = padded;
+    r.vectors = v;
+  }
+  return r;
+}
+
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct Plan {
   Schedule schedule;
@@ -238,9 +264,9 @@ double PredictSeconds(const Plan& t, const Target& target) {
   // and where each lane is in a page of its own.
   constexpr double kPackSeconds = 0.1e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
-  constexpr double kMasked = 4;                  // or decide for each element whether to read it
-  constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  constexpr double kGather = 12, kFarRows = 1.5;     // how much slower tiles are that read lanes or rows far apart
+  constexpr double kMasked = 4, kMaskedLanes = 2.5;  // or decide for each element whether to read it
+  constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
   const Flat& f = t.flat;
@@ -260,6 +286,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
   double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
   if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  if (!t.pack && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
   const double lane_bytes = t.lane_step == nullptr ? 0
@@ -286,7 +313,9 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   const std::vector<StageIter>& reduced = acc.reduce_iters;
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
-  t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
+  const DType sum_type = acc.outputs[0]->dtype;
+  t.tile = sides.one_sided ? ChooseWindow(f.j, sum_type, target)
+                           : ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, sum_type, target);
 
   // How the operand, and the results, lie in a tile of lanes.
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
@@ -309,7 +338,9 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
   t.is_masked = f.of_rows->has_mask;
 
-  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
+  // Loads of windows take as many registers again.
+  const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
+  t.rows = ChooseRows(f.i, std::max<int64_t>(sums / t.tile.vectors, 1), a);
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
   const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
   const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
@@ -322,7 +353,7 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
            t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
   if (!t.pack) t.depth = {};
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
-    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows;
+    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
   }
@@ -343,7 +374,7 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
 // With the lanes that the results lie along, unless the others are cheaper.
 StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
   ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, sides, target));
-  if (!plan || sides.rows.empty() || (plan->in_place && !plan->is_masked)) return plan;
+  if (!plan || sides.rows.empty() || sides.one_sided || (plan->in_place && !plan->is_masked)) return plan;
   std::swap(sides.rows, sides.lanes);
   sides.swapped = true;
   ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, sides, target));
