@@ -72,19 +72,6 @@ struct Sides {
   bool one_sided = false;  // and the rows, too: the other operand has no iterators of its own
 };
 
-// d, where the operand speaks of `var` only as var / d; 0 where it does not.
-int64_t DivisorOf(Expr operand, Expr var) {
-  int64_t divisor = 0;
-  bool only = true;
-  Visit(operand, [&](Expr e) {
-    const bool divides = e->op == ExprOp::kDiv && e->args[0] == var && IsInt(e->args[1]);
-    if (e == var || (divides && divisor != 0 && divisor != e->args[1]->int_value)) only = false;
-    if (divides) divisor = e->args[1]->int_value;
-    return !divides;
-  });
-  return only ? divisor : 0;
-}
-
 // The contraction of {contraction} or {contraction, epilogue}; the lanes are its right-hand side's. Of an iterator that
 // both operands read, one of them as a quotient (groups of channels), the remainder is the other's own.
 std::optional<Sides> FindSides(const TeProgram& group) {
@@ -262,10 +249,10 @@ double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
   // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
   // and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.1e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
+  constexpr double kPackSeconds = 0.06e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
   constexpr double kGather = 12, kFarRows = 1.5;     // how much slower tiles are that read lanes or rows far apart
-  constexpr double kMasked = 4, kMaskedLanes = 2.5;  // or decide for each element whether to read it
+  constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
