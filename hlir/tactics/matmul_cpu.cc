@@ -121,15 +121,43 @@ Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
 
 std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
 
+// Steps make what the group computes and where it writes it two stages over the same iterators; false if they can't.
+StatusOr<bool> TakeApart(Schedule& s) {
+  const std::vector<Stage> stages = s.stages()->stages;
+  if (stages.size() == 1)
+    s.Step("keep ", stages[0].outputs[0]->name, " -> acc");
+  else if (!s.Try(Cat("align ", stages[1].name, " ", stages[0].name)))
+    return false;
+  RETURN_IF_ERROR(s.status());
+  return true;
+}
+
+// With the facts and iterators of `out`, of which any may be one more.
+Analyzer FactsOf(const TeProgram& p, const Stage& out) {
+  Context& c = *p.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
+  for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  return a;
+}
+
+// The last digit that is not always 0, if its elements lie next to each other in the result.
+std::optional<size_t> FindRun(Analyzer& a, const Stage& out, const std::vector<Digit>& digits) {
+  if (digits.empty()) return std::nullopt;
+  size_t last = digits.size() - 1;
+  while (last > 0 && IsInt(digits[last].extent, 1)) --last;
+  const Expr unit = Step(a, out.outputs[0], PlacesOf(out), out.iters[digits[last].dim].var);
+  return unit != nullptr && IsInt(unit, 1) ? std::optional(last) : std::nullopt;
+}
+
 // How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
 // that lie in the result one after the other, if these fill a tile.
 size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lanes, int64_t width) {
   const std::vector<Expr> at = PlacesOf(out);
   const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
-  size_t first = lanes.size() - 1;
-  while (first > 0 && IsInt(lanes[first].extent, 1)) --first;
-  const Expr unit = step(first);
-  if (unit == nullptr || !IsInt(unit, 1)) return 0;
+  const std::optional<size_t> last = FindRun(a, out, lanes);
+  if (!last) return 0;
+  size_t first = *last;
   Expr run = lanes[first].extent;
   for (; first > 0; --first) {
     const Expr extent = lanes[first - 1].extent;
@@ -141,25 +169,12 @@ size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lan
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
 StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
-  const std::vector<Stage> stages = s.stages()->stages;
-  const Stage& acc = stages[0];
-  if (stages.size() == 1)
-    s.Step("keep ", acc.outputs[0]->name, " -> acc");
-  else if (!s.Try(Cat("align ", stages[1].name, " ", acc.name)))
-    return std::optional<Flat>();
-  RETURN_IF_ERROR(s.status());
-  // The other stage's iterators are the contraction's, in order.
-  const Stage out = s.stages()->stages[1];
+  const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
-  {
-    Context& c = *s.stages()->context;
-    Analyzer a(c);
-    for (const SymbolFact& f : s.stages()->symbols) a.BindSymbol(f);
-    for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
-    const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
-    batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
-    lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
-  }
+  Analyzer a = FactsOf(*s.stages(), out);
+  const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
+  batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
   const auto fold = [&](const Stage& stage, const std::string& base) {
     const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
@@ -289,8 +304,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
   return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
-StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& sides, const Target& target) {
-  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+StatusOr<std::optional<Plan>> MakePlan(Schedule s, const Sides& sides, const Target& target) {
   ASSIGN_OR_RETURN(std::optional<Flat> flat, Flatten(s, sides, target));
   if (!flat) return std::optional<Plan>();
   Plan t{std::move(s), *std::move(flat)};
@@ -358,14 +372,27 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   return std::optional<Plan>(std::move(t));
 }
 
-// With the lanes that the results lie along, unless the others are cheaper.
-StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
-  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, sides, target));
-  if (!plan || sides.rows.empty() || sides.one_sided || (plan->in_place && !plan->is_masked)) return plan;
+Sides Swap(Sides sides) {
   std::swap(sides.rows, sides.lanes);
-  sides.swapped = true;
-  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, sides, target));
-  return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
+  sides.swapped = !sides.swapped;
+  return sides;
+}
+
+// With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
+StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(const bool is_apart, TakeApart(s));
+  if (!is_apart) return std::optional<Plan>();
+  const bool has_choice = !sides.one_sided && !sides.rows.empty();
+  if (has_choice) {
+    const Stage& out = s.stages()->stages[1];
+    Analyzer a = FactsOf(*s.stages(), out);
+    if (!FindRun(a, out, sides.lanes) && FindRun(a, out, sides.rows)) sides = Swap(std::move(sides));
+  }
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(s, sides, target));
+  if (!plan || !has_choice || (plan->in_place && !plan->is_masked)) return plan;
+  ASSIGN_OR_RETURN(std::optional<Plan> other, MakePlan(s, Swap(std::move(sides)), target));
+  return other && other->seconds < plan->seconds ? std::move(other) : std::move(plan);
 }
 
 // The steps on loops.
