@@ -264,7 +264,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
   // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
   // and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.06e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
+  constexpr double kPackSeconds = 0.06e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
   constexpr double kGather = 12, kFarRows = 1.5;     // how much slower tiles are that read lanes or rows far apart
   constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
