@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kEveryOther = 2;              // elements: a vector is two loads
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -151,28 +152,40 @@ std::optional<size_t> FindRun(Analyzer& a, const Stage& out, const std::vector<D
 }
 
 // How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
-// that lie in the result one after the other, if these fill a tile.
-size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lanes, int64_t width) {
-  const std::vector<Expr> at = PlacesOf(out);
+// that lie in the result one after the other, if these fill a tile. Of every other element of `read`, which takes two
+// loads, the lanes also are those that lie in that at one distance, if these fill half of a vector.
+size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const PanelShape& tile) {
+  const Stage &acc = p.stages[0], &out = p.stages[1];
+  Analyzer a = FactsOf(p, out), of_acc = FactsOf(p, acc);
+  Context& c = a.context();
+  const std::vector<Expr> at = PlacesOf(out), from = IndicesOf(read);
   const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
+  const auto step_read = [&](size_t d) { return Step(of_acc, read->buffer, from, acc.iters[lanes[d].dim].var); };
   const std::optional<size_t> last = FindRun(a, out, lanes);
   if (!last) return 0;
   size_t first = *last;
   Expr run = lanes[first].extent;
+  const Expr unit = step_read(first);
+  const bool strided = unit != nullptr && IsInt(unit, kEveryOther);
   for (; first > 0; --first) {
     const Expr extent = lanes[first - 1].extent;
-    if (!IsInt(extent, 1) && step(first - 1) != run) break;
-    run = a.context().Mul(run, extent);
+    if (!IsInt(extent, 1)) {
+      if (step(first - 1) != run) break;
+      if (strided && step_read(first - 1) != c.Mul(run, c.Int(kEveryOther))) break;
+    }
+    run = c.Mul(run, extent);
   }
-  return IsInt(run) && run->int_value < width ? 0 : first;
+  return IsInt(run) && run->int_value < (strided ? tile.lanes / 2 : tile.width()) ? 0 : first;
 }
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
 StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
   const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
-  Analyzer a = FactsOf(*s.stages(), out);
-  const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
+  const auto con = FindContraction(acc);
+  RET_CHECK(con.has_value(), acc.name);
+  const size_t batched = CountBatched(*s.stages(), lanes, sides.swapped ? con->lhs : con->rhs,
+                                      ChoosePanel(-1, acc.outputs[0]->dtype, target));
   batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
@@ -262,11 +275,13 @@ struct Plan {
 
 double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
-  // and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.06e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
+  // Of an element of a panel, by one core: read along the lanes; every other one; gathered, from near, from beyond the
+  // caches of a core, and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.06e-9, kStridedSeconds = 0.2e-9, kGatherSeconds = 0.4e-9,
+                   kGatherFarSeconds = 0.9e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 12, kFarRows = 1.5;     // how much slower tiles are that read lanes or rows far apart
+  constexpr double kGather = 12, kStrided = 2,
+                   kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
   constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   // Of a result, from the registers to memory, by one core.
@@ -287,7 +302,8 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
   const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
   double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
-  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
+  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
   if (!t.pack && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
@@ -296,6 +312,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
                                                          BytesOf(f.of_lanes->buffer->dtype);
   const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
   const double element_seconds = t.contiguous              ? kPackSeconds
+                                 : strided                 ? kStridedSeconds
                                  : lane_bytes > kPageBytes ? kGatherPagesSeconds
                                  : far                     ? kGatherFarSeconds
                                                            : kGatherSeconds;
