@@ -358,7 +358,13 @@ StatusOr<std::optional<Plan>> MakePlan(Schedule s, const Sides& sides, const Tar
 
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
-  t.rows = ChooseRows(f.i, std::max<int64_t>(sums / t.tile.vectors, 1), a);
+  const int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
+  t.rows = ChooseRows(f.i, most_rows, a);
+  // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
+  const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
+  if (in_groups && IsInt(f.i)) {
+    for (t.rows = std::min({most_rows, kMaxRows, f.i->int_value}); f.i->int_value % t.rows != 0;) --t.rows;
+  }
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
   const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
   const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
@@ -459,14 +465,16 @@ class Loops {
     if (has_rows_) {
       const bool blocks = t_.pack && t_.row_block > 0;
       if (blocks) shared.push_back("ib");
-      if (is_deep_ && blocks) {
-        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
-      } else if (blocks) {
+      // A loop over tiles, unless a task is one of them.
+      const bool tiles = !is_deep_ && !(blocks && t_.row_block == t_.rows);
+      if (blocks && tiles) {
         s_.Step("split ", li, " ", t_.row_block / t_.rows, " ", t_.rows, " -> ib io ii");
-      } else if (!is_deep_) {
+      } else if (blocks) {
+        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
+      } else if (tiles) {
         s_.Step("split ", li, " ", t_.rows, " -> io ii");
       }
-      if (!is_deep_) (t_.pack ? inside : shared).push_back("io");
+      if (tiles) (t_.pack ? inside : shared).push_back("io");
       point.push_back(is_deep_ && !blocks ? li : "ii");
     }
     if (has_columns_) point.push_back("ji");
@@ -479,7 +487,8 @@ class Loops {
     at_ = inside.empty() ? "p" : inside.back();
   }
 
-  // The loops around a block that are inside `loop`.
+  // The loops around a block that are inside `loop`. After a step that is refused they may be others: there is no
+  // schedule then.
   std::vector<std::string> Inside(const std::string& loop, const std::string& block) {
     std::vector<std::string> v = s_.LoopsAround(block);
     auto it = std::find(v.begin(), v.end(), loop);
@@ -506,6 +515,7 @@ class Loops {
   void Pack(const std::string& loop) {
     s_.Run("scope panel local align 64").Step("compute_at b_panel ", loop);
     const std::vector<std::string> v = Inside(loop, "b_panel");
+    if (!s_.status().ok()) return;
     const Expr read = t_.flat.of_lanes;
     if (!v.empty() && has_columns_) {
       const std::string vector = Vectorize(v.back(), "p");
@@ -529,6 +539,7 @@ class Loops {
   // All of the reduction, a tile at a time.
   void SumTile() {
     const std::vector<std::string> v = Inside(at_, sum_block_);
+    if (!s_.status().ok()) return;
     std::vector<std::string> tile, steps;
     for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
     Reorder({steps, tile});
@@ -539,6 +550,7 @@ class Loops {
   void SumPanels() {
     s_.Step("scope ", sums_, " local align 64").Step("compute_at ", sum_block_, " p");
     const std::vector<std::string> v = Inside("p", sum_block_);
+    if (!s_.status().ok()) return;
     size_t k = 0;
     std::vector<std::string> tile, tiles, panels, steps;
     if (has_rows_) {
@@ -579,6 +591,7 @@ class Loops {
 
   void CopyTile() {
     std::vector<std::string> v = Inside(at_, "tile_copy");
+    if (!s_.status().ok()) return;
     if (has_columns_) v[CountTileLoops() - 1] = Vectorize(v[CountTileLoops() - 1], "t");
     for (size_t k = 0; k < CountTileLoops(); ++k) s_.Step("unroll ", v[k]);
     s_.Run("pad tile_copy");
