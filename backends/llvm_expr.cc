@@ -30,6 +30,9 @@ int LanesOf(llvm::Value* v) {
 }
 
 bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
+bool IsEveryOther(Expr index) {
+  return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 2) && index->type.lanes % 2 == 0;
+}
 
 }  // namespace
 
@@ -347,6 +350,28 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     llvm::Value* pointer = EmitPointer(e->buffer, indices[0]->args[0]);
     r = load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
                             : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
+  } else if (IsEveryOther(indices[0])) {
+    // Two contiguous accesses side by side, of which the second begins with the last element of the first, so that
+    // none reaches beyond the last lane's; then what lies between lanes is dropped.
+    llvm::Value* base = EmitPointer(e->buffer, indices[0]->args[0]);
+    llvm::Value* none = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+    std::vector<int> from(static_cast<size_t>(lanes));
+    llvm::Value* part[2];
+    for (const int k : {0, 1}) {
+      const int first = k * (lanes - 1);
+      std::vector<int> lane_of(static_cast<size_t>(lanes), lanes);  // `lanes`: no lane's element
+      for (int i = k * lanes / 2; i < (k + 1) * lanes / 2; ++i) {
+        lane_of[static_cast<size_t>(2 * i - first)] = i;
+        from[static_cast<size_t>(i)] = 2 * i - first + k * lanes;
+      }
+      llvm::Value* pointer = k == 0 ? base : b_.CreateConstInBoundsGEP1_32(type->getScalarType(), base, first);
+      load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
+                          : b_.CreateMaskedLoad(type, pointer, align,
+                                                b_.CreateShuffleVector(Splat(m, lanes), none, lane_of), zero);
+      if (k == 0) alias_.Annotate(load, e->buffer);
+      part[k] = load;
+    }
+    r = b_.CreateShuffleVector(part[0], part[1], from);
   } else {
     llvm::Value* all = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
     r = load = b_.CreateMaskedGather(type, Pointers(e->buffer, indices[0], lanes), align,

@@ -1,8 +1,8 @@
 // Expressions of the lowered form -> LLVM values. Lanes are LLVM vectors. An expression that a statement uses twice is
 // emitted once: call BeginStatement between statements, because loads are values only until the next store.
 //
-// Index forms: a scalar; a ramp of stride 1 (one contiguous access); any other vector (gather, scatter). Accesses of
-// different buffers never alias, and say so to LLVM.
+// Index forms: a scalar; a ramp of stride 1 (one contiguous access); of stride 2 (loads: two of them); any other vector
+// (gather, scatter). Accesses of different buffers never alias, and say so to LLVM.
 #pragma once
 #include <string>
 #include <vector>

@@ -20,7 +20,10 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   double bytes = TypicalBytes(s.outputs[0], symbols);
   for (ir::Buffer b : InputsOf(s)) bytes += TypicalBytes(b, symbols);
   const DType dtype = NarrowestType(s, s.outputs[0]);
-  const bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
+  // Each channel by itself, not groups of several.
+  bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
+  for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
+    depthwise = depthwise && DivisorOf(con->lhs, i.var) < 2 && DivisorOf(con->rhs, i.var) < 2;
   double rate =
       kind == FrameworkKernel::kPooling ? row.pooling : RateFor(depthwise ? row.depthwise : row.convolution, dtype);
   rate *= 1e9 * Cores(target);
@@ -32,8 +35,11 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
         TypicalSize(con->batch, symbols) * TypicalSize(con->n, symbols) * TypicalSize(con->k, symbols);
     seconds += elements * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
   }
-  if (kind == FrameworkKernel::kConvolution)
-    seconds += bytes / BytesOf(dtype) * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
+  if (kind == FrameworkKernel::kConvolution) {
+    constexpr double kOfChannels = 0.45;  // where each channel is by itself, its elements stay next to each other
+    seconds +=
+        bytes / BytesOf(dtype) * RateFor(row.laid_out, dtype) * (depthwise ? kOfChannels : 1) * 1e-9 / Cores(target);
+  }
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
 

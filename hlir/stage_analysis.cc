@@ -148,6 +148,18 @@ std::optional<Contraction> FindContraction(const Stage& s) {
   return r;
 }
 
+int64_t DivisorOf(Expr e, Expr var) {
+  int64_t divisor = 0;
+  bool only = true;
+  Visit(e, [&](Expr x) {
+    const bool divides = x->op == ExprOp::kDiv && x->args[0] == var && IsInt(x->args[1]);
+    if (x == var || (divides && divisor != 0 && divisor != x->args[1]->int_value)) only = false;
+    if (divides) divisor = x->args[1]->int_value;
+    return !divides;
+  });
+  return only ? divisor : 0;
+}
+
 bool RowSpace::HasReduction() const {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced; });
 }

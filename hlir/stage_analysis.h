@@ -34,6 +34,9 @@ struct Contraction {
 };
 std::optional<Contraction> FindContraction(const ir::Stage& s);
 
+// d, where `e` speaks of `var` only as var / d, as groups of channels are read; 0 where it does not.
+int64_t DivisorOf(ir::Expr e, ir::Expr var);
+
 // ---- row spaces ----
 // The loops that all stages of a group can share. Every iterator of every stage stands for one dimension of the space;
 // parallel dimensions are those that no stage reduces. Each parallel dimension is an iterator of every stage, each

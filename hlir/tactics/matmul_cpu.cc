@@ -7,6 +7,7 @@
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
+#include <utility>
 
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
@@ -23,6 +24,7 @@ namespace {
 
 constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kEveryOther = 2;              // elements: a vector is two loads
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -69,21 +71,9 @@ struct Digit {
 // Which digits are what. Either operand's own can be the lanes.
 struct Sides {
   std::vector<Digit> batch, rows, lanes;
-  bool swapped = false;  // the lanes are the left-hand side's
+  bool swapped = false;    // the lanes are the left-hand side's
+  bool one_sided = false;  // and the rows, too: the other operand has no iterators of its own
 };
-
-// d, where the operand speaks of `var` only as var / d; 0 where it does not.
-int64_t DivisorOf(Expr operand, Expr var) {
-  int64_t divisor = 0;
-  bool only = true;
-  Visit(operand, [&](Expr e) {
-    const bool divides = e->op == ExprOp::kDiv && e->args[0] == var && IsInt(e->args[1]);
-    if (e == var || (divides && divisor != 0 && divisor != e->args[1]->int_value)) only = false;
-    if (divides) divisor = e->args[1]->int_value;
-    return !divides;
-  });
-  return only ? divisor : 0;
-}
 
 // The contraction of {contraction} or {contraction, epilogue}; the lanes are its right-hand side's. Of an iterator that
 // both operands read, one of them as a quotient (groups of channels), the remainder is the other's own.
@@ -112,7 +102,16 @@ std::optional<Sides> FindSides(const TeProgram& group) {
       if (splits) (lhs == divisor ? r.lanes : r.rows).push_back({d, "_p", group.context->Int(divisor)});
     }
   }
-  return r.lanes.empty() ? std::nullopt : std::optional(std::move(r));
+  if (!r.lanes.empty()) return r;
+  // Rows and lanes of one operand, of which the other weighs windows (of each channel by itself). No two rows of a tile
+  // read one panel, but it is in registers.
+  r.one_sided = r.swapped = true;
+  const std::vector<Digit> own = std::exchange(r.rows, {});
+  for (size_t k = own.size(); k-- > 0;) {
+    const bool is_one = IsInt(own[k].extent, 1);
+    (is_one || !r.rows.empty() ? r.batch : r.lanes.empty() ? r.lanes : r.rows).push_back(own[k]);
+  }
+  return r.rows.empty() ? std::nullopt : std::optional(std::move(r));
 }
 
 // How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
@@ -125,46 +124,73 @@ Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
 
 std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
 
+// Steps make what the group computes and where it writes it two stages over the same iterators; false if they can't.
+StatusOr<bool> TakeApart(Schedule& s) {
+  const std::vector<Stage> stages = s.stages()->stages;
+  if (stages.size() == 1)
+    s.Step("keep ", stages[0].outputs[0]->name, " -> acc");
+  else if (!s.Try(Cat("align ", stages[1].name, " ", stages[0].name)))
+    return false;
+  RETURN_IF_ERROR(s.status());
+  return true;
+}
+
+// With the facts and iterators of `out`, of which any may be one more.
+Analyzer FactsOf(const TeProgram& p, const Stage& out) {
+  Context& c = *p.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
+  for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  return a;
+}
+
+// The last digit that is not always 0, if its elements lie next to each other in the result.
+std::optional<size_t> FindRun(Analyzer& a, const Stage& out, const std::vector<Digit>& digits) {
+  if (digits.empty()) return std::nullopt;
+  size_t last = digits.size() - 1;
+  while (last > 0 && IsInt(digits[last].extent, 1)) --last;
+  const Expr unit = Step(a, out.outputs[0], PlacesOf(out), out.iters[digits[last].dim].var);
+  return unit != nullptr && IsInt(unit, 1) ? std::optional(last) : std::nullopt;
+}
+
 // How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
-// that lie in the result one after the other, if these fill a tile.
-size_t CountBatched(Analyzer& a, const Stage& out, const std::vector<Digit>& lanes, int64_t width) {
-  const std::vector<Expr> at = PlacesOf(out);
+// that lie in the result one after the other, if these fill a tile. Of every other element of `read`, which takes two
+// loads, the lanes also are those that lie in that at one distance, if these fill half of a vector.
+size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const PanelShape& tile) {
+  const Stage &acc = p.stages[0], &out = p.stages[1];
+  Analyzer a = FactsOf(p, out), of_acc = FactsOf(p, acc);
+  Context& c = a.context();
+  const std::vector<Expr> at = PlacesOf(out), from = IndicesOf(read);
   const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
-  size_t first = lanes.size() - 1;
-  while (first > 0 && IsInt(lanes[first].extent, 1)) --first;
-  const Expr unit = step(first);
-  if (unit == nullptr || !IsInt(unit, 1)) return 0;
+  const auto step_read = [&](size_t d) { return Step(of_acc, read->buffer, from, acc.iters[lanes[d].dim].var); };
+  const std::optional<size_t> last = FindRun(a, out, lanes);
+  if (!last) return 0;
+  size_t first = *last;
   Expr run = lanes[first].extent;
+  const Expr unit = step_read(first);
+  const bool strided = unit != nullptr && IsInt(unit, kEveryOther);
   for (; first > 0; --first) {
     const Expr extent = lanes[first - 1].extent;
-    if (!IsInt(extent, 1) && step(first - 1) != run) break;
-    run = a.context().Mul(run, extent);
+    if (!IsInt(extent, 1)) {
+      if (step(first - 1) != run) break;
+      if (strided && step_read(first - 1) != c.Mul(run, c.Int(kEveryOther))) break;
+    }
+    run = c.Mul(run, extent);
   }
-  return IsInt(run) && run->int_value < width ? 0 : first;
+  return IsInt(run) && run->int_value < (strided ? tile.lanes / 2 : tile.width()) ? 0 : first;
 }
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
 StatusOr<std::optional<Flat>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
-  const std::vector<Stage> stages = s.stages()->stages;
-  const Stage& acc = stages[0];
-  if (stages.size() == 1)
-    s.Step("keep ", acc.outputs[0]->name, " -> acc");
-  else if (!s.Try(Cat("align ", stages[1].name, " ", acc.name)))
-    return std::optional<Flat>();
-  RETURN_IF_ERROR(s.status());
-  // The other stage's iterators are the contraction's, in order.
-  const Stage out = s.stages()->stages[1];
+  const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
-  {
-    Context& c = *s.stages()->context;
-    Analyzer a(c);
-    for (const SymbolFact& f : s.stages()->symbols) a.BindSymbol(f);
-    for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
-    const size_t batched = CountBatched(a, out, lanes, ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
-    batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
-    lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
-    std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
-  }
+  const auto con = FindContraction(acc);
+  RET_CHECK(con.has_value(), acc.name);
+  const size_t batched = CountBatched(*s.stages(), lanes, sides.swapped ? con->lhs : con->rhs,
+                                      ChoosePanel(-1, acc.outputs[0]->dtype, target));
+  batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
   const auto fold = [&](const Stage& stage, const std::string& base) {
     const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
       std::string list;
@@ -224,6 +250,21 @@ Depth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
   return r;
 }
 
+// Tiles of an operand whose elements only one tile reads: as wide as its rows, up to 4 vectors, with the least beyond.
+PanelShape ChooseWindow(Expr columns, DType acc, const Target& target) {
+  PanelShape r = ChoosePanel(-1, acc, target);
+  if (!IsInt(columns)) return r;
+  const int64_t wide = (columns->int_value + r.lanes - 1) / r.lanes;
+  int64_t least = INT64_MAX;
+  for (int64_t v = std::min<int64_t>(wide, 4); v > 0; --v) {
+    const int64_t padded = (wide + v - 1) / v * v;
+    if (padded >= least) continue;
+    least = padded;
+    r.vectors = v;
+  }
+  return r;
+}
+
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct Plan {
   Schedule schedule;
@@ -243,13 +284,15 @@ struct Plan {
 
 double PredictSeconds(const Plan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element of a panel, by one core: read along the lanes; gathered, from near, from beyond the caches of a core,
-  // and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.1e-9, kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.8e-9;
+  // Of an element of a panel, by one core: read along the lanes; every other one; gathered, from near, from beyond the
+  // caches of a core, and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.06e-9, kStridedSeconds = 0.2e-9, kGatherSeconds = 0.4e-9,
+                   kGatherFarSeconds = 0.9e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 8, kFarRows = 1.5;  // how much slower tiles are that read lanes or rows far apart
-  constexpr double kMasked = 4;                  // or decide for each element whether to read it
-  constexpr double kChains = 8;                  // of independent sums that keep a core's multipliers busy
+  constexpr double kGather = 12, kStrided = 2,
+                   kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
+  constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
+  constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
   const Flat& f = t.flat;
@@ -268,7 +311,9 @@ double PredictSeconds(const Plan& t, const Target& target) {
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
   const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
   double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
-  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : kGather;
+  const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
+  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
+  if (!t.pack && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
   const double lane_bytes = t.lane_step == nullptr ? 0
@@ -276,6 +321,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
                                                          BytesOf(f.of_lanes->buffer->dtype);
   const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
   const double element_seconds = t.contiguous              ? kPackSeconds
+                                 : strided                 ? kStridedSeconds
                                  : lane_bytes > kPageBytes ? kGatherPagesSeconds
                                  : far                     ? kGatherFarSeconds
                                                            : kGatherSeconds;
@@ -284,8 +330,7 @@ double PredictSeconds(const Plan& t, const Target& target) {
   return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
-StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& sides, const Target& target) {
-  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+StatusOr<std::optional<Plan>> MakePlan(Schedule s, const Sides& sides, const Target& target) {
   ASSIGN_OR_RETURN(std::optional<Flat> flat, Flatten(s, sides, target));
   if (!flat) return std::optional<Plan>();
   Plan t{std::move(s), *std::move(flat)};
@@ -295,7 +340,9 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   const std::vector<StageIter>& reduced = acc.reduce_iters;
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
-  t.tile = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target);
+  const DType sum_type = acc.outputs[0]->dtype;
+  t.tile = sides.one_sided ? ChooseWindow(f.j, sum_type, target)
+                           : ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, sum_type, target);
 
   // How the operand, and the results, lie in a tile of lanes.
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
@@ -318,7 +365,15 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
   t.is_masked = f.of_rows->has_mask;
 
-  t.rows = ChooseRows(f.i, CountAccumulators(target) / t.tile.vectors, a);
+  // Loads of windows take as many registers again.
+  const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
+  const int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
+  t.rows = ChooseRows(f.i, most_rows, a);
+  // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
+  const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
+  if (in_groups && IsInt(f.i)) {
+    for (t.rows = std::min({most_rows, kMaxRows, f.i->int_value}); f.i->int_value % t.rows != 0;) --t.rows;
+  }
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
   const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
   const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
@@ -331,7 +386,7 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
            t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
   if (!t.pack) t.depth = {};
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
-    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(acc.outputs[0]->dtype)) / t.rows;
+    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
   }
@@ -349,14 +404,27 @@ StatusOr<std::optional<Plan>> MakePlan(const TeProgram& original, const Sides& s
   return std::optional<Plan>(std::move(t));
 }
 
-// With the lanes that the results lie along, unless the others are cheaper.
-StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
-  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(original, sides, target));
-  if (!plan || sides.rows.empty() || (plan->in_place && !plan->is_masked)) return plan;
+Sides Swap(Sides sides) {
   std::swap(sides.rows, sides.lanes);
-  sides.swapped = true;
-  ASSIGN_OR_RETURN(std::optional<Plan> swapped, MakePlan(original, sides, target));
-  return swapped && swapped->seconds < plan->seconds ? std::move(swapped) : std::move(plan);
+  sides.swapped = !sides.swapped;
+  return sides;
+}
+
+// With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
+StatusOr<std::optional<Plan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(const bool is_apart, TakeApart(s));
+  if (!is_apart) return std::optional<Plan>();
+  const bool has_choice = !sides.one_sided && !sides.rows.empty();
+  if (has_choice) {
+    const Stage& out = s.stages()->stages[1];
+    Analyzer a = FactsOf(*s.stages(), out);
+    if (!FindRun(a, out, sides.lanes) && FindRun(a, out, sides.rows)) sides = Swap(std::move(sides));
+  }
+  ASSIGN_OR_RETURN(std::optional<Plan> plan, MakePlan(s, sides, target));
+  if (!plan || !has_choice || (plan->in_place && !plan->is_masked)) return plan;
+  ASSIGN_OR_RETURN(std::optional<Plan> other, MakePlan(s, Swap(std::move(sides)), target));
+  return other && other->seconds < plan->seconds ? std::move(other) : std::move(plan);
 }
 
 // The steps on loops.
@@ -406,14 +474,16 @@ class Loops {
     if (has_rows_) {
       const bool blocks = t_.pack && t_.row_block > 0;
       if (blocks) shared.push_back("ib");
-      if (is_deep_ && blocks) {
-        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
-      } else if (blocks) {
+      // A loop over tiles, unless a task is one of them.
+      const bool tiles = !is_deep_ && !(blocks && t_.row_block == t_.rows);
+      if (blocks && tiles) {
         s_.Step("split ", li, " ", t_.row_block / t_.rows, " ", t_.rows, " -> ib io ii");
-      } else if (!is_deep_) {
+      } else if (blocks) {
+        s_.Step("split ", li, " ", t_.row_block, " -> ib ii");
+      } else if (tiles) {
         s_.Step("split ", li, " ", t_.rows, " -> io ii");
       }
-      if (!is_deep_) (t_.pack ? inside : shared).push_back("io");
+      if (tiles) (t_.pack ? inside : shared).push_back("io");
       point.push_back(is_deep_ && !blocks ? li : "ii");
     }
     if (has_columns_) point.push_back("ji");
@@ -426,7 +496,8 @@ class Loops {
     at_ = inside.empty() ? "p" : inside.back();
   }
 
-  // The loops around a block that are inside `loop`.
+  // The loops around a block that are inside `loop`. After a step that is refused they may be others: there is no
+  // schedule then.
   std::vector<std::string> Inside(const std::string& loop, const std::string& block) {
     std::vector<std::string> v = s_.LoopsAround(block);
     auto it = std::find(v.begin(), v.end(), loop);
@@ -453,6 +524,7 @@ class Loops {
   void Pack(const std::string& loop) {
     s_.Run("scope panel local align 64").Step("compute_at b_panel ", loop);
     const std::vector<std::string> v = Inside(loop, "b_panel");
+    if (!s_.status().ok()) return;
     const Expr read = t_.flat.of_lanes;
     if (!v.empty() && has_columns_) {
       const std::string vector = Vectorize(v.back(), "p");
@@ -476,6 +548,7 @@ class Loops {
   // All of the reduction, a tile at a time.
   void SumTile() {
     const std::vector<std::string> v = Inside(at_, sum_block_);
+    if (!s_.status().ok()) return;
     std::vector<std::string> tile, steps;
     for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
     Reorder({steps, tile});
@@ -486,6 +559,7 @@ class Loops {
   void SumPanels() {
     s_.Step("scope ", sums_, " local align 64").Step("compute_at ", sum_block_, " p");
     const std::vector<std::string> v = Inside("p", sum_block_);
+    if (!s_.status().ok()) return;
     size_t k = 0;
     std::vector<std::string> tile, tiles, panels, steps;
     if (has_rows_) {
@@ -526,6 +600,7 @@ class Loops {
 
   void CopyTile() {
     std::vector<std::string> v = Inside(at_, "tile_copy");
+    if (!s_.status().ok()) return;
     if (has_columns_) v[CountTileLoops() - 1] = Vectorize(v[CountTileLoops() - 1], "t");
     for (size_t k = 0; k < CountTileLoops(); ++k) s_.Step("unroll ", v[k]);
     s_.Run("pad tile_copy");

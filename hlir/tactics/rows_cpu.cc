@@ -19,12 +19,16 @@ constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 8;              // of a chunk
 constexpr int64_t kMinTasks = 8;                // if the number of threads is not known
 
-int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
+int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
-  for (const ir::Param& p : r.group.params) {
+  for (const ir::Param& p : group.params) {
     if (p.buffer != nullptr && BytesOf(p.buffer->dtype) == 8 && IsFloat(p.buffer->dtype)) widest = 8;
   }
-  int64_t lanes = std::max<int64_t>(target.vector_bytes, 16) / widest;
+  return std::max<int64_t>(target.vector_bytes, 16) / widest;
+}
+
+int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
+  int64_t lanes = WidestLanes(r.group, target);
   const int64_t extent = r.ConstExtent(dim);
   while (extent > 0 && lanes > extent) lanes /= 2;
   return lanes;
@@ -80,15 +84,16 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         }
       }
     }
-    double speed = lane == nullptr ? 1.0 / static_cast<double>(lanes) : 1, cost = 0;
+    const double part = static_cast<double>(lanes) / static_cast<double>(WidestLanes(group, target));
+    double speed = lane == nullptr ? part / static_cast<double>(lanes) : part, cost = 0;
     for (ir::Expr value : s.values) {
       cost += CostOf(value);
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !ir::Uses(e, lane)) return true;
         const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
         const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
-        if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0)) speed = std::min(speed, kApart);
-        if (e->has_mask) speed = std::min(speed, kMasked);
+        if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0)) speed = std::min(speed, part * kApart);
+        if (e->has_mask) speed = std::min(speed, part * kMasked);
         return true;
       });
     }

@@ -1,4 +1,7 @@
 // Statements of the lowered form, compiled and run on this machine.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -98,6 +101,36 @@ func @reverse(x: i16[16], y: i16[16], step: i64) {
   std::iota(u.begin(), u.end(), 0);
   ASSERT_EQ(CallInternal(*c, "reverse", u.data(), v.data(), int64_t{1}), 0);
   for (int i = 0; i < 16; ++i) EXPECT_EQ(v[i], 15 - i);
+}
+
+TEST(Loops, EveryOtherElementEndsWithTheLastLane) {
+  const auto c = CompileForTest(R"(
+func @all(x: f32[31], y: f32[16]) {
+  y[ramp(0, 1, 16)] = x[ramp(0, 2, 16)]
+}
+
+func @first(x: f32[31], y: f32[16], n: i64) {
+  y[ramp(0, 1, 16)] = x[ramp(0, 2, 16); ramp(0, 1, 16) < broadcast(n, 16)]
+}
+)");
+  // What follows the last element that is read can't be read.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  char* memory =
+      static_cast<char*>(mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  ASSERT_EQ(mprotect(memory + page, page, PROT_NONE), 0);
+  auto* end = reinterpret_cast<float*>(memory + page);
+  for (int i = 1; i < 40; ++i) end[-i] = static_cast<float>(i);
+  for (int n = 0; n <= 16; ++n) {
+    const int elements = n == 0 ? 0 : 2 * n - 1;
+    std::vector<float> y(16, -1);
+    CallInternal(*c, "first", end - elements, y.data(), int64_t{n});
+    for (int i = 0; i < 16; ++i) EXPECT_EQ(y[i], i < n ? static_cast<float>(elements - 2 * i) : 0) << n << " " << i;
+  }
+  std::vector<float> y(16, -1);
+  CallInternal(*c, "all", end - 31, y.data());
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(y[i], static_cast<float>(31 - 2 * i)) << i;
+  munmap(memory, 2 * page);
 }
 
 TEST(Loops, RunsInParallel) {

@@ -8,10 +8,10 @@
 namespace cinn_like {
 namespace {
 
-// Of each channel by itself: rows of ours.
-constexpr char kConvolution[] = R"(graph @f(%x: f32[1,64,56,56], %w: f32[64,1,7,7]) {
-  %0 = tanh(%x) : f32[1,64,56,56]
-  %1 = conv2d(%0, %w) {padding=[3,3], groups=64} : f32[1,64,56,56]
+// A transposed one: three in four of our products are of zeros.
+constexpr char kConvolution[] = R"(graph @f(%x: f32[1,64,28,28], %w: f32[64,64,4,4]) {
+  %0 = tanh(%x) : f32[1,64,28,28]
+  %1 = conv2d_input_grad(%0, %w) {input_shape=[1,64,56,56], stride=[2,2], padding=[1,1]} : f32[1,64,56,56]
   %2 = relu(%1) : f32[1,64,56,56]
   return %2
 }
@@ -54,7 +54,8 @@ TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
   const std::string target = "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512";
   for (const auto& [x, w, y, attributes] : {std::tuple("1,64,56,56", "64,64,3,3", "1,64,56,56", "padding=[1,1]"),
                                             {"1,64,56,56", "256,64,1,1", "1,256,56,56", "stride=[1,1]"},
-                                            {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"}}) {
+                                            {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"},
+                                            {"1,72,56,56", "72,1,3,3", "1,72,56,56", "padding=[1,1], groups=72"}}) {
     const std::string graph = Cat("graph @f(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv2d(%x, %w) {", attributes,
                                   "} : f32[", y, "]\n  return %0\n}\n");
     EXPECT_TRUE(LostOps(graph.c_str(), target).empty()) << graph;

@@ -82,6 +82,30 @@ TEST_P(Bidding, NothingIsRefusedOfTheBuiltIns) {
   EXPECT_TRUE(choice->refused.empty());
 }
 
+// Windows, groups and deep reductions are tiles whatever the vectors' length, for one core and for many.
+TEST(MatmulCpu, TilesConvolutions) {
+  for (const char* cpu : {"x86-64", "x86-64-v3", "skylake-avx512"}) {
+    for (const char* threads : {"1", "16"}) {
+      const Target target = *Target::Parse(Cat("x86_64 -mcpu=", cpu, " -num-threads=", threads));
+      for (const auto& [x, w, y, attributes] :
+           {std::tuple("1,64,56,56", "64,64,3,3", "1,64,56,56", "padding=[1,1]"),
+            {"2,128,28,28", "128,32,3,3", "2,128,28,28", "padding=[1,1], groups=4"},
+            {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"},
+            {"1,520,7,7", "2100,520,3,3", "1,2100,7,7", "padding=[1,1]"},
+            {"1,72,56,56", "72,1,3,3", "1,72,28,28", "padding=[1,1], stride=[2,2], groups=72"}}) {
+        const auto group = GroupOf(Cat("graph @g(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv2d(%x, %w) {",
+                                       attributes, "} : f32[", y, "]\n  return %0\n}\n"),
+                                   target);
+        ASSERT_TRUE(group.ok()) << group.status();
+        const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+        ASSERT_TRUE(choice.ok()) << choice.status();
+        EXPECT_EQ(choice->proposal.tactic, "matmul_cpu") << cpu << " " << threads << " " << w;
+        EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
 

@@ -17,11 +17,11 @@ def bidding(real_library):
 
 
 def block(x, w, scale, shift, y):
-    return torch.relu(F.conv2d(torch.tanh(x), w, padding=3, groups=64) * scale + shift) + y
+    return torch.relu(F.conv_transpose2d(torch.tanh(x), w, stride=2, padding=1) * scale + shift) + y
 
 
 def operands(batch=2):
-    shapes = (batch, 64, 28, 28), (64, 1, 7, 7), (1, 64, 1, 1), (1, 64, 1, 1), (batch, 64, 28, 28)
+    shapes = (batch, 64, 28, 28), (64, 64, 4, 4), (1, 64, 1, 1), (1, 64, 1, 1), (batch, 64, 56, 56)
     return [torch.randn(s) for s in shapes]
 
 
@@ -33,7 +33,7 @@ def test_a_convolution_goes_back_and_what_lies_around_it_is_compiled():
     assert list(report.fallback_ops) == ["aten.convolution.default"]
     assert "the framework's kernel is faster" in report.fallback_ops["aten.convolution.default"]
     assert [len(s.ops) for s in report.subgraphs] == [1, 4] and not report.failures
-    torch.testing.assert_close(compiled(*operands(3)).shape, torch.Size((3, 64, 28, 28)))
+    torch.testing.assert_close(compiled(*operands(3)).shape, torch.Size((3, 64, 56, 56)))
 
 
 def test_verifying_compiles_every_op_whoever_is_faster():

@@ -54,6 +54,15 @@ def test_random_windows(real_library, block):
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
 
 
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_windows_over_symbolic_sizes(real_library, seed):
+    run, args, what = case(seed)
+    got = torch.compile(run, backend=backend, fullgraph=True, dynamic=True)(*args)
+    right = run(*(a.double() for a in args))
+    torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{what}\n{m}")
+    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+
+
 DEEP = {
     # Panels hold a part of the reduction.
     "depth": (lambda x, w: x @ w.T, (30, 8190), (40, 8190)),
