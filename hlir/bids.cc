@@ -92,12 +92,14 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     }
     for (const std::vector<int>& call : kernel.origins) {
       double own = seconds[k];
-      bool convolves = false;
+      double times = 1;
       for (size_t i : tuned) {
         own += around.contains(call[i]) ? around.at(call[i]) : 0;
-        convolves |= kernel_of(kernel.group.stages[i]) == FrameworkKernel::kConvolution;
+        const ir::Stage& s = kernel.group.stages[i];
+        if (kernel_of(s) == FrameworkKernel::kConvolution)
+          times = RateFor(row->own_convolution, NarrowestType(s, s.outputs[0]));
       }
-      if (convolves) own *= row->own_convolution;
+      own *= times;
       for (size_t i : tuned) {
         if (theirs < own) lost.insert({call[i], {call[i], own, theirs}});
       }

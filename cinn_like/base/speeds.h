@@ -28,7 +28,7 @@ struct SpeedRow {
   double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
   // get.
-  double own_convolution;
+  Rates own_convolution;
   double call_seconds;    // of one framework op, its dispatch included
   double region_seconds;  // of calling one compiled region
   // The part of its rate that a product on matrix units has left where rows of its operands start at any element; where
