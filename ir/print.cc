@@ -186,14 +186,6 @@ class Printer {
 }  // namespace
 
 std::string Print(Expr e) { return Printer().Expression(e, 0); }
-bool PrintsWithin(Expr e, int nodes) {
-  std::function<void(Expr)> go = [&](Expr x) {
-    if (--nodes < 0) return;
-    for (Expr a : x->args) go(a);
-  };
-  go(e);
-  return nodes >= 0;
-}
 std::string Print(const Stmt& s, int indent) { return Printer().Statement(s, indent); }
 
 std::string Print(const Func& f) {
