@@ -455,10 +455,11 @@ Expr Rewriter::operator()(Expr e) {
 namespace {
 struct Visitor {
   absl::FunctionRef<bool(Expr)> f;
-  SmallMap<Expr, bool> seen;
+  bool for_loads = false;  // leaves out what has none
+  SmallMap<Expr, bool> seen = {};
 
   void Go(Expr x) {
-    if (seen.Find(x) != nullptr) return;
+    if ((for_loads && !x->reads) || seen.Find(x) != nullptr) return;
     seen.Insert(x, true);
     if (!f(x)) return;
     for (Expr a : x->args) Go(a);
@@ -466,14 +467,14 @@ struct Visitor {
 };
 }  // namespace
 
-void Visit(Expr e, absl::FunctionRef<bool(Expr)> f) { Visitor{f, {}}.Go(e); }
+void Visit(Expr e, absl::FunctionRef<bool(Expr)> f) { Visitor{f}.Go(e); }
 
 void VisitLoads(Expr e, absl::FunctionRef<void(Expr)> f) {
-  if (!e->reads) return;
-  Visit(e, [&](Expr x) {
+  const auto visit = [&](Expr x) {
     if (x->op == ExprOp::kLoad) f(x);
-    return x->reads;
-  });
+    return true;
+  };
+  Visitor{visit, true}.Go(e);
 }
 
 Expr Substitute(Context& c, Expr e, const VarMap& map) {
