@@ -97,31 +97,31 @@ std::string ToString(const Attr& attr) {
 }
 
 const Attr* Attrs::Find(const std::string& name) const {
-  const auto it = values_.find(name);
-  return it == values_.end() ? nullptr : &it->second;
+  const auto it = values_->find(name);
+  return it == values_->end() ? nullptr : &it->second;
 }
 
 bool operator==(const Attrs& a, const Attrs& b) {
   // By text: a NaN equals itself and -0.0 differs from 0.0.
   return std::equal(
-      a.values_.begin(), a.values_.end(), b.values_.begin(), b.values_.end(), [](const auto& x, const auto& y) {
+      a.values_->begin(), a.values_->end(), b.values_->begin(), b.values_->end(), [](const auto& x, const auto& y) {
         return x.first == y.first && x.second.index() == y.second.index() && ToString(x.second) == ToString(y.second);
       });
 }
 
-int64_t Attrs::Int(const std::string& name) const { return *std::get<Dim>(values_.at(name)).AsConst(); }
-Dim Attrs::AsDim(const std::string& name) const { return std::get<Dim>(values_.at(name)); }
-double Attrs::Float(const std::string& name) const { return std::get<double>(values_.at(name)); }
-const Attr& Attrs::Number(const std::string& name) const { return values_.at(name); }
-bool Attrs::Bool(const std::string& name) const { return std::get<bool>(values_.at(name)); }
-const std::string& Attrs::String(const std::string& name) const { return std::get<std::string>(values_.at(name)); }
-DType Attrs::AsDType(const std::string& name) const { return std::get<DType>(values_.at(name)); }
+int64_t Attrs::Int(const std::string& name) const { return *std::get<Dim>(values_->at(name)).AsConst(); }
+Dim Attrs::AsDim(const std::string& name) const { return std::get<Dim>(values_->at(name)); }
+double Attrs::Float(const std::string& name) const { return std::get<double>(values_->at(name)); }
+const Attr& Attrs::Number(const std::string& name) const { return values_->at(name); }
+bool Attrs::Bool(const std::string& name) const { return std::get<bool>(values_->at(name)); }
+const std::string& Attrs::String(const std::string& name) const { return std::get<std::string>(values_->at(name)); }
+DType Attrs::AsDType(const std::string& name) const { return std::get<DType>(values_->at(name)); }
 std::vector<int64_t> Attrs::Ints(const std::string& name) const {
   std::vector<int64_t> ints;
   for (const Dim& d : AsDims(name)) ints.push_back(*d.AsConst());
   return ints;
 }
-const Dims& Attrs::AsDims(const std::string& name) const { return std::get<Dims>(values_.at(name)); }
+const Dims& Attrs::AsDims(const std::string& name) const { return std::get<Dims>(values_->at(name)); }
 
 StatusOr<Attr> CoerceAttr(const AttrSpec& spec, Attr value) {
   const Dim* dim = std::get_if<Dim>(&value);

@@ -2,6 +2,7 @@
 // (defaults filled in), each of the declared type, so readers ask by name and can't fail.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,14 +32,17 @@ struct AttrSpec {
   std::vector<std::string> choices = {};  // of a string
 };
 
+// Immutable, so copies share the values.
 class Attrs {
  public:
-  Attrs() = default;
-  Attrs(std::initializer_list<std::pair<const std::string, Attr>> values) : values_(values) {}
+  using Values = std::map<std::string, Attr>;
 
-  void Set(const std::string& name, Attr value) { values_[name] = std::move(value); }
+  Attrs() : values_(std::make_shared<const Values>()) {}
+  Attrs(std::initializer_list<Values::value_type> values) : values_(std::make_shared<const Values>(values)) {}
+  explicit Attrs(Values values) : values_(std::make_shared<const Values>(std::move(values))) {}
+
   const Attr* Find(const std::string& name) const;
-  const std::map<std::string, Attr>& values() const { return values_; }
+  const Values& values() const { return *values_; }
 
   int64_t Int(const std::string& name) const;
   Dim AsDim(const std::string& name) const;
@@ -53,7 +57,7 @@ class Attrs {
   friend bool operator==(const Attrs& a, const Attrs& b);
 
  private:
-  std::map<std::string, Attr> values_;
+  std::shared_ptr<const Values> values_;
 };
 
 // `value` as an attribute declared by `spec` (an integer literal given for a float becomes one, ...), or an error that

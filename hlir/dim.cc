@@ -275,6 +275,7 @@ const SymbolInfo* Find(const SymbolTable& symbols, std::string_view name) {
 }
 
 DimRange RangeOf(const Dim& d, const SymbolTable& symbols) {
+  if (const std::optional<int64_t> c = d.AsConst()) return {*c, *c};
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   return d.Fold<DimRange>(
       [](int64_t c) { return DimRange{c, c}; },

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "cinn_like/base/lexer.h"
 #include "cinn_like/base/status.h"
 
@@ -67,7 +68,8 @@ class Dim {
   static Dim OfFactor(Factor f);
   void AddTerm(const Term& t);
 
-  std::vector<Term> terms_;  // sorted by factors, higher degree first; no zero coefficients
+  // Sorted by factors, higher degree first; no zero coefficients. Most dimensions are one number.
+  absl::InlinedVector<Term, 1> terms_;
 };
 
 using Dims = std::vector<Dim>;

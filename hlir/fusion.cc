@@ -71,11 +71,12 @@ class Planner {
   Planner(TeProgram program, const Target& target)
       : p_(std::move(program)), c_(*p_.context), target_(target), has_library_(target.HasLib("cublas")) {
     for (const Param& q : p_.params) {
-      if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.push_back(q.buffer);
+      if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.insert(q.buffer);
     }
     for (const RangeCheck& check : p_.checks) {
       for (Buffer b : {check.low, check.high}) {
-        if (checked_.insert(b).second && !Contains(results_, b)) results_.push_back(b);
+        checked_.insert(b);
+        results_.insert(b);
       }
     }
   }
@@ -158,7 +159,7 @@ class Planner {
         Inline(s, vars, p_.stages[j]);
         for (Buffer b : InputsOf(p_.stages[j])) readers_[b].insert(j);
       }
-      if (Contains(results_, s.outputs[0])) keep(s);
+      if (results_.contains(s.outputs[0])) keep(s);
     }
     p_.stages = std::move(kept);
     DropUnread();
@@ -169,7 +170,7 @@ class Planner {
   // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed
   // its operands has no reader. A group needs a result, so such stages go.
   void DropUnread() {
-    absl::flat_hash_set<Buffer> read(results_.begin(), results_.end());
+    absl::flat_hash_set<Buffer> read = results_;
     std::vector<Stage> kept;
     for (size_t i = p_.stages.size(); i-- > 0;) {
       Stage& s = p_.stages[i];
@@ -191,10 +192,10 @@ class Planner {
   bool IsLayoutOfProduct(size_t i, const Stage& product) {
     const Stage& s = p_.stages[i];
     const Buffer input = InputsOf(s)[0];
-    if (Contains(results_, input) || !FindContraction(product) || ReadersOf(input, i).size() != 1) return false;
+    if (results_.contains(input) || !FindContraction(product) || ReadersOf(input, i).size() != 1) return false;
     if (!CanWrite(product, s)) return false;
     const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
-    if (readers.size() != 1 || Contains(results_, s.outputs[0])) return true;
+    if (readers.size() != 1 || results_.contains(s.outputs[0])) return true;
     Stage next = p_.stages[readers[0]];
     if (!IsView(next)) return true;
     Inline(s, VarsOf(s.iters), next);
@@ -217,7 +218,7 @@ class Planner {
   bool IsCheaperToRepeat(size_t i) const {
     constexpr double kMostRead = 0.75;  // of the bytes made
     const Stage& s = p_.stages[i];
-    if (s.IsReduction() || s.values.size() != 1 || Contains(results_, s.outputs[0]) || CostOf(s.values[0]) >= kCostly) {
+    if (s.IsReduction() || s.values.size() != 1 || results_.contains(s.outputs[0]) || CostOf(s.values[0]) >= kCostly) {
       return false;
     }
     double read = 0;
@@ -364,12 +365,13 @@ class Planner {
   }
 
   std::vector<Buffer> OutputsOf(const std::vector<int>& group) const {
-    const std::set<int> inside(group.begin(), group.end());
     std::vector<Buffer> r;
     for (int i : group) {
       for (Buffer b : p_.stages[i].outputs) {
-        bool leaves = Contains(results_, b);
-        for (int c : consumers_[i]) leaves = leaves || (!inside.contains(c) && Contains(inputs_[c], b));
+        bool leaves = results_.contains(b);
+        for (int c : consumers_[i]) {
+          leaves = leaves || (!std::binary_search(group.begin(), group.end(), c) && Contains(inputs_[c], b));
+        }
         if (leaves) r.push_back(b);
       }
     }
@@ -377,14 +379,23 @@ class Planner {
   }
 
   bool CanShareKernel(const std::vector<int>& group) {
-    std::vector<Stage> stages;
-    std::set<Buffer> buffers;
-    for (int i : group) {
-      stages.push_back(p_.stages[i]);
-      buffers.insert(inputs_[i].begin(), inputs_[i].end());
-    }
+    absl::flat_hash_set<Buffer> buffers;
+    for (int i : group) buffers.insert(inputs_[i].begin(), inputs_[i].end());
     if (buffers.size() > kMaxBuffers) return false;
     const std::vector<Buffer> outputs = OutputsOf(group);
+    // A contraction that reads nothing of the group stays what it is: it needs an epilogue, which has no reduction and
+    // whose results alone leave.
+    const bool stays = std::any_of(group.begin(), group.end(), [&](int i) {
+      return is_contraction_[i] && std::none_of(producers_[i].begin(), producers_[i].end(), [&](int q) {
+               return std::binary_search(group.begin(), group.end(), q);
+             });
+    });
+    const auto reductions =
+        std::count_if(group.begin(), group.end(), [&](int i) { return p_.stages[i].IsReduction(); });
+    if (stays && (outputs.size() != 1 || reductions != 1)) return false;
+    std::vector<Stage> stages;
+    stages.reserve(group.size());
+    for (int i : group) stages.push_back(p_.stages[i]);
     auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
     const bool contraction =
@@ -454,7 +465,7 @@ class Planner {
   Context& c_;
   const Target& target_;
   const bool has_library_;  // of matrix products
-  std::vector<Buffer> results_;
+  absl::flat_hash_set<Buffer> results_;
   absl::flat_hash_set<Buffer> checked_;                    // those of `results_` that range checks read
   absl::flat_hash_map<Buffer, std::set<size_t>> readers_;  // of a tensor, while stages are rewritten
   // By stage:

@@ -52,14 +52,12 @@ Status Graph::CheckSymbols(const Dims& dims) const {
   return absl::OkStatus();
 }
 
-Status Graph::CheckName(const std::string& name) const {
+Status Graph::TakeName(const std::string& name) {
   const bool identifier =
       !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
       std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
   if (!identifier) return InvalidArgument("parameter '", name, "': expected an identifier as its name");
-  for (const Param& p : params_) {
-    if (p.name == name) return InvalidArgument("parameter '", name, "' is declared twice");
-  }
+  if (!names_.insert(name).second) return InvalidArgument("parameter '", name, "' is declared twice");
   return absl::OkStatus();
 }
 
@@ -81,7 +79,6 @@ Status Graph::AddSymbol(SymbolInfo symbol) {
 }
 
 StatusOr<ValueId> Graph::AddParam(std::string name, TensorType type, ParamRole role, std::optional<Dims> strides) {
-  RETURN_IF_ERROR(CheckName(name));
   const std::string where = Cat("parameter '", name, "'");
   RETURN_IF_ERROR(Annotate(CheckSymbols(type.dims), where));
   RETURN_IF_ERROR(Annotate(CheckType(type, symbols_), where));
@@ -91,14 +88,15 @@ StatusOr<ValueId> Graph::AddParam(std::string name, TensorType type, ParamRole r
       return InvalidArgument(where, ": expected ", type.rank(), " strides, got ", strides->size());
     }
   }
+  RETURN_IF_ERROR(TakeName(name));
   const ValueId value = AddValue(std::move(type), -1);
   params_.push_back({std::move(name), value, role, std::move(strides)});
   return value;
 }
 
 Status Graph::AddSymbolParam(std::string name) {
-  RETURN_IF_ERROR(CheckName(name));
   RETURN_IF_ERROR(Annotate(CheckSymbols({Dim::Symbol(name)}), Cat("parameter '", name, "'")));
+  RETURN_IF_ERROR(TakeName(name));
   Param param;
   param.name = std::move(name);
   params_.push_back(std::move(param));

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "hlir/op_registry.h"
 
 namespace cinn_like::hlir {
@@ -91,13 +92,14 @@ class Graph {
     int op = -1;
   };
   Status CheckSymbols(const Dims& dims) const;
-  Status CheckName(const std::string& name) const;
+  Status TakeName(const std::string& name);
   ValueId AddValue(TensorType type, int op);
 
   std::string name_;
   const OpRegistry* registry_;
   SymbolTable symbols_;
   std::vector<Param> params_;
+  absl::flat_hash_set<std::string> names_;  // of the parameters
   std::vector<Op> ops_;
   std::vector<Value> values_;
   std::vector<ValueId> results_;

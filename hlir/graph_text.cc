@@ -139,26 +139,24 @@ class GraphParser {
   }
 
   StatusOr<Attrs> ParseAttrs(const OpDef& def) {
-    Attrs attrs;
-    if (!lexer_.Eat("{")) return attrs;
+    Attrs::Values attrs;
+    if (!lexer_.Eat("{")) return Attrs();
     do {
       const Token at = lexer_.Peek();
       ASSIGN_OR_RETURN(const std::string name, lexer_.Ident("an attribute's name"));
       const AttrSpec* spec = def.FindAttr(name);
       if (!spec) {
-        Attrs unknown;
-        unknown.Set(name, true);
-        return At(at, Annotate(CompleteAttrs(def, unknown).status(), Cat("op '", def.name, "'")));
+        return At(at, Annotate(CompleteAttrs(def, {{name, true}}).status(), Cat("op '", def.name, "'")));
       }
-      if (attrs.Find(name))
+      if (attrs.contains(name))
         return At(at, InvalidArgument("op '", def.name, "': attribute '", name, "' is given twice"));
       RETURN_IF_ERROR(lexer_.Expect("="));
       StatusOr<Attr> value = ParseAttr(*spec, &lexer_);
       if (!value.ok()) return InvalidArgument(Message(value.status()), " (op '", def.name, "')");
-      attrs.Set(name, *std::move(value));
+      attrs.emplace(name, *std::move(value));
     } while (lexer_.Eat(","));
     RETURN_IF_ERROR(lexer_.Expect("}"));
-    return attrs;
+    return Attrs(std::move(attrs));
   }
 
   Status ParseOp() {

@@ -55,7 +55,9 @@ std::vector<ir::Stmt> CheckSizes(const Graph& graph, const ir::TeProgram& progra
     if (op.def->requires_at_call) required = op.def->requires_at_call({types, op.attrs, graph.symbols()});
     for (ValueId v : op.results) {
       const Dims& dims = graph.TypeOf(v).dims;
-      for (size_t i = 0; i < dims.size(); ++i) required.push_back({Cat("dimension ", i), dims[i], 0, dims[i]});
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if (!dims[i].IsConst()) required.push_back({Cat("dimension ", i), dims[i], 0, dims[i]});
+      }
     }
     for (const auto& [what, value, lo, hi] : required) {
       const bool holds = RangeOf(value - lo, graph.symbols()).lo >= 0 && RangeOf(hi - value, graph.symbols()).lo >= 0;

@@ -25,13 +25,16 @@ bool AlwaysHolds(const ir::TeProgram& p, const ir::RangeCheck& check) {
     // One that is right stands for those that were combined before.
     const ir::Expr right = low ? check.begin : c.Sub(check.end, c.Int(1));
     ir::Expr e = ir::InlineLoads(c, p.stages[k].values[0], b, {}, right);
+    absl::flat_hash_set<ir::Buffer> read;
+    const auto add = [&](ir::Expr load) { read.insert(load->buffer); };
+    ir::VisitLoads(e, add);
     int steps = 16;
     while (k-- > 0 && steps > 0) {
       const ir::Stage& s = p.stages[k];
-      if (s.IsReduction() || s.outputs.size() != 1 || !s.at.empty()) continue;
-      const ir::Expr inlined = ir::InlineLoads(c, e, s.outputs[0], ir::VarsOf(s.iters), s.values[0]);
-      steps -= inlined != e;
-      e = inlined;
+      if (!read.contains(s.outputs[0]) || s.IsReduction() || s.outputs.size() != 1 || !s.at.empty()) continue;
+      e = ir::InlineLoads(c, e, s.outputs[0], ir::VarsOf(s.iters), s.values[0]);
+      ir::VisitLoads(e, add);
+      --steps;
     }
     if (!analyzer.CanProve(low ? c.Le(check.begin, e) : c.Lt(e, check.end))) return false;
   }

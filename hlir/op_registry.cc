@@ -45,7 +45,7 @@ const OpRegistry& OpRegistry::BuiltIn() {
 }
 
 StatusOr<Attrs> CompleteAttrs(const OpDef& def, const Attrs& given) {
-  Attrs complete;
+  Attrs::Values complete;
   for (const auto& [name, value] : given.values()) {
     const AttrSpec* spec = def.FindAttr(name);
     if (!spec) {
@@ -54,17 +54,17 @@ StatusOr<Attrs> CompleteAttrs(const OpDef& def, const Attrs& given) {
       return InvalidArgument("unknown attribute '", name, "', expected ", known.empty() ? "none" : known);
     }
     ASSIGN_OR_RETURN(Attr coerced, CoerceAttr(*spec, value));
-    complete.Set(name, std::move(coerced));
+    complete.emplace(name, std::move(coerced));
   }
   for (const AttrSpec& spec : def.attrs) {
-    if (complete.Find(spec.name)) continue;
+    if (complete.contains(spec.name)) continue;
     if (!spec.default_value) {
       return InvalidArgument("attribute '", spec.name, "' is missing, expected ", DescribeAttrType(spec.type));
     }
     ASSIGN_OR_RETURN(Attr coerced, CoerceAttr(spec, *spec.default_value));
-    complete.Set(spec.name, std::move(coerced));
+    complete.emplace(spec.name, std::move(coerced));
   }
-  return complete;
+  return Attrs(std::move(complete));
 }
 
 }  // namespace cinn_like::hlir

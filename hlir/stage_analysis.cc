@@ -10,13 +10,10 @@ using namespace ir;  // NOLINT: this file speaks of nothing else
 
 namespace {
 
-void VisitLoads(const Stage& s, const std::function<void(Expr)>& f) {
-  for (Expr v : s.values) {
-    Visit(v, [&](Expr e) {
-      if (e->op == ExprOp::kLoad) f(e);
-      return true;
-    });
-  }
+std::vector<Expr> LoadsOf(const Stage& s) {
+  std::vector<Expr> r;
+  for (Expr v : s.values) VisitLoads(v, [&](Expr e) { r.push_back(e); });
+  return r;
 }
 
 Expr StripCasts(Expr e) {
@@ -184,30 +181,24 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
   auto is_unit = [&](int i) { return IsInt(iters[i]->extent, 1); };
 
   absl::flat_hash_map<Buffer, size_t> writer;
+  std::vector<std::vector<Expr>> loads(stages.size());
   for (size_t k = 0; k < stages.size(); ++k) {
-    bool ok = true;
-    VisitLoads(stages[k], [&](Expr load) {
+    loads[k] = LoadsOf(stages[k]);
+    for (Expr load : loads[k]) {
       auto it = writer.find(load->buffer);
-      if (it == writer.end()) return;
-      if (load->has_mask) ok = false;
+      if (it == writer.end()) continue;
+      if (load->has_mask) return std::nullopt;
       const Stage& from = stages[it->second];
       const std::vector<Expr> at = from.at.empty() ? VarsOf(from.iters) : from.at;
-      for (size_t d = 0; d < at.size() && ok; ++d) {
-        const Expr index = load->args[d];
-        auto p = id_of.find(at[d]);
-        if (p == id_of.end()) {
-          ok = false;
-        } else if (is_unit(p->second)) {
-          continue;
-        } else if (auto q = id_of.find(index); q != id_of.end()) {
-          if (iters[q->second]->extent != iters[p->second]->extent) ok = false;
-          parent[find(q->second)] = find(p->second);
-        } else {
-          ok = false;
-        }
+      for (size_t d = 0; d < at.size(); ++d) {
+        const auto p = id_of.find(at[d]);
+        if (p == id_of.end()) return std::nullopt;
+        if (is_unit(p->second)) continue;
+        const auto q = id_of.find(load->args[d]);
+        if (q == id_of.end() || iters[q->second]->extent != iters[p->second]->extent) return std::nullopt;
+        parent[find(q->second)] = find(p->second);
       }
-    });
-    if (!ok) return std::nullopt;
+    }
     for (Buffer b : stages[k].outputs) writer[b] = k;
   }
 
@@ -239,19 +230,23 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
   };
   for (size_t k = 1; k < stages.size(); ++k) {
     for (size_t j = 0; j < k; ++j) {
-      VisitLoads(stages[k], [&](Expr mine) {
-        if (linked[k] == linked[j] || writer.contains(mine->buffer)) return;
-        VisitLoads(stages[j], [&](Expr other) {
-          if (linked[k] == linked[j] || other->buffer != mine->buffer || other->has_mask != mine->has_mask) return;
+      for (Expr mine : loads[k]) {
+        if (linked[k] == linked[j]) break;
+        if (writer.contains(mine->buffer)) continue;
+        for (Expr other : loads[j]) {
+          if (other->buffer != mine->buffer || other->has_mask != mine->has_mask) continue;
           pairs.clear();
-          for (size_t d = 0; d < mine->args.size(); ++d) {
+          bool same = true;
+          for (size_t d = 0; d < mine->args.size() && same; ++d) {
             const bool is_unit_dim = d < mine->buffer->shape.size() && IsInt(mine->buffer->shape[d], 1);
-            if (!is_unit_dim && !same_form(mine->args[d], other->args[d])) return;
+            same = is_unit_dim || same_form(mine->args[d], other->args[d]);
           }
+          if (!same) continue;
           for (auto [p, q] : pairs) parent[find(p)] = find(q);
           link(k, j);
-        });
-      });
+          break;
+        }
+      }
     }
   }
 
@@ -263,12 +258,12 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     for (const StageIter& r : stages[k].reduce_iters) {
       const int own = id_of[r.var];
       if (class_size[find(own)] > 1 || is_unit(own)) continue;
-      VisitLoads(stages[k], [&](Expr load) {
-        if (writer.contains(load->buffer)) return;
+      for (Expr load : loads[k]) {
+        if (writer.contains(load->buffer)) continue;
         for (size_t j = 0; j < stages.size(); ++j) {
           if (j == k) continue;
-          VisitLoads(stages[j], [&](Expr other) {
-            if (other->buffer != load->buffer || find(own) != own) return;
+          for (Expr other : loads[j]) {
+            if (other->buffer != load->buffer || find(own) != own) continue;
             for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
               auto q = id_of.find(other->args[d]);
               if (load->args[d] != r.var || q == id_of.end() || iters[q->second]->extent != r.extent) continue;
@@ -276,9 +271,9 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
                   std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(q->second); });
               if (!diagonal) parent[own] = find(q->second);
             }
-          });
+          }
         }
-      });
+      }
     }
   }
 
@@ -360,47 +355,60 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     }
     return dims[0] > dims[1] && values[0] >= 2 * values[1];
   };
+  auto has_iter = [](const Stage& s, Expr e) {
+    const auto is_it = [e](const StageIter& i) { return i.var == e; };
+    return std::any_of(s.iters.begin(), s.iters.end(), is_it) ||
+           std::any_of(s.reduce_iters.begin(), s.reduce_iters.end(), is_it);
+  };
+  std::vector<std::vector<Expr>> loads;
+  for (const Stage& s : stages) loads.push_back(LoadsOf(s));
+  std::vector<Stage> kept;
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
-    if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) continue;
+    if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) {
+      kept.push_back(std::move(stages[k]));
+      continue;
+    }
     const Buffer b = s.outputs[0];
-    int readers = 0, most = 0;
+    std::vector<size_t> readers;
+    int most = 0;
     bool plain = true, wider = false;
     for (size_t j = k + 1; j < stages.size(); ++j) {
       int reads = 0;
-      absl::flat_hash_set<Expr> vars;
-      for (const auto* list : {&stages[j].iters, &stages[j].reduce_iters}) {
-        for (const StageIter& i : *list) vars.insert(i.var);
-      }
-      VisitLoads(stages[j], [&](Expr e) {
-        if (e->buffer != b) return;
+      for (Expr e : loads[j]) {
+        if (e->buffer != b) continue;
         ++reads;
         plain &= !e->has_mask;
-        for (size_t d = 0; d < s.iters.size(); ++d) plain &= IsInt(s.iters[d].extent, 1) || vars.contains(e->args[d]);
-      });
-      readers += reads > 0;
+        for (size_t d = 0; d < s.iters.size(); ++d)
+          plain &= IsInt(s.iters[d].extent, 1) || has_iter(stages[j], e->args[d]);
+      }
+      if (reads == 0) continue;
+      readers.push_back(j);
       most = std::max(most, reads);
-      wider |= reads > 0 && is_wider(stages[j], s);
+      wider |= is_wider(stages[j], s);
     }
     const int cost = CostOf(s.values[0]);
     const bool costly = cost >= kCostly;
-    if (costly && (readers > 1 || wider)) {
-      if (plain) continue;
+    if (costly && (readers.size() > 1 || wider)) {
+      if (plain) {
+        kept.push_back(std::move(stages[k]));
+        continue;
+      }
       if (wider) return std::nullopt;
     }
     if (most > 1 && cost * most > kMostRepeated) return std::nullopt;
-    const Stage from = s;
-    const std::vector<Expr> vars = VarsOf(from.iters);
-    stages.erase(stages.begin() + static_cast<int64_t>(k));
-    for (size_t j = k; j < stages.size(); ++j) {
-      for (Expr& v : stages[j].values) {
-        v = InlineLoads(c, v, b, vars, from.values[0]);
+    const std::vector<Expr> vars = VarsOf(s.iters);
+    for (size_t j : readers) {
+      for (Expr& v : stages[j].values) v = InlineLoads(c, v, b, vars, s.values[0]);
+      loads[j] = LoadsOf(stages[j]);
+    }
+    for (size_t j = k + 1; j < stages.size(); ++j) {
+      for (Expr v : stages[j].values) {
         if (v->depth > kMostLevels) return std::nullopt;
       }
     }
-    --k;
   }
-  return stages;
+  return kept;
 }
 
 }  // namespace cinn_like::hlir

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/hash/hash.h"
 #include "glog/logging.h"
 
@@ -122,7 +123,12 @@ Expr Context::Intern(const Key& key) {
                                                      .name = std::string(key.name),
                                                      .buffer = key.buffer,
                                                      .hash = query.hash});
-    for (Expr a : n.args) n.depth = std::max(n.depth, a->depth + 1);
+    n.reads = key.op == ExprOp::kLoad;
+    for (Expr a : n.args) {
+      n.depth = std::max(n.depth, a->depth + 1);
+      n.size = std::min(n.size + a->size, kMostCounted);
+      n.reads |= a->reads;
+    }
     make(&n);
   });
 }
@@ -424,23 +430,23 @@ std::vector<Expr> IndicesOf(Expr load) {
 }
 Expr MaskOf(Expr load) { return load->has_mask ? load->args.back() : nullptr; }
 
-Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f) {
-  std::vector<Expr> args;  // from the first change on
-  for (size_t i = 0; i < e->args.size(); ++i) {
-    const Expr a = f(e->args[i]);
-    if (args.empty()) {
-      if (a == e->args[i]) continue;
-      args.reserve(e->args.size());
-      args.assign(e->args.begin(), e->args.begin() + static_cast<ptrdiff_t>(i));
-    }
-    args.push_back(a);
+Expr MapChildren(Context& c, Expr e, absl::FunctionRef<Expr(Expr)> f) {
+  absl::InlinedVector<Expr, 6> args;
+  bool changed = false;
+  for (Expr a : e->args) {
+    args.push_back(f(a));
+    changed |= args.back() != a;
   }
-  return args.empty() ? e : c.WithArgs(e, args);
+  return changed ? c.WithArgs(e, args) : e;
 }
 
 Expr Rewriter::operator()(Expr e) {
-  if (const Expr* known = memo_.Find(e)) return *known;
+  const bool is_leaf = e->op == ExprOp::kVar || IsConst(e);
+  if (!is_leaf) {
+    if (const Expr* known = memo_.Find(e)) return *known;
+  }
   Expr r = f_(e);
+  if (is_leaf) return r == nullptr ? e : r;
   if (r == nullptr) r = MapChildren(c_, e, [this](Expr x) { return (*this)(x); });
   memo_.Insert(e, r);
   return r;
@@ -448,11 +454,12 @@ Expr Rewriter::operator()(Expr e) {
 
 namespace {
 struct Visitor {
-  const std::function<bool(Expr)>& f;
-  SmallMap<Expr, bool> seen;
+  absl::FunctionRef<bool(Expr)> f;
+  bool for_loads = false;  // leaves out what has none
+  SmallMap<Expr, bool> seen = {};
 
   void Go(Expr x) {
-    if (seen.Find(x) != nullptr) return;
+    if ((for_loads && !x->reads) || seen.Find(x) != nullptr) return;
     seen.Insert(x, true);
     if (!f(x)) return;
     for (Expr a : x->args) Go(a);
@@ -460,7 +467,15 @@ struct Visitor {
 };
 }  // namespace
 
-void Visit(Expr e, const std::function<bool(Expr)>& f) { Visitor{f, {}}.Go(e); }
+void Visit(Expr e, absl::FunctionRef<bool(Expr)> f) { Visitor{f}.Go(e); }
+
+void VisitLoads(Expr e, absl::FunctionRef<void(Expr)> f) {
+  const auto visit = [&](Expr x) {
+    if (x->op == ExprOp::kLoad) f(x);
+    return true;
+  };
+  Visitor{visit, true}.Go(e);
+}
 
 Expr Substitute(Context& c, Expr e, const VarMap& map) {
   if (map.empty()) return e;

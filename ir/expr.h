@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "cinn_like/base/dtype.h"
 #include "cinn_like/base/small_map.h"
@@ -87,10 +88,14 @@ struct ExprNode {
   double float_value = 0;
   std::string name = {};
   Buffer buffer = nullptr;
-  int depth = 1;    // of the tree below; the Context counts
-  size_t hash = 0;  // of the above; the Context's
+  // What the Context knows of it:
+  int depth = 1;       // levels of the tree
+  int size = 1;        // nodes of the tree, each as often as it is used; at most kMostCounted
+  bool reads = false;  // there is a load in the tree
+  size_t hash = 0;     // of what makes it
 };
 
+inline constexpr int kMostCounted = 1 << 29;  // nodes of a tree
 // More lanes than any machine's vectors have, several at a time.
 inline constexpr int kMaxLanes = 1024;
 // Walks recurse: what comes from outside is not deeper, so that no walk overflows a stack.
@@ -163,9 +168,9 @@ std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> arg
 
 // ---- walks ----
 // Each child through f; the same pointer if none changed.
-Expr MapChildren(Context& c, Expr e, const std::function<Expr(Expr)>& f);
+Expr MapChildren(Context& c, Expr e, absl::FunctionRef<Expr(Expr)> f);
 // Top-down with memory: where f gives non-null that replaces the node (not walked further), else its children are
-// walked.
+// walked. What f says of a constant or a variable is not remembered.
 class Rewriter {
  public:
   Rewriter(Context& c, std::function<Expr(Expr)> f) : c_(c), f_(std::move(f)) {}
@@ -177,7 +182,9 @@ class Rewriter {
   SmallMap<Expr, Expr> memo_;
 };
 // Visits every node of the DAG once, children after parents; `f` returns false to skip a node's children.
-void Visit(Expr e, const std::function<bool(Expr)>& f);
+void Visit(Expr e, absl::FunctionRef<bool(Expr)> f);
+// The loads among them.
+void VisitLoads(Expr e, absl::FunctionRef<void(Expr)> f);
 using VarMap = absl::flat_hash_map<Expr, Expr>;  // Var -> replacement
 Expr Substitute(Context& c, Expr e, const VarMap& map);
 bool Uses(Expr e, const absl::flat_hash_set<Expr>& vars);
@@ -187,7 +194,7 @@ std::vector<Expr> VarsOf(Expr e);
 
 std::string Print(Expr e);
 // Whether what Print gives has at most so many nodes; a subexpression that is used twice is printed twice.
-bool PrintsWithin(Expr e, int nodes);
+inline bool PrintsWithin(Expr e, int nodes) { return e->size <= nodes; }
 inline constexpr int kMostNodesOfStep = 1000;  // of an expression in a line of a schedule
 
 }  // namespace cinn_like::ir

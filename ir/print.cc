@@ -25,16 +25,11 @@ class Printer {
  public:
   // Prints the lets of the subexpressions that `roots` share, one a line.
   std::string Share(const std::vector<Expr>& roots, const std::string& indent) {
-    absl::flat_hash_map<Expr, int> uses, size;
+    absl::flat_hash_map<Expr, int> uses;
     std::vector<Expr> order;  // children first
     std::function<void(Expr)> go = [&](Expr e) {
-      if (++uses[e] > 1) return;
-      int n = 1;
-      for (Expr a : e->args) {
-        go(a);
-        n += size[a];
-      }
-      size[e] = std::min(n, kSharedSize);
+      if (e->size < kSharedSize || ++uses[e] > 1) return;
+      for (Expr a : e->args) go(a);
       order.push_back(e);
     };
     for (Expr e : roots) {
@@ -43,7 +38,7 @@ class Printer {
     names_.clear();
     std::string out;
     for (Expr e : order) {
-      if (uses[e] < 2 || size[e] < kSharedSize) continue;
+      if (uses[e] < 2) continue;
       const std::string name = Cat("$", names_.size());
       out += Cat(indent, "let ", name, " = ", Expression(e, 0), "\n");
       names_.emplace(e, name);
@@ -51,47 +46,81 @@ class Printer {
     return out;
   }
 
-  std::string List(const std::vector<Expr>& v) {
+  std::string List(absl::Span<const Expr> v) {
     std::string s;
-    for (Expr e : v) s += (s.empty() ? "" : ", ") + Expression(e, 0);
+    Write(v, s);
+    return s;
+  }
+  std::string Expression(Expr e, int min_precedence) {
+    std::string s;
+    Write(e, min_precedence, s);
     return s;
   }
 
-  std::string Expression(Expr e, int min_precedence) {
-    auto shared = names_.find(e);
-    if (shared != names_.end()) return shared->second;
+  // Append.
+  void Write(absl::Span<const Expr> v, std::string& out) {
+    for (size_t i = 0; i < v.size(); ++i) {
+      if (i > 0) out += ", ";
+      Write(v[i], 0, out);
+    }
+  }
+  void Write(Expr e, int min_precedence, std::string& out) {
+    if (e->size >= kSharedSize) {
+      if (auto shared = names_.find(e); shared != names_.end()) {
+        out += shared->second;
+        return;
+      }
+    }
+    const auto add = [&](const auto&... parts) { ((out += parts), ...); };
+    const auto type = Name(e->type.dtype);
+    const absl::Span<const Expr> args = e->args;
     switch (e->op) {
       case ExprOp::kInt:
-        if (e->type.dtype == DType::kBool) return e->int_value != 0 ? "true" : "false";
-        if (e->type.dtype == DType::kI64) return Cat(e->int_value);
-        return Cat(Name(e->type.dtype), "(", e->int_value, ")");
+        if (e->type.dtype == DType::kBool) return add(e->int_value != 0 ? "true" : "false");
+        if (e->type.dtype == DType::kI64) return add(std::to_string(e->int_value));
+        return add(type, "(", std::to_string(e->int_value), ")");
       case ExprOp::kFloat: {
-        std::string s = PrintFloat(e->float_value, e->type.dtype);
-        return e->type.dtype == DType::kF32 ? s : Cat(Name(e->type.dtype), "(", s, ")");
+        const std::string s = PrintFloat(e->float_value, e->type.dtype);
+        return e->type.dtype == DType::kF32 ? add(s) : add(type, "(", s, ")");
       }
       case ExprOp::kVar:
-        return e->name;
-      case ExprOp::kLoad: {
-        std::string s = Cat(e->buffer->name, "[", List(IndicesOf(e)));
-        if (e->has_mask) s += "; " + Expression(MaskOf(e), 0);
-        return s + "]";
-      }
+        return add(e->name);
+      case ExprOp::kLoad:
+        add(e->buffer->name, "[");
+        Write(args.first(args.size() - e->has_mask), out);
+        if (e->has_mask) {
+          add("; ");
+          Write(args.back(), 0, out);
+        }
+        return add("]");
       case ExprOp::kAddress:
-        return Cat("&", e->buffer->name, "[", List(e->args), "]");
+        add("&", e->buffer->name, "[");
+        Write(args, out);
+        return add("]");
       case ExprOp::kCast:
-        return Cat(Name(e->type.dtype), "(", Expression(e->args[0], 0), ")");
+        add(type, "(");
+        Write(args, out);
+        return add(")");
       case ExprOp::kRamp:
-        return Cat("ramp(", Expression(e->args[0], 0), ", ", Expression(e->args[1], 0), ", ", e->type.lanes, ")");
       case ExprOp::kBroadcast:
-        return Cat("broadcast(", Expression(e->args[0], 0), ", ", e->type.lanes, ")");
+        add(e->op == ExprOp::kRamp ? "ramp(" : "broadcast(");
+        Write(args, out);
+        return add(", ", std::to_string(e->type.lanes), ")");
       default:
         break;
     }
     const OpRow& row = *RowOf(e->op);
-    if (row.precedence == 0) return Cat(row.text, "(", List(e->args), ")");
-    std::string s =
-        Cat(Expression(e->args[0], row.precedence), " ", row.text, " ", Expression(e->args[1], row.precedence + 1));
-    return row.precedence < min_precedence ? "(" + s + ")" : s;
+    if (row.precedence == 0) {
+      add(row.text, "(");
+      Write(args, out);
+      return add(")");
+    }
+    const bool nested = row.precedence < min_precedence;
+    if (nested) add("(");
+    Write(args[0], row.precedence, out);
+    add(" ", row.text, " ");
+    Write(args[1], row.precedence + 1, out);
+    if (nested) add(")");
   }
 
   std::string Statement(const Stmt& s, int depth) {
@@ -186,14 +215,6 @@ class Printer {
 }  // namespace
 
 std::string Print(Expr e) { return Printer().Expression(e, 0); }
-bool PrintsWithin(Expr e, int nodes) {
-  std::function<void(Expr)> go = [&](Expr x) {
-    if (--nodes < 0) return;
-    for (Expr a : x->args) go(a);
-  };
-  go(e);
-  return nodes >= 0;
-}
 std::string Print(const Stmt& s, int indent) { return Printer().Statement(s, indent); }
 
 std::string Print(const Func& f) {

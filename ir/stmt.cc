@@ -195,12 +195,7 @@ std::vector<Buffer> Ordered(const std::function<void(const std::function<void(Bu
 
 std::vector<Buffer> BuffersRead(const Stmt& s) {
   return Ordered([&](const std::function<void(Buffer)>& add) {
-    ForEachExpr(s, [&](Expr e) {
-      Visit(e, [&](Expr x) {
-        if (x->op == ExprOp::kLoad) add(x->buffer);
-        return true;
-      });
-    });
+    ForEachExpr(s, [&](Expr e) { VisitLoads(e, [&](Expr x) { add(x->buffer); }); });
   });
 }
 

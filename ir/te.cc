@@ -73,9 +73,8 @@ bool Contains(const std::vector<Buffer>& buffers, Buffer b) {
 std::vector<Buffer> InputsOf(const Stage& s) {
   std::vector<Buffer> r;
   for (Expr v : s.values) {
-    Visit(v, [&](Expr e) {
-      if (e->op == ExprOp::kLoad && !Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
-      return true;
+    VisitLoads(v, [&](Expr e) {
+      if (!Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
     });
   }
   return r;
@@ -84,17 +83,16 @@ std::vector<Buffer> InputsOf(const Stage& s) {
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value) {
   auto masked = [&](Expr v, Expr mask) {
     return Rewriter(c, [&](Expr x) -> Expr {
-      if (x->op != ExprOp::kLoad) return nullptr;
+      if (x->op != ExprOp::kLoad) return x->reads ? nullptr : x;
       Expr own = MaskOf(x);
       return c.Load(x->buffer, IndicesOf(x), own == nullptr ? mask : c.And(mask, own));
     })(v);
   };
   Rewriter* self = nullptr;
   Rewriter rewrite(c, [&](Expr x) -> Expr {
-    if (x->op != ExprOp::kLoad || x->buffer != buffer) return nullptr;
+    if (x->op != ExprOp::kLoad || x->buffer != buffer) return x->reads ? nullptr : x;
     VarMap at;
-    const std::vector<Expr> indices = IndicesOf(x);
-    for (size_t d = 0; d < indices.size(); ++d) at[iters[d]] = (*self)(indices[d]);
+    for (size_t d = 0; d < iters.size(); ++d) at[iters[d]] = (*self)(x->args[d]);
     const Expr v = Substitute(c, value, at);
     Expr mask = MaskOf(x);
     if (mask == nullptr) return v;

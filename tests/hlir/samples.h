@@ -31,7 +31,7 @@ inline StatusOr<Graph> SampleGraph(const OpDef& def, std::string_view sample) {
     operands.push_back(v);
   }
   if (!binds_n) RETURN_IF_ERROR(g.AddSymbolParam("n"));
-  Attrs attrs;
+  Attrs::Values attrs;
   if (lexer.Eat("{")) {
     do {
       ASSIGN_OR_RETURN(const std::string name, lexer.Ident("an attribute"));
@@ -39,11 +39,11 @@ inline StatusOr<Graph> SampleGraph(const OpDef& def, std::string_view sample) {
       const AttrSpec* spec = def.FindAttr(name);
       if (!spec) return InvalidArgument("sample of '", def.name, "' has unknown attribute ", name);
       ASSIGN_OR_RETURN(Attr value, ParseAttr(*spec, &lexer));
-      attrs.Set(name, std::move(value));
+      attrs[name] = std::move(value);
     } while (lexer.Eat(","));
     RETURN_IF_ERROR(lexer.Expect("}"));
   }
-  ASSIGN_OR_RETURN(std::vector<ValueId> results, g.AddOp(def.name, operands, attrs));
+  ASSIGN_OR_RETURN(std::vector<ValueId> results, g.AddOp(def.name, operands, Attrs(std::move(attrs))));
   RETURN_IF_ERROR(g.SetResults(results));
   RETURN_IF_ERROR(Verify(g));
   return g;

@@ -101,6 +101,26 @@ TEST(LoopText, ExtremeNumbersRoundTrip) {
   EXPECT_EQ(Print(*module), text);
 }
 
+TEST(Expr, TreesAreCountedAndLoadsFound) {
+  Context c;
+  const Buffer x = c.MakeBuffer({.name = "x", .shape = {c.Int(8)}});
+  const Buffer at = c.MakeBuffer({.name = "at", .dtype = DType::kI64, .shape = {c.Int(8)}});
+  const Expr i = c.Var("i"), inner = c.Load(at, {i}), outer = c.Load(x, {c.Add(inner, c.Int(1))});
+  EXPECT_FALSE(i->reads);
+  EXPECT_EQ(outer->size, 5);
+  const Expr twice = c.Mul(outer, outer);
+  EXPECT_EQ(twice->size, 11);
+  EXPECT_TRUE(PrintsWithin(twice, 11));
+  EXPECT_FALSE(PrintsWithin(twice, 10));
+  std::vector<Expr> loads;
+  VisitLoads(twice, [&](Expr e) { loads.push_back(e); });
+  EXPECT_EQ(loads, (std::vector<Expr>{outer, inner}));
+  // As often as it is used, a tree outgrows any number.
+  Expr doubled = twice;
+  for (int k = 0; k < 100; ++k) doubled = c.Mul(doubled, doubled);
+  EXPECT_FALSE(PrintsWithin(doubled, kMostCounted - 1));
+}
+
 TEST(LoopText, NoTextBreaksTheParser) {
   Mutator mutator;
   std::vector<std::string> seeds = {kText};
