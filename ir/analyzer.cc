@@ -57,9 +57,17 @@ Analyzer::Analyzer(const Func& f) : c_(*f.context) {
 }
 
 void Analyzer::Forget() {
+  unknown_.clear();
   simplified_.clear();
   bounds_.clear();
   divisors_.clear();
+}
+
+const Analyzer::VarInfo* Analyzer::Find(Expr var) {
+  auto it = vars_.find(var);
+  if (it != vars_.end()) return &it->second;
+  unknown_.insert(var);
+  return nullptr;
 }
 
 Analyzer::VarInfo& Analyzer::Mutable(Expr var) {
@@ -74,7 +82,6 @@ Analyzer::VarInfo& Analyzer::Mutable(Expr var) {
 }
 
 void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
-  Forget();
   const Linear lo = LinearOf(Simplify(min));
   Linear hi = AddScaled(lo, LinearOf(Simplify(extent)), 1);
   hi.constant -= 1;
@@ -85,8 +92,9 @@ void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
   info.has_range = !IsData(min) && !IsData(extent);  // memory changes
   info.min = lo;
   info.max = hi;
+  const bool was_asked_for = vars_.contains(var) || unknown_.contains(var);
   vars_[var] = std::move(info);
-  Forget();
+  if (was_asked_for) Forget();
 }
 
 void Analyzer::BindSymbol(const SymbolFact& fact) {
@@ -100,9 +108,13 @@ void Analyzer::BindSymbol(const SymbolFact& fact) {
 Analyzer::Assume::Assume(Analyzer& a, Expr cond)
     : a_(a), facts_(a.facts_.size()), undo_(a.undo_.size()), truths_(a.truths_.size()) {
   a.Learn(a.Simplify(cond));
-  a.Forget();
+  if (Learned()) a.Forget();
+}
+bool Analyzer::Assume::Learned() const {
+  return a_.facts_.size() > facts_ || a_.truths_.size() > truths_ || a_.undo_.size() > undo_;
 }
 Analyzer::Assume::~Assume() {
+  if (!Learned()) return;
   a_.facts_.resize(facts_);
   a_.truths_.resize(truths_);
   while (a_.undo_.size() > undo_) {
@@ -203,10 +215,10 @@ Bounds Analyzer::BoundsOf(const Linear& l) {
 
 Bounds Analyzer::AtomBounds(Expr atom) {
   if (atom->op == ExprOp::kVar) {
-    auto it = vars_.find(atom);
+    const VarInfo* v = Find(atom);
     // An empty range is a scope that never runs: any answer holds.
-    if (it == vars_.end() || it->second.lo > it->second.hi) return RangeOf(atom->type.dtype);
-    return {it->second.lo, it->second.hi};
+    if (v == nullptr || v->lo > v->hi) return RangeOf(atom->type.dtype);
+    return {v->lo, v->hi};
   }
   if (atom->op == ExprOp::kInt) return {atom->int_value, atom->int_value};
   auto it = bounds_.find(atom);
@@ -330,11 +342,10 @@ int64_t Analyzer::DivisorOf(const Linear& l) {
 int64_t Analyzer::KnownDivisor(Expr e) {
   if (e->op == ExprOp::kInt) return e->int_value < 0 ? -e->int_value : e->int_value;
   if (e->op == ExprOp::kVar) {
-    auto it = vars_.find(e);
-    if (it == vars_.end()) return 1;
-    const VarInfo& v = it->second;
-    if (v.lo == v.hi) return v.lo < 0 ? -v.lo : v.lo;
-    return v.divisor;
+    const VarInfo* v = Find(e);
+    if (v == nullptr) return 1;
+    if (v->lo == v->hi) return v->lo < 0 ? -v->lo : v->lo;
+    return v->divisor;
   }
   if (IsFloat(e->type.dtype) || e->args.empty()) return 1;
   auto it = divisors_.find(e);
@@ -434,17 +445,16 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
   for (const LinearTerm& t : l.terms) {
     const std::vector<Expr> factors = FactorsOf(t.atom);
     for (Expr f : factors) {
-      auto it = f->op == ExprOp::kVar ? vars_.find(f) : vars_.end();
-      if (it == vars_.end()) continue;
-      const VarInfo& v = it->second;
+      const VarInfo* v = f->op == ExprOp::kVar ? Find(f) : nullptr;
+      if (v == nullptr) continue;
       const bool upper = t.coef < 0;
-      const bool symbolic = v.has_range && !(upper ? v.max : v.min).IsConst();
-      const bool bounded = upper ? v.hi < kUnknown : v.lo > -kUnknown;
+      const bool symbolic = v->has_range && !(upper ? v->max : v->min).IsConst();
+      const bool bounded = upper ? v->hi < kUnknown : v->lo > -kUnknown;
       if (!symbolic && !(factors.size() > 1 && bounded)) continue;
-      if (v.order > best_order && others_nonnegative(factors, f)) {
+      if (v->order > best_order && others_nonnegative(factors, f)) {
         best = &t;
         best_var = f;
-        best_order = v.order;
+        best_order = v->order;
       }
     }
   }

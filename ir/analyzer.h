@@ -48,6 +48,8 @@ class Analyzer {
     Assume& operator=(const Assume&) = delete;
 
    private:
+    bool Learned() const;
+
     Analyzer& a_;
     size_t facts_, undo_, truths_;
   };
@@ -95,6 +97,7 @@ class Analyzer {
   int64_t DivisorOf(const Linear& l);
   void Learn(Expr cond);
   void LearnNonNegative(const Linear& l);
+  const VarInfo* Find(Expr var);  // null: nothing is known
   VarInfo& Mutable(Expr var);
   void Forget();
 
@@ -103,7 +106,8 @@ class Analyzer {
   std::vector<Linear> facts_;                  // each >= 0
   std::vector<std::pair<Expr, bool>> truths_;  // conditions of known value
   std::vector<std::pair<Expr, VarInfo>> undo_;
-  // Memory; the first three are cleared when what is known changes.
+  // Memory; the first four are cleared when what is known changes of a variable that they have asked for.
+  absl::flat_hash_set<Expr> unknown_;  // variables of which nothing was known
   absl::flat_hash_map<Expr, Expr> simplified_;
   absl::flat_hash_map<Expr, Bounds> bounds_;
   absl::flat_hash_map<Expr, int64_t> divisors_;

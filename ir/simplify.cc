@@ -58,8 +58,8 @@ Expr Analyzer::Simplify(Expr e) {
 // The operands are simple.
 Expr Analyzer::Rewrite(Expr e) {
   if (e->op == ExprOp::kVar) {
-    auto it = vars_.find(e);
-    return it != vars_.end() && it->second.lo == it->second.hi ? c_.Int(it->second.lo, e->type.dtype) : e;
+    const VarInfo* v = Find(e);
+    return v != nullptr && v->lo == v->hi ? c_.Int(v->lo, e->type.dtype) : e;
   }
   if (Expr mask = e->op == ExprOp::kLoad ? MaskOf(e) : nullptr; mask != nullptr) {
     if (mask->op == ExprOp::kBroadcast) mask = mask->args[0];

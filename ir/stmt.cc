@@ -61,6 +61,7 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
       s,
       [&](const Seq& n) {
         std::vector<Stmt> v;
+        v.reserve(n.stmts.size());
         bool changed = false;
         for (const Stmt& x : n.stmts) {
           Stmt y = fs(x);
@@ -87,19 +88,18 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
         return r.indices == n.indices && r.value == n.value && r.mask == n.mask ? s : MakeStmt(std::move(r));
       },
       [&](const Block& n) {
-        Block r = n;
+        std::vector<BlockIter> iters = n.iters;
         bool changed = false;
-        for (BlockIter& i : r.iters) {
+        for (BlockIter& i : iters) {
           Expr extent = fe(i.extent), binding = fe(i.binding);
           changed |= extent != i.extent || binding != i.binding;
           i.extent = extent;
           i.binding = binding;
         }
-        r.predicate = opt(n.predicate);
-        r.init = opt_stmt(n.init);
-        r.body = fs(n.body);
-        changed |= r.predicate != n.predicate || r.init != n.init || r.body != n.body;
-        return changed ? MakeStmt(std::move(r)) : s;
+        Expr predicate = opt(n.predicate);
+        Stmt init = opt_stmt(n.init), body = fs(n.body);
+        changed |= predicate != n.predicate || init != n.init || body != n.body;
+        return changed ? MakeStmt(Block{n.name, std::move(iters), predicate, std::move(init), std::move(body)}) : s;
       },
       [&](const Barrier&) { return s; },
       [&](const Launch& n) {
@@ -115,7 +115,56 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
 }
 
 void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs) {
-  MapChildren(s, [&](Expr e) { return fe(e), e; }, [&](const Stmt& x) { return fs(x), x; });
+  auto opt = [&](Expr e) {
+    if (e != nullptr) fe(e);
+  };
+  auto all = [&](const std::vector<Expr>& v) {
+    for (Expr e : v) fe(e);
+  };
+  Match(
+      s, [&](const For& n) { fe(n.extent); }, [&](const If& n) { fe(n.cond); }, [&](const Let& n) { fe(n.value); },
+      [&](const Store& n) {
+        all(n.indices);
+        fe(n.value);
+        opt(n.mask);
+      },
+      [&](const Block& n) {
+        for (const BlockIter& i : n.iters) {
+          fe(i.extent);
+          fe(i.binding);
+        }
+        opt(n.predicate);
+      },
+      [&](const Launch& n) {
+        all(n.grid);
+        all(n.block);
+        fe(n.shared_bytes);
+        all(n.args);
+      },
+      [&](const Call& n) { all(n.args); }, [](const Seq&) {}, [](const Alloc&) {}, [](const Barrier&) {});
+  ForEachChild(s, fs);
+}
+
+void ForEachChild(const Stmt& s, const std::function<void(const Stmt&)>& f) {
+  auto opt = [&](const Stmt& x) {
+    if (x != nullptr) f(x);
+  };
+  Match(
+      s,
+      [&](const Seq& n) {
+        for (const Stmt& x : n.stmts) f(x);
+      },
+      [&](const For& n) { f(n.body); },
+      [&](const If& n) {
+        f(n.then);
+        opt(n.otherwise);
+      },
+      [&](const Block& n) {
+        opt(n.init);
+        f(n.body);
+      },
+      [&](const Call& n) { opt(n.meaning); }, [](const Let&) {}, [](const Alloc&) {}, [](const Store&) {},
+      [](const Barrier&) {}, [](const Launch&) {});
 }
 
 void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f) {
@@ -124,7 +173,7 @@ void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f) {
 
 void VisitStmts(const Stmt& s, const std::function<bool(const Stmt&)>& f) {
   if (!f(s)) return;
-  ForEachChild(s, [](Expr) {}, [&](const Stmt& x) { VisitStmts(x, f); });
+  ForEachChild(s, [&](const Stmt& x) { VisitStmts(x, f); });
 }
 
 Stmt RewriteStmts(const Stmt& s, const std::function<Stmt(const Stmt&)>& f) {

@@ -201,6 +201,7 @@ struct Module {
 // variable that `s` declares is not an expression of it.
 Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::function<Stmt(const Stmt&)>& fs);
 void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std::function<void(const Stmt&)>& fs);
+void ForEachChild(const Stmt& s, const std::function<void(const Stmt&)>& f);  // child statements alone
 // Every expression (not its subexpressions) of every statement below.
 void ForEachExpr(const Stmt& s, const std::function<void(Expr)>& f);
 // Every statement, parents first; f returns false to skip the children.

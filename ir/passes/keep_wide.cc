@@ -12,19 +12,17 @@ class Widener {
  public:
   explicit Widener(const Func& f) : c_(*f.context) {
     absl::flat_hash_set<Buffer> computed, pinned;
-    std::function<void(const Stmt&)> look = [&](const Stmt& s) {
+    VisitStmts(f.body, [&](const Stmt& s) {
       if (const Store* n = As<Store>(s); n != nullptr && IsComputed(n->value)) computed.insert(n->buffer);
-      ForEachChild(
-          s,
-          [&](Expr root) {
-            Visit(root, [&](Expr e) {
-              if (e->op == ExprOp::kAddress) pinned.insert(e->buffer);
-              return true;
-            });
-          },
-          look);
-    };
-    look(f.body);
+      return true;
+    });
+    if (computed.empty()) return;
+    ForEachExpr(f.body, [&](Expr root) {
+      Visit(root, [&](Expr e) {
+        if (e->op == ExprOp::kAddress) pinned.insert(e->buffer);
+        return true;
+      });
+    });
     for (Buffer b : computed) {
       if (b->scope != Scope::kLocal || !IsHalf(b->dtype) || pinned.contains(b)) continue;
       BufferNode wide = *b;

@@ -24,18 +24,18 @@ class Placer {
   explicit Placer(Func& f) : f_(f), c_(*f.context) {}
 
   Status Place(Buffer b) {
-    CollectAccesses(b);
+    const Stmt without = RewriteStmts(f_.body, [&](const Stmt& s) -> Stmt {
+      const Alloc* a = As<Alloc>(s);
+      return a != nullptr && a->buffer == b ? MakeSeq({}) : nullptr;
+    });
+    CollectAccesses(without, b);
     for (const Access& a : accesses_) {
       for (Expr i : a.indices) {
         if (i->type.lanes > 1) return absl::OkStatus();  // vectorized: it was placed before
       }
     }
-    f_.body = RewriteStmts(f_.body, [&](const Stmt& s) -> Stmt {
-      const Alloc* a = As<Alloc>(s);
-      return a != nullptr && a->buffer == b ? MakeSeq({}) : nullptr;
-    });
+    f_.body = without;
     if (accesses_.empty()) return absl::OkStatus();
-    CollectAccesses(b);  // the paths, now without the allocation
     // The depth to which all paths agree; the statement there holds every access.
     size_t depth = accesses_[0].path.size();
     for (const Access& a : accesses_) {
@@ -211,7 +211,7 @@ class Placer {
     return std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end();
   }
 
-  void CollectAccesses(Buffer b) {
+  void CollectAccesses(const Stmt& body, Buffer b) {
     accesses_.clear();
     StmtPath path;
     std::function<void(const Stmt&)> go = [&](const Stmt& s) {
@@ -226,7 +226,7 @@ class Placer {
       ForEachChild(s, expr, go);
       path.pop_back();
     };
-    go(f_.body);
+    go(body);
   }
 
   // Subtracts the part that only variables outside of the allocation move, if it is the same in every access.

@@ -113,11 +113,9 @@ class Nest {
       }
     }
     Status status;
-    ForEachChild(
-        s, [](Expr) {},
-        [&](const Stmt& x) {
-          if (status.ok()) status = Collect(x, bound);
-        });
+    ForEachChild(s, [&](const Stmt& x) {
+      if (status.ok()) status = Collect(x, bound);
+    });
     return status;
   }
 

@@ -86,14 +86,11 @@ Expr Dependences::Prime(Expr var) {
 }
 
 void Dependences::Collect(const Func& f) {
-  absl::flat_hash_set<Buffer> written;
-  for (Buffer b : BuffersWritten(f.body)) written.insert(b);
   std::vector<const For*> loops;
-  int statement = 0, conditions = 0, unknown = 0;
-  VarMap lets;
+  int statement = 0, conditions = 0;
   std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
 
-  // Accesses of one block or bare statement; `map` puts iterators and lets into terms of the loops.
+  // Accesses of one block or bare statement.
   absl::flat_hash_set<std::pair<Buffer, std::vector<Expr>>> seen_reads, seen_writes;
   Access base;
   auto begin = [&] {
@@ -104,45 +101,39 @@ void Dependences::Collect(const Func& f) {
     seen_reads.clear();
     seen_writes.clear();
   };
-  auto add = [&](Buffer b, const std::vector<Expr>& indices, bool writes, bool masked, const VarMap& map) {
+  auto add = [&](Buffer b, std::vector<Expr> at, bool writes, bool masked) {
+    if (!(writes ? seen_writes : seen_reads).insert({b, at}).second) return;
     Access x = base;
     x.buffer = b;
     x.writes = writes;
     x.is_conditional |= masked;
-    for (Expr e : indices) {
-      x.is_whole |= e->type.lanes > 1;
-      Expr at = Substitute(c_, e, map);
-      // An index out of memory that changes is any value.
-      at = Rewriter(c_, [&](Expr y) -> Expr {
-        return y->op == ExprOp::kLoad && written.contains(y->buffer) ? c_.Var(Cat("#", unknown++), y->type) : nullptr;
-      })(at);
-      x.indices.push_back(x.is_whole ? at : a_.Simplify(at));
-    }
-    if (!(writes ? seen_writes : seen_reads).insert({b, x.indices}).second) return;
+    for (Expr e : at) x.is_whole |= e->type.lanes > 1;
+    x.at = std::move(at);
+    if (writes) written_.insert(b);
     accesses_.push_back(std::move(x));
   };
-  auto add_reads = [&](Expr e, const VarMap& map) {
+  auto add_reads = [&](Expr e) {
     Visit(e, [&](Expr x) {
-      if (x->op == ExprOp::kLoad) add(x->buffer, IndicesOf(x), false, MaskOf(x) != nullptr, map);
+      if (x->op == ExprOp::kLoad) add(x->buffer, ir::IndicesOf(x), false, MaskOf(x) != nullptr);
       if (x->op == ExprOp::kAddress) {
-        add(x->buffer, {}, true, true, map);
+        add(x->buffer, {}, true, true);
         accesses_.back().is_whole = true;
       }
       return true;
     });
   };
   // A statement inside of a block, or one that holds no others.
-  std::function<void(const Stmt&, VarMap&)> add_all = [&](const Stmt& s, VarMap& map) {
+  std::function<void(const Stmt&)> add_all = [&](const Stmt& s) {
     if (const Let* n = As<Let>(s)) {
-      add_reads(n->value, map);
-      map[n->var] = Substitute(c_, n->value, map);
+      add_reads(n->value);
+      values_[n->var] = Substitute(c_, n->value, values_);
       return;
     }
     const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr;
     if (const For* n = As<For>(s)) {
       loops.push_back(n);
       base.loops = loops;
-      a_.BindRange(n->var, c_.Int(0), Substitute(c_, n->extent, map));
+      a_.BindRange(n->var, c_.Int(0), Substitute(c_, n->extent, values_));
     }
     const bool before = base.is_conditional;
     base.is_conditional |= conditional;
@@ -150,10 +141,10 @@ void Dependences::Collect(const Func& f) {
         s,
         [&](Expr e) {
           const Store* n = As<Store>(s);
-          if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e)) add_reads(e, map);
+          if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e)) add_reads(e);
         },
-        [&](const Stmt& x) { add_all(x, map); });
-    if (const Store* n = As<Store>(s)) add(n->buffer, n->indices, true, n->mask != nullptr, map);
+        add_all);
+    if (const Store* n = As<Store>(s)) add(n->buffer, n->indices, true, n->mask != nullptr);
     base.is_conditional = before;
     if (As<For>(s) != nullptr) {
       loops.pop_back();
@@ -164,7 +155,7 @@ void Dependences::Collect(const Func& f) {
     const size_t first = accesses_.size();
     if (const For* n = As<For>(s)) {
       begin();
-      add_reads(n->extent, lets);
+      add_reads(n->extent);
       a_.BindRange(n->var, c_.Int(0), n->extent);
       loops.push_back(n);
       go(n->body);
@@ -173,7 +164,7 @@ void Dependences::Collect(const Func& f) {
       for (const Stmt& x : n->stmts) go(x);
     } else if (const If* n = As<If>(s)) {
       begin();
-      add_reads(n->cond, lets);
+      add_reads(n->cond);
       ++conditions;
       go(n->then);
       if (n->otherwise != nullptr) go(n->otherwise);
@@ -181,15 +172,14 @@ void Dependences::Collect(const Func& f) {
     } else if (const Block* n = As<Block>(s)) {
       begin();
       base.block = n;
-      VarMap map = lets;
       for (const BlockIter& i : n->iters) {
-        map[i.var] = i.binding;
-        add_reads(i.binding, lets);
+        values_[i.var] = i.binding;
+        add_reads(i.binding);
       }
       if (n->predicate != nullptr) {
-        add_reads(n->predicate, lets);
+        add_reads(n->predicate);
         // What memory says may change between two runs.
-        if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, lets);
+        if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, values_);
         base.is_conditional |= base.condition == nullptr;
       }
       std::unique_ptr<Reduction> sum = ReductionOf(c_, *n);
@@ -198,13 +188,13 @@ void Dependences::Collect(const Func& f) {
         base.sum = reductions_.back().get();
         Access step = base;
         for (const BlockIter& i : n->iters) {
-          if (i.kind == IterKind::kReduce) step.indices.push_back(a_.Simplify(i.binding));
+          if (i.kind == IterKind::kReduce) step.at.push_back(i.binding);
         }
         steps.emplace_back(reductions_.back().get(), std::move(step));
       }
       const size_t start = accesses_.size();
-      if (n->init != nullptr) add_all(n->init, map);
-      add_all(n->body, map);
+      if (n->init != nullptr) add_all(n->init);
+      add_all(n->body);
       // Only what it reduces into is an accumulator.
       const std::vector<Buffer> into = BuffersWritten(n->body);
       for (size_t k = start; k < accesses_.size(); ++k) {
@@ -212,7 +202,7 @@ void Dependences::Collect(const Func& f) {
       }
     } else {
       begin();
-      add_all(s, lets);
+      add_all(s);
     }
     ranges_[s.get()] = {first, accesses_.size()};
   };
@@ -247,15 +237,29 @@ void Dependences::Collect(const Func& f) {
   }
 }
 
+const std::vector<Expr>& Dependences::IndicesOf(const Access& x) {
+  if (x.indices_.size() == x.at.size()) return x.indices_;
+  // An index out of memory that changes is any value.
+  auto any = [&](Expr y) -> Expr {
+    return y->op == ExprOp::kLoad && written_.contains(y->buffer) ? c_.Var(Cat("#", unknown_++), y->type) : nullptr;
+  };
+  for (Expr e : x.at) {
+    e = Substitute(c_, e, values_);
+    if (ReadsMemory(e)) e = Rewriter(c_, any)(e);
+    x.indices_.push_back(x.is_whole ? e : a_.Simplify(e));
+  }
+  return x.indices_;
+}
+
 Dependences::Range Dependences::RangeOf(const Stmt& s) const {
   auto it = ranges_.find(s.get());
   return it == ranges_.end() ? Range{0, 0} : it->second;
 }
 
 std::string Dependences::Describe(const Conflict& x) {
-  auto one = [](const Access& a) {
+  auto one = [&](const Access& a) {
     std::string at;
-    for (Expr e : a.indices) at += Cat(at.empty() ? "" : ", ", Print(e));
+    for (Expr e : IndicesOf(a)) at += Cat(at.empty() ? "" : ", ", Print(e));
     return Cat(a.block != nullptr ? Cat("block ", a.block->name) : std::string("a statement"),
                a.writes ? " writes " : " reads ", a.buffer->name, "[", a.is_whole ? "..." : at, "]");
   };

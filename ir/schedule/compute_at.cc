@@ -261,10 +261,12 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   const Func before = f;
   f.body = Replace(f.body, target, moved_to);
   f.body = Replace(f.body, nest, MakeSeq({}));
-  f = SimplifyBindings(std::move(f));
+  f = SimplifyBindings(std::move(f), s);
   // Loops around that run at once may now meet in what is written here.
   ASSIGN_OR_RETURN(const StmtPath now, FindLoop(f, loop));
-  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, now), Cat("compute_at ", block, " ", loop)));
+  ASSIGN_OR_RETURN(block_path, FindBlock(f, block));
+  RETURN_IF_ERROR(
+      Annotate(CheckLoopKinds(f, now, {.within = WholeNest(block_path)}), Cat("compute_at ", block, " ", loop)));
   RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("compute_at ", block, " ", loop)));
   return f;
 }

@@ -64,7 +64,7 @@ VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<c
 
 std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const VarMap& rename) {
   VarMap known, primes = rename;
-  if (a.is_whole || b.is_whole || a.indices.size() != b.indices.size()) return known;
+  if (a.is_whole || b.is_whole || a.at.size() != b.at.size()) return known;
   // What stands for a's variable on b's side: its own prime where only a has the loop.
   for (const For* n : a.loops) {
     const auto fixed = std::find_if(b.loops.begin(), b.loops.end(), [&](const For* m) { return m->var == n->var; });
@@ -77,15 +77,8 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     Expr x, y;  // of a, of b
   };
   std::vector<Equal> open;
-  for (size_t d = 0; d < a.indices.size(); ++d) open.push_back({a.indices[d], Substitute(c_, b.indices[d], rename)});
-  // Digits of one index in neighbouring dimensions: where these agree, so does what they make together.
-  for (size_t d = 1; d < a.indices.size() && a.buffer != nullptr; ++d) {
-    auto join = [&](const std::vector<Expr>& at, const VarMap& map) {
-      const Expr e = c_.Add(c_.Mul(at[d - 1], a.buffer->shape[d]), at[d]);
-      return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
-    };
-    open.push_back({join(a.indices, {}), join(b.indices, rename)});
-  }
+  const std::vector<Expr>&at = IndicesOf(a), &theirs = IndicesOf(b);
+  for (size_t d = 0; d < at.size(); ++d) open.push_back({at[d], Substitute(c_, theirs[d], rename)});
   VarSet same, joined;  // divisions and remainders that agree, and what they are digits of
   auto is_same = [&](Expr e) {
     for (const LinearTerm& t : ToLinear(c_, e).terms) {
@@ -99,8 +92,9 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     return true;
   };
   bool changed = true;
-  for (int round = 0; changed && round < 8; ++round) {
+  for (int round = 0; changed && round < 9; ++round) {
     changed = false;
+    bool settled = true;
     for (size_t k = 0; k < open.size(); ++k) {
       const Expr y = known.empty() ? open[k].y : a_.Simplify(Substitute(c_, open[k].y, known));
       Linear d = AddScaled(ToLinear(c_, open[k].x), ToLinear(c_, y), -1);
@@ -147,6 +141,18 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
                             a_.CanProve(c_.Lt(c_.Int(0), FromLinear(c_, d, DType::kI64)))) {
         return std::nullopt;
       }
+      settled = settled && d.IsConst();
+    }
+    // Digits of one index in neighbouring dimensions: where these agree, so does what they make together. That says
+    // nothing new where variables alone have settled each dimension.
+    const bool joins = round == 0 && a.buffer != nullptr && !(settled && same.empty());
+    for (size_t d = 1; joins && d < at.size(); ++d) {
+      auto join = [&](const std::vector<Expr>& at, const VarMap& map) {
+        const Expr e = c_.Add(c_.Mul(at[d - 1], a.buffer->shape[d]), at[d]);
+        return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
+      };
+      open.push_back({join(at, {}), join(theirs, rename)});
+      changed = true;
     }
     // e / k and e % k agree: so does e, which may be a digit itself.
     std::vector<Equal> whole;
@@ -177,6 +183,7 @@ std::optional<int64_t> Dependences::Distance(const VarMap& known, Expr var) {
 // `proves()`, where the conditions of both hold.
 bool Dependences::Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves) {
   if (a.condition == nullptr && b.condition == nullptr) return false;
+  IndicesOf(a), IndicesOf(b);  // as they are without the conditions
   const Expr none = c_.Bool(true);
   const Analyzer::Assume first(a_, a.condition == nullptr ? none : a.condition);
   const Analyzer::Assume second(a_, b.condition == nullptr ? none : Substitute(c_, b.condition, rename));
@@ -202,28 +209,34 @@ bool Dependences::IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const 
   return uses.front() >= range.first && uses.back() < range.second;
 }
 
-std::vector<std::pair<const Access*, const Access*>> Dependences::PairsOf(Buffer b, const Range& range) const {
-  std::vector<const Access*> inside;
+std::vector<std::pair<const Access*, const Access*>> Dependences::PairsOf(Buffer b, const Range& range,
+                                                                          const Changed& changed) const {
+  if (changed.buffer != nullptr && b != changed.buffer) return {};
+  const Range asked = changed.within == nullptr ? range : RangeOf(changed.within);
+  auto is_in = [](size_t k, const Range& r) { return k >= r.first && k < r.second; };
+  std::vector<size_t> inside;
   for (size_t k : by_buffer_.at(b)) {
-    if (k >= range.first && k < range.second) inside.push_back(&accesses_[k]);
+    if (is_in(k, range)) inside.push_back(k);
   }
   std::vector<std::pair<const Access*, const Access*>> r;
   for (size_t i = 0; i < inside.size(); ++i) {
     for (size_t j = i; j < inside.size(); ++j) {
-      if (inside[i]->writes || inside[j]->writes) r.emplace_back(inside[i], inside[j]);
+      const Access &x = accesses_[inside[i]], &y = accesses_[inside[j]];
+      if ((x.writes || y.writes) && (is_in(inside[i], asked) || is_in(inside[j], asked))) r.emplace_back(&x, &y);
     }
   }
   return r;
 }
 
-std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop, ForKind kind, bool reductions) {
+std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop, ForKind kind, bool reductions,
+                                                            const Changed& changed) {
   const For& n = *As<For>(loop.back());
   std::vector<const For*> fixed = LoopsOf(loop);
   fixed.pop_back();
   const Range range = RangeOf(loop.back());
   for (Buffer buffer : buffers_) {
     std::optional<Conflict> conflict;
-    for (const auto& [first, second] : PairsOf(buffer, range)) {
+    for (const auto& [first, second] : PairsOf(buffer, range, changed)) {
       const Access &a = *first, &b = *second;
       // Threads wait for each other between statements on shared memory.
       if (IsThreadAxis(kind) && buffer->scope == Scope::kShared && a.statement != b.statement) continue;
@@ -287,6 +300,7 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
     theirs.push_back(n);
     their_extents[n->var] = n->extent;
   }
+  const std::vector<Expr>&at = IndicesOf(read), &written = IndicesOf(write);
   // The same element by loops of the same form.
   if (own.size() <= theirs.size()) {
     VarMap map;
@@ -295,8 +309,7 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
       equal = equal && own[k]->extent == theirs[k]->extent;
       map[own[k]->var] = theirs[k]->var;
     }
-    for (size_t d = 0; d < read.indices.size() && equal; ++d)
-      equal = a_.Simplify(Substitute(c_, write.indices[d], map)) == read.indices[d];
+    for (size_t d = 0; d < at.size() && equal; ++d) equal = a_.Simplify(Substitute(c_, written[d], map)) == at[d];
     if (equal && (write.condition == nullptr ||
                   (read.condition != nullptr && Substitute(c_, write.condition, map) == read.condition)))
       return true;
@@ -304,8 +317,8 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   // A box of elements, each dimension by loops of its own.
   VarSet taken;
   VarSet bounds;  // conditions that hold for every element of the buffer
-  for (size_t d = 0; d < write.indices.size() && inside; ++d)
-    bounds.insert(a_.Simplify(c_.Lt(write.indices[d], write.buffer->shape[d])));
+  for (size_t d = 0; d < written.size() && inside; ++d)
+    bounds.insert(a_.Simplify(c_.Lt(written[d], write.buffer->shape[d])));
   if (write.condition != nullptr) {
     std::function<bool(Expr)> holds = [&](Expr e) {
       if (e->op == ExprOp::kAnd) return holds(e->args[0]) && holds(e->args[1]);
@@ -316,14 +329,14 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
     };
     if (!holds(write.condition)) return false;
   }
-  for (size_t d = 0; d < write.indices.size(); ++d) {
-    const Expr w = write.indices[d];
+  for (size_t d = 0; d < written.size(); ++d) {
+    const Expr w = written[d];
     for (Expr v : VarsOf(w)) {
       if (own_extents.contains(v) && !taken.insert(v).second) return false;
     }
     const auto span = DenseSpanOf(a_, w, own_extents);
     if (!span) return false;
-    const auto reach = SpanOf(a_, read.indices[d], their_extents);
+    const auto reach = SpanOf(a_, at[d], their_extents);
     if (!reach && !inside) return false;
     const Span need = reach.value_or(Span{c_.Int(0), read.buffer->shape[d]});
     const Expr end = c_.Add(span->min, span->extent), need_end = c_.Add(need.min, need.extent);
@@ -363,7 +376,7 @@ bool Dependences::WritesWhole(const Access& write) {
         std::make_unique<For>(For{c_.Var(Cat("#all", d)), write.buffer->shape[d], ForKind::kSerial, nullptr}));
     a_.BindRange(loops.back()->var, c_.Int(0), loops.back()->extent);
     all.loops.push_back(loops.back().get());
-    all.indices.push_back(loops.back()->var);
+    all.at.push_back(loops.back()->var);
   }
   return IsCovered(all, write, {});
 }
@@ -393,7 +406,7 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
     return 0;
   };
   for (Buffer buffer : buffers_) {
-    for (const auto& [first, second] : PairsOf(buffer, range)) {
+    for (const auto& [first, second] : PairsOf(buffer, range, {})) {
       const Access &a = *first, &b = *second;
       const auto known = Meet(a, b, Rename(a, b, fixed));
       if (!known) continue;
@@ -431,16 +444,11 @@ std::optional<Dependences::Conflict> Dependences::ChangedByMerge(const StmtPath&
 }
 
 std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath& kernel, bool bound,
-                                                                 const Stmt& within) {
+                                                                 const Changed& changed) {
   StmtPath around = kernel;
   around.pop_back();
   const std::vector<const For*> outside = LoopsOf(around);
   const Range range = RangeOf(kernel.back());
-  const Range asked = within == nullptr ? range : RangeOf(within);
-  auto is_asked = [&](const Access* x) {
-    const auto k = static_cast<size_t>(x - accesses_.data());
-    return k >= asked.first && k < asked.second;
-  };
   // The loop whose iterations are the access's threads; null: it is the first thread's. Threads that reduce together
   // leave the result to the first.
   auto loop_on = [](const Access& x, ForKind axis) -> const For* {
@@ -452,9 +460,9 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
   for (Buffer buffer : buffers_) {
     if (buffer->scope == Scope::kLocal) continue;
     const bool shared = buffer->scope == Scope::kShared;
-    for (const auto& [first, second] : PairsOf(buffer, range)) {
+    for (const auto& [first, second] : PairsOf(buffer, range, changed)) {
       const Access *a = first, *b = second;
-      if ((shared && a->statement != b->statement) || (!is_asked(a) && !is_asked(b))) continue;
+      if (shared && a->statement != b->statement) continue;
       std::vector<const For*> fixed = outside;
       VarMap twins;
       std::vector<std::pair<const For*, const For*>> axes;

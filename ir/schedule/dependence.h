@@ -31,7 +31,7 @@ struct Reduction {
 // One place of the text that touches a buffer.
 struct Access {
   Buffer buffer = nullptr;
-  std::vector<Expr> indices;  // of loop variables and symbols; empty: any element (calls)
+  std::vector<Expr> at;  // the indices as the text has them; empty: any element (calls)
   bool writes = false;
   bool is_whole = false;           // any element
   std::vector<const For*> loops;   // around, outermost first
@@ -40,6 +40,10 @@ struct Access {
   Expr condition = nullptr;        // of the block, in terms of the loops; null: none
   bool is_conditional = false;     // under an if, or a masked store
   int statement = 0;               // accesses of one block or bare statement agree in it; grows along the text
+
+ private:
+  friend class Dependences;
+  mutable std::vector<Expr> indices_;  // once asked for
 };
 
 class Dependences {
@@ -49,17 +53,26 @@ class Dependences {
   using Range = std::pair<size_t, size_t>;  // of accesses()
   const std::vector<Access>& accesses() const { return accesses_; }
   Range RangeOf(const Stmt& s) const;
+  // The indices in terms of loop variables and symbols. Most are never asked for. The first time must be outside of
+  // assumptions: they stay.
+  const std::vector<Expr>& IndicesOf(const Access& x);
   Analyzer& analyzer() { return a_; }
 
   // A pair that stands against a step. `a` comes first in the text.
   struct Conflict {
     const Access *a, *b;
   };
-  static std::string Describe(const Conflict& x);
+  std::string Describe(const Conflict& x);
 
+  // What a step has changed, where the rest is as it was proven to be: of each pair of touches one must be within the
+  // statement, and both of the buffer. Null: any.
+  struct Changed {
+    Stmt within = nullptr;
+    Buffer buffer = nullptr;
+  };
   // An element touched by two iterations of the loop, one of them writing. Passed over are accumulators of reductions
   // that may run in any order if `reductions`, and with `kind` what memory of each iteration's own makes harmless.
-  std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions);
+  std::optional<Conflict> CarriedBy(const StmtPath& loop, ForKind kind, bool reductions, const Changed& changed);
   // A value that one iteration of the loop leaves for another in `b`, all of whose uses are in the loop.
   std::optional<Conflict> FlowsBetweenIterations(const StmtPath& loop, Buffer b);
   // Two touches of one element are at one iteration of the loops that both are in.
@@ -76,9 +89,8 @@ class Dependences {
   std::optional<Conflict> ChangedByMerge(const StmtPath& first, const StmtPath& second);
   // Two threads of a kernel that touch one element, one of them writing, where nothing makes one wait for the other:
   // global memory, or one statement on shared memory. Loops on one axis are the same threads, in serial loops around
-  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over. `within`: only pairs
-  // of which one at least is in that statement; null: all.
-  std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound, const Stmt& within = nullptr);
+  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over.
+  std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound, const Changed& changed);
   // Two touches of one element, one writing, in statements that stand side by side within `outer`.
   std::optional<Conflict> Between(const Stmt& s, const Stmt& t, const std::vector<const For*>& outer);
 
@@ -92,8 +104,9 @@ class Dependences {
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
   bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed, bool inside = true);
-  // The touches of one buffer in the range, two by two, one of them writing; each with itself, too.
-  std::vector<std::pair<const Access*, const Access*>> PairsOf(Buffer b, const Range& range) const;
+  // The touches of one buffer in the range, two by two, one of them writing, one changed; each with itself, too.
+  std::vector<std::pair<const Access*, const Access*>> PairsOf(Buffer b, const Range& range,
+                                                               const Changed& changed) const;
   bool IsPrivate(Buffer b, const StmtPath& loop, ForKind kind) const;
   Expr Prime(Expr var);
   void Collect(const Func& f);
@@ -102,6 +115,9 @@ class Dependences {
   Analyzer a_;
   std::vector<Access> accesses_;
   std::vector<std::unique_ptr<Reduction>> reductions_;
+  VarMap values_;  // of block iterators and lets
+  absl::flat_hash_set<Buffer> written_;
+  int unknown_ = 0;  // values out of memory that changes
   absl::flat_hash_map<const StmtNode*, Range> ranges_;
   absl::flat_hash_map<Expr, Expr> primes_;
   std::vector<Buffer> buffers_;  // in order of first use

@@ -6,7 +6,7 @@
 
 namespace cinn_like::ir {
 
-Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops, const Dependences::Changed& changed) {
   std::optional<Dependences> dependences;
   for (const Stmt& s : loops) {
     const For* n = As<For>(s);
@@ -15,11 +15,12 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
     ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
     const std::string what = Cat(Name(n->kind), " ", n->var->name);
     const bool thread = IsThreadAxis(n->kind);
-    if (const auto conflict = dependences->CarriedBy(path, n->kind, thread || n->kind == ForKind::kVectorized)) {
+    if (const auto conflict =
+            dependences->CarriedBy(path, n->kind, thread || n->kind == ForKind::kVectorized, changed)) {
       const bool reduces = conflict->a->sum != nullptr && conflict->a->sum == conflict->b->sum &&
                            conflict->a->sum->loops.contains(n->var);
       if (reduces) return InvalidArgument(what, ": the loop carries a reduction:\n", Print(s));
-      return InvalidArgument(what, ": the loop carries a dependence: ", Dependences::Describe(*conflict),
+      return InvalidArgument(what, ": the loop carries a dependence: ", dependences->Describe(*conflict),
                              " in different iterations:\n", Print(s));
     }
     if (thread || IsBlockAxis(n->kind)) {
@@ -31,9 +32,11 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
       const size_t top = As<Seq>(path[0]) != nullptr ? 1 : 0;
       kernel.resize(first != path.end() ? static_cast<size_t>(first - path.begin()) + 1 : top + 1);
       // What is in no loop of these meets as it did before the step. (A loop of blocks changes which memory is whose.)
-      if (const auto conflict = dependences->BetweenThreads(kernel, true, thread ? s : nullptr)) {
+      Dependences::Changed met = changed;
+      if (thread && met.within == nullptr) met.within = s;
+      if (const auto conflict = dependences->BetweenThreads(kernel, true, met)) {
         return InvalidArgument(what, ": threads would meet in memory, with nothing to wait for: ",
-                               Dependences::Describe(*conflict), " in different threads:\n", Print(kernel.back()));
+                               dependences->Describe(*conflict), " in different threads:\n", Print(kernel.back()));
       }
     }
     // Threads that reduce together need the start, to join what each has found.
@@ -55,28 +58,29 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops) {
 
 namespace {
 
-// The path to the innermost statement that holds every use of a buffer; empty: there is none.
-StmtPath HomeOf(const Func& f, Buffer b) {
-  std::optional<StmtPath> common;
+// The path to the innermost statement that holds every use of a buffer, for each that is used.
+absl::flat_hash_map<Buffer, StmtPath> HomesOf(const Func& f) {
+  absl::flat_hash_map<Buffer, StmtPath> homes;
   StmtPath path;
   std::function<void(const Stmt&)> go = [&](const Stmt& s) {
     path.push_back(s);
     const bool holds_others = As<Seq>(s) != nullptr || As<For>(s) != nullptr || As<If>(s) != nullptr;
     if (holds_others) {
-      ForEachChild(s, [](Expr) {}, go);
+      ForEachChild(s, go);
     } else {
-      const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
-      if (std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end()) {
-        if (!common) common = path;
-        size_t same = 0;
-        while (same < common->size() && same < path.size() && (*common)[same] == path[same]) ++same;
-        common->resize(same);
+      for (const std::vector<Buffer>& used : {BuffersRead(s), BuffersWritten(s)}) {
+        for (Buffer b : used) {
+          StmtPath& common = homes.try_emplace(b, path).first->second;
+          size_t same = 0;
+          while (same < common.size() && same < path.size() && common[same] == path[same]) ++same;
+          common.resize(same);
+        }
       }
     }
     path.pop_back();
   };
   go(f.body);
-  return common.value_or(StmtPath());
+  return homes;
 }
 
 // No value passes from one iteration of a loop to another in memory that each makes anew.
@@ -96,7 +100,7 @@ Status CheckNoFlow(Dependences& dependences, const StmtPath& home, Buffer b) {
       return InvalidArgument("loop ", n->var->name,
                              " holds all of its uses and would have memory of its own at each "
                              "iteration, but ",
-                             Dependences::Describe(*conflict), ", which may be an earlier iteration's:\n",
+                             dependences.Describe(*conflict), ", which may be an earlier iteration's:\n",
                              Print(home[k - 1]));
     }
   }
@@ -106,21 +110,22 @@ Status CheckNoFlow(Dependences& dependences, const StmtPath& home, Buffer b) {
 }  // namespace
 
 Status CheckMemory(const Func& f, Buffer b, Scope before) {
-  const StmtPath home = HomeOf(f, b);
+  const StmtPath home = HomesOf(f)[b];
   if (home.empty()) return absl::OkStatus();
   // What iterations had for themselves they may now meet in.
-  if (before != Scope::kGlobal) RETURN_IF_ERROR(CheckLoopKinds(f, home));
+  if (before != Scope::kGlobal) RETURN_IF_ERROR(CheckLoopKinds(f, home, {.buffer = b}));
   Dependences dependences(f);
   if (b->scope != Scope::kGlobal) return CheckNoFlow(dependences, home, b);
   for (const Access& x : dependences.accesses()) {
     if (x.buffer != b || !x.writes || x.is_whole) continue;
     Analyzer& a = dependences.analyzer();
     Context& c = a.context();
+    const std::vector<Expr>& at = dependences.IndicesOf(x);
     const Analyzer::Assume inside(a, x.condition == nullptr ? c.Bool(true) : x.condition);
-    for (size_t d = 0; d < x.indices.size(); ++d) {
-      if (a.CanProve(c.Lt(x.indices[d], b->shape[d]))) continue;
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (a.CanProve(c.Lt(at[d], b->shape[d]))) continue;
       return InvalidArgument(x.block != nullptr ? Cat("block ", x.block->name) : std::string("a statement"),
-                             " may write beyond its end, at ", Print(x.indices[d]), " in dimension ", d);
+                             " may write beyond its end, at ", Print(at[d]), " in dimension ", d);
     }
   }
   return absl::OkStatus();
@@ -134,9 +139,11 @@ Status CheckPlaces(const Func& before, const Func& after) {
     if (n != nullptr && n->buffer->scope != Scope::kGlobal) allocations.push_back(n->buffer);
     return true;
   });
+  if (allocations.empty()) return absl::OkStatus();
+  auto homes = HomesOf(after), before_homes = HomesOf(before);
   for (Buffer b : allocations) {
-    const StmtPath home = HomeOf(after, b);
-    const std::vector<const For*> around = LoopsOf(home), held = LoopsOf(HomeOf(before, b));
+    const StmtPath& home = homes[b];
+    const std::vector<const For*> around = LoopsOf(home), held = LoopsOf(before_homes[b]);
     const bool same = std::all_of(around.begin(), around.end(), [&](const For* n) {
       return std::any_of(held.begin(), held.end(), [&](const For* m) { return m->var == n->var; });
     });
@@ -168,7 +175,7 @@ Status CheckThreads(const Func& f) {
     if (n != nullptr && (IsBlockAxis(n->kind) || IsThreadAxis(n->kind)))
       kernels.push_back(path);
     else
-      ForEachChild(s, [](Expr) {}, go);
+      ForEachChild(s, go);
     path.pop_back();
   };
   const Seq* seq = As<Seq>(f.body);
@@ -193,9 +200,9 @@ Status CheckThreads(const Func& f) {
   }
   Dependences dependences(f);
   for (const StmtPath& kernel : kernels) {
-    if (const auto conflict = dependences.BetweenThreads(kernel, false)) {
+    if (const auto conflict = dependences.BetweenThreads(kernel, false, {})) {
       return InvalidArgument("@", f.name, ": threads would meet in memory, with nothing to wait for: ",
-                             Dependences::Describe(*conflict), " in different threads:\n", Print(kernel.back()));
+                             dependences.Describe(*conflict), " in different threads:\n", Print(kernel.back()));
     }
   }
   return absl::OkStatus();

@@ -9,8 +9,8 @@
 namespace cinn_like::ir {
 
 // Whether each of these loops of `f` (other statements are passed over) may run as its kind says. An error names the
-// two touches that stand against it and shows the loop.
-Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops);
+// two touches that stand against it and shows the loop. `changed`: by the step; the rest runs as it may.
+Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops, const Dependences::Changed& changed = {});
 // Whether an allocation may live where its scope says: what is not in global memory is made anew in the innermost loop
 // that holds all of its uses, and what is in global memory all threads share. `before`: where it lived.
 Status CheckMemory(const Func& f, Buffer b, Scope before);

@@ -99,7 +99,7 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
     body = MakeStmt(For{vars[i], extent, ForKind::kSerial, body});
   }
   f.body = Replace(f.body, path.back(), body);
-  return SimplifyBindings(std::move(f));
+  return SimplifyBindings(std::move(f), body);
 }
 
 StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::string& name) {
@@ -147,7 +147,7 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
     return status.ok();
   });
   RETURN_IF_ERROR(status);
-  return SimplifyBindings(std::move(f));
+  return SimplifyBindings(std::move(f), fused);
 }
 
 StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
@@ -196,7 +196,7 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   Dependences dependences(f);
   if (const auto conflict = dependences.ChangedByOrder(path, chain, order)) {
     return InvalidArgument("reorder: the order of ", absl::StrJoin(loops, ", "),
-                           " can't change, as the nest carries a dependence: ", Dependences::Describe(*conflict),
+                           " can't change, as the nest carries a dependence: ", dependences.Describe(*conflict),
                            " in different iterations of more than one loop:\n", Print(path.back()));
   }
   for (size_t i = order.size(); i-- > 0;) s = MakeStmt(For{order[i]->var, order[i]->extent, order[i]->kind, s});
@@ -264,7 +264,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
       for (size_t i = 0; i < next; ++i) {
         if (const auto conflict = dependences.ChangedByMerge(paths[i], paths[next])) {
           return InvalidArgument(
-              "merge: ", loops[i], " and ", loops[next], " can't be one loop: ", Dependences::Describe(*conflict),
+              "merge: ", loops[i], " and ", loops[next], " can't be one loop: ", dependences.Describe(*conflict),
               ", but not at the same iteration:\n", Print(paths[i].back()), Print(paths[next].back()));
         }
       }
@@ -285,7 +285,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
       }
       if (const auto conflict = dependences.Between(s, later, outer)) {
         return InvalidArgument("merge: ", loops[i], " can't move past what stands before it, as ",
-                               Dependences::Describe(*conflict), ":\n", Print(s));
+                               dependences.Describe(*conflict), ":\n", Print(s));
       }
     }
   }
@@ -299,7 +299,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
   RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
   RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), "merge"));
-  return SimplifyBindings(std::move(f));
+  return SimplifyBindings(std::move(f), merged);
 }
 
 }  // namespace cinn_like::ir

@@ -308,7 +308,7 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
   padded.body = RewriteExprs(c, b.body, reads);
   f.body = Replace(f.body, path.back(), MakeStmt(std::move(padded)));
   ASSIGN_OR_RETURN(path, FindBlock(f, block));
-  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, path), Cat("pad ", block)));
+  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, path, {.within = path.back()}), Cat("pad ", block)));
   return f;
 }
 
@@ -427,7 +427,7 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
   b.init = nullptr;
   const Stmt update = Replace(path[depth], path.back(), MakeStmt(std::move(b)));
   f.body = Replace(f.body, path[depth], MakeSeq({nest, update}));
-  return SimplifyBindings(std::move(f));
+  return SimplifyBindings(std::move(f), nest);
 }
 
 }  // namespace cinn_like::ir

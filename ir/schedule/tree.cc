@@ -14,7 +14,7 @@ StmtPath FindPath(const Stmt& root, const std::function<bool(const Stmt&)>& foun
       done = true;
       return;
     }
-    ForEachChild(s, [](Expr) {}, go);
+    ForEachChild(s, go);
     if (!done) path.pop_back();
   };
   go(root);
@@ -77,7 +77,7 @@ std::vector<StmtPath> FindBlocks(const Func& f) {
     if (As<Block>(s) != nullptr) {
       r.push_back(path);
     } else {
-      ForEachChild(s, [](Expr) {}, go);
+      ForEachChild(s, go);
     }
     path.pop_back();
   };
@@ -114,10 +114,12 @@ void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops)
   for (const For* n : loops) a.BindRange(n->var, zero, n->extent);
 }
 
-Func SimplifyBindings(Func f) {
+Func SimplifyBindings(Func f, const Stmt& changed) {
   Context& c = *f.context;
   Analyzer a(c);
-  BindFacts(a, f);
+  StmtPath around = FindPath(f.body, [&](const Stmt& s) { return s == changed; });
+  if (!around.empty()) around.pop_back();
+  BindFacts(a, f, LoopsOf(around));
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     if (const For* n = As<For>(s)) a.BindRange(n->var, c.Int(0), n->extent);
     if (const Block* n = As<Block>(s)) {
@@ -131,7 +133,7 @@ Func SimplifyBindings(Func f) {
     }
     return MapChildren(s, [](Expr e) { return e; }, go);
   };
-  f.body = go(f.body);
+  f.body = Replace(f.body, changed, go(changed));
   return f;
 }
 

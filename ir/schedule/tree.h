@@ -25,8 +25,9 @@ Stmt WholeNest(const StmtPath& path);
 
 // The facts of a Func's symbols and of the loops of a path.
 void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops = {});
-// Simplifies every block's bindings and predicate with the ranges of the loops around it; drops predicates that hold.
-Func SimplifyBindings(Func f);
+// Simplifies the bindings and predicate of every block in `changed`, a statement of `f`, with the ranges of the loops
+// around it; drops predicates that hold.
+Func SimplifyBindings(Func f, const Stmt& changed);
 
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);

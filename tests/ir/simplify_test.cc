@@ -208,6 +208,23 @@ TEST(Simplify, DataMayWrap) {
 }
 
 // Random expressions over random ranges: the same value everywhere, bounds and divisors that hold.
+// What was asked before a variable was bound is asked anew, in whatever way it was asked.
+TEST(Simplify, LearnsOfVariablesAskedForBefore) {
+  Context c;
+  Analyzer a(c);
+  const Expr x = c.Var("x"), y = c.Var("y"), z = c.Var("z");
+  const Expr less = c.Lt(x, c.Int(8)), half = c.Div(y, c.Int(2)), digit = c.Mod(z, c.Int(8));
+  EXPECT_FALSE(a.CanProve(less));
+  EXPECT_EQ(a.ConstBounds(half).hi, Analyzer::kUnknown);
+  EXPECT_EQ(a.KnownDivisor(digit), 1);
+  a.BindRange(x, c.Int(0), c.Int(8));
+  a.BindRange(y, c.Int(0), c.Int(8));
+  a.BindRange(z, c.Int(12), c.Int(1));
+  EXPECT_TRUE(a.CanProve(less));
+  EXPECT_EQ(a.ConstBounds(half).hi, 3);
+  EXPECT_EQ(a.KnownDivisor(digit), 4);
+}
+
 TEST(Simplify, RandomExpressions) {
   constexpr int kRounds = Rounds(40000);
   std::mt19937 g(99);
