@@ -29,7 +29,9 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target);
   double seconds = flops / rate;
-  if (s.origin_row_alignment > 0) seconds /= PartAtAlignment(row, s.origin_row_alignment);
+  // Its convolutions read their windows in place, not as the rows of a product.
+  if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
+    seconds /= PartAtAlignment(row, s.origin_row_alignment);
   if (kind == FrameworkKernel::kProduct && con && TypicalSize(con->m, symbols) > 1) {
     const double elements =
         TypicalSize(con->batch, symbols) * TypicalSize(con->n, symbols) * TypicalSize(con->k, symbols);

@@ -127,6 +127,21 @@ TEST(Bids, UnknownRowsAreAnErrorThatListsTheKnown) {
             "sm_80, sm_90");
 }
 
+// As products their rows would start at 8 bytes; the framework's kernels make no rows.
+TEST(Bids, ConvolutionsOfChannelsLastGoBackOnAGpu) {
+  const std::string graph = R"(graph @f(%x: bf16[64,256,14,14] strides [50176,1,3584,256],
+         %w: bf16[256,256,3,3] strides [2304,1,768,256]) {
+  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[64,256,14,14]
+  %1 = relu(%0) : bf16[64,256,14,14]
+  return %1
+}
+)";
+  const std::string target = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800 -libs=cublas -framework=auto";
+  const auto compiled = CompileGraph(*hlir::Parse(graph), *Target::Parse(target), Uncached());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ((*compiled)->report().lost.size(), 1u);
+}
+
 // The framework's kernel is fed from rows of any alignment; ours reads padded copies, and keeps the product.
 TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
   const auto head = [](const std::string& n) {
