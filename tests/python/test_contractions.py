@@ -74,6 +74,7 @@ DEEP = {
 }
 
 
+@pytest.mark.skipif(torch.get_default_device().type != "cpu", reason="panels are the CPU's")
 @pytest.mark.parametrize("name", DEEP)
 def test_panels_in_parts(real_library, name):
     f, *shapes = DEEP[name]
