@@ -552,7 +552,7 @@ class Loops {
     std::vector<std::string> tile, steps;
     for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
     Reorder({steps, tile});
-    Multiply(tile, steps, steps.empty() ? "" : steps[0]);
+    Multiply(tile, steps.empty() ? "" : steps[0]);
   }
 
   // A part of the reduction, for all tiles of a block of rows, then the next.
@@ -579,23 +579,18 @@ class Loops {
     }
     Reorder({panels, tiles, steps, tile});
     Pack(panels.back());
-    Multiply(tile, steps, panels[0]);
+    Multiply(tile, panels[0]);
   }
 
   size_t CountTileLoops() const { return static_cast<size_t>(has_rows_ && t_.rows > 1) + (has_columns_ ? 1 : 0); }
 
-  // The innermost loops: `tile` in registers for each of `steps`; sums start before loop `start`.
-  void Multiply(std::vector<std::string> tile, const std::vector<std::string>& steps, const std::string& start) {
+  // The innermost loops: `tile` in registers; sums start before loop `start`.
+  void Multiply(std::vector<std::string> tile, const std::string& start) {
     if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
     for (const std::string& l : tile) s_.Step("unroll ", l);
     s_.Step("pad ", sum_block_);
     if (start.empty()) return;
     s_.Step("split_init ", sum_block_, " ", start, " -> b_init");
-    // A few steps of the innermost loop at a time.
-    const Expr extent = acc_.reduce_iters.back().extent;
-    const bool is_part = t_.depth.outer == acc_.reduce_iters.size();
-    const int64_t last = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 0;
-    if (last % 4 == 0 && last > 4) s_.Step("split ", steps.back(), " 4 -> ko ki").Run("unroll ki");
   }
 
   void CopyTile() {
