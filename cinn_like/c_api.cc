@@ -68,12 +68,11 @@ std::string OpsJson() {
   return "[" + ops + "]";
 }
 
-cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Compile(const char* graph_text,
-                                                                       const char* target_text) {
+cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Bid(const char* graph_text, const char* target_text) {
   ASSIGN_OR_RETURN(cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
   ASSIGN_OR_RETURN(cinn_like::Target target, cinn_like::Target::Parse(target_text));
   ASSIGN_OR_RETURN(cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());
-  return cinn_like::CompileGraph(graph, target, options);
+  return cinn_like::BidOnGraph(graph, target, options);
 }
 
 }  // namespace
@@ -109,17 +108,33 @@ int32_t CinnCheck(const char* graph_text) {
 }
 
 int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out) {
+  int32_t code = CinnBid(graph_text, target, out);
+  if (code == 0) code = CinnFinish(*out);
+  if (code != 0 && out != nullptr) {
+    CinnReleaseFunction(*out);
+    *out = nullptr;
+  }
+  return code;
+}
+
+int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out) {
+  if (out != nullptr) *out = nullptr;
   if (graph_text == nullptr || target == nullptr || out == nullptr) {
     return SetLastError(cinn_like::InvalidArgument("CinnCompile: graph_text, target and out must not be null"));
   }
-  *out = nullptr;
-  auto compiled = Compile(graph_text, target);
+  auto compiled = Bid(graph_text, target);
   if (!compiled.ok()) return SetLastError(compiled.status());
   auto fn = std::make_unique<CinnFunction>();
   fn->graph = *std::move(compiled);
   fn->info = InfoJson(*fn->graph);
   *out = fn.release();
   return 0;
+}
+
+int32_t CinnFinish(CinnFunction* fn) {
+  const int32_t code = SetLastError(fn->graph->Finish());
+  fn->info = InfoJson(*fn->graph);
+  return code;
 }
 
 void CinnReleaseFunction(CinnFunction* fn) { delete fn; }

@@ -33,6 +33,12 @@ CINN_API int32_t CinnCheck(const char* graph_text);
 // "cuda -arch=sm_90a -libs=cublas") and gives a function that CinnReleaseFunction frees, code included.
 CINN_API int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out);
 CINN_API void CinnReleaseFunction(CinnFunction* fn);
+// The same in two halves. CinnBid stops where it is known which ops the target's framework ("-framework=auto") computes
+// faster: "lost" of CinnFunctionInfo; the caller may leave those to it and give `fn` up. CinnFinish does the rest,
+// which takes the larger part of the time (in another thread, if the caller likes), and may, seldom, find ops lost
+// after all; before it there is no entry.
+CINN_API int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out);
+CINN_API int32_t CinnFinish(CinnFunction* fn);
 
 // The entry and its `self`; see runtime/call.h. Valid until CinnReleaseFunction.
 CINN_API CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn);
@@ -52,7 +58,8 @@ CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const Cin
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,
 //  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n (of the process), "added_rss_bytes": n (by compiling),
-//  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...]}
+//  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...],
+//  "lost": [[op, our seconds, the framework's], ...]}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is
 // none; the text lives until this thread's next call.

@@ -43,125 +43,169 @@ std::string OneLine(std::string text) {
   return text;
 }
 
-// The graph's kernels and entry, lowered, into `program`; or `program.lost`, if `source`, the graph before all passes,
-// is given and the target's framework would win some of its ops.
-Status LowerInto(LoweredProgram& program, const hlir::Graph* source, const hlir::Graph& graph,
-                 const PassContext& context) {
-  hlir::LoweredGraph lowered;
-  {
-    const ScopedStage timer(context.times, "fuse");
-    ASSIGN_OR_RETURN(lowered, hlir::LowerGraph(graph, context));
-  }
-  const ScopedStage timer(context.times, "lower");
-  std::vector<ir::Module> modules(lowered.kernels.size());
-  std::vector<Status> statuses(lowered.kernels.size());
-  const auto for_each_kernel = [&](const std::function<Status(size_t)>& run) -> Status {
-    std::vector<std::function<void()>> tasks;
-    for (size_t i = 0; i < lowered.kernels.size(); ++i) tasks.push_back([&, i] { statuses[i] = run(i); });
-    RETURN_IF_ERROR(RunTasks(tasks, context.options.compile_threads));
-    for (size_t i = 0; i < statuses.size(); ++i)
-      RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered.kernels[i].name)));
-    return absl::OkStatus();
-  };
-  // A kernel that is known runs no pass that could be dumped or disabled otherwise.
-  const bool remembers = !context.target.HasKernels() && !context.options.dump_ir;
-  const std::string about = Cat(context.target.CacheKey(), "\n", context.options.CacheKey(), "\n");
-  std::vector<std::shared_ptr<const LoweredKernel>> known(lowered.kernels.size());
-  std::vector<std::optional<hlir::Bids>> bids(lowered.kernels.size());
-  const auto collect = [&](size_t i) -> Status {
-    if (bids[i].has_value() || known[i] != nullptr) return absl::OkStatus();
-    if (remembers) known[i] = FindLoweredKernel(about + lowered.kernels[i].text);
-    if (known[i] != nullptr) return absl::OkStatus();
-    bids[i] = hlir::CollectBids(lowered.kernels[i].group, context.target);
-    return absl::OkStatus();
-  };
-  const bool is_contested = source != nullptr && context.options.leave_to_framework;
-  std::vector<double> seconds(lowered.kernels.size());
-  const auto find_lost = [&] {
-    if (is_contested) program.lost = hlir::FindLostOps(*source, lowered.kernels, seconds, context.target);
-    return !program.lost.empty();
-  };
-  if (is_contested) {
+// One graph on its way to loops, in two halves: its kernels and what the framework would win of them, then all of them
+// lowered.
+class GraphLowering {
+ public:
+  // `source`: the graph before all passes, of which the target's framework may win ops; null where it may not.
+  GraphLowering(const hlir::Graph* source, const PassContext& context)
+      : source_(context.options.leave_to_framework ? source : nullptr),
+        context_(context),
+        remembers_(!context.target.HasKernels() && !context.options.dump_ir),
+        about_(Cat(context.target.CacheKey(), "\n", context.options.CacheKey(), "\n")) {}
+
+  Status Bid(const hlir::Graph& graph) {
+    {
+      const ScopedStage timer(context_.times, "fuse");
+      ASSIGN_OR_RETURN(lowered_, hlir::LowerGraph(graph, context_));
+    }
+    const size_t n = lowered_.kernels.size();
+    known_.resize(n), bids_.resize(n), seconds_.resize(n);
+    if (source_ == nullptr) return absl::OkStatus();
     // Most graphs lose something at first, and then no more is asked of the other kernels.
-    RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
-      if (!hlir::IsContested(*source, lowered.kernels[i])) return absl::OkStatus();
-      RETURN_IF_ERROR(collect(i));
-      seconds[i] = known[i] != nullptr ? known[i]->seconds : bids[i]->seconds();
+    const ScopedStage timer(context_.times, "lower");
+    RETURN_IF_ERROR(ForEachKernel([&](size_t i) -> Status {
+      if (!hlir::IsContested(*source_, lowered_.kernels[i])) return absl::OkStatus();
+      Collect(i);
+      seconds_[i] = known_[i] != nullptr ? known_[i]->seconds : bids_[i]->seconds();
       return absl::OkStatus();
     }));
-    if (find_lost()) return absl::OkStatus();
+    lost_ = hlir::FindLostOps(*source_, lowered_.kernels, seconds_, context_.target);
+    return absl::OkStatus();
   }
-  std::vector<LoweredKernel> choices(lowered.kernels.size());
-  RETURN_IF_ERROR(for_each_kernel([&](size_t i) -> Status {
-    const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
-    RETURN_IF_ERROR(collect(i));
-    if (known[i] != nullptr) {
-      choices[i] = *known[i];
-      ir::Func f = ir::CloneInto(known[i]->func, std::make_shared<ir::Context>());
+
+  // After Bid and, while this is empty, after LowerInto: what was to be cheap may have been refused.
+  const std::vector<hlir::LostOp>& lost() const { return lost_; }
+
+  // Adds to the program, once.
+  Status LowerInto(LoweredProgram& program) {
+    const ScopedStage timer(context_.times, "lower");
+    std::vector<ir::Module> modules(lowered_.kernels.size());
+    std::vector<LoweredKernel> choices(lowered_.kernels.size());
+    RETURN_IF_ERROR(ForEachKernel([&](size_t i) { return Lower(i, modules[i], choices[i]); }));
+    for (size_t i = 0; i < choices.size(); ++i) seconds_[i] = choices[i].seconds;
+    if (source_ != nullptr) lost_ = hlir::FindLostOps(*source_, lowered_.kernels, seconds_, context_.target);
+    if (!lost_.empty()) return absl::OkStatus();
+    for (size_t i = 0; i < lowered_.kernels.size(); ++i) {
+      const hlir::LoweredGraph::Kernel& kernel = lowered_.kernels[i];
+      program.kernels += kernel.calls;
+      program.unique_kernels += 1;
+      program.tactics.push_back(Cat(kernel.name, ": ", choices[i].tactic));
+      for (const std::string& why : choices[i].refused) {
+        program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
+        program.schedules += Cat("// refused: ", program.refused.back(), "\n");
+      }
+      program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", called ", kernel.calls, " times, ",
+                               choices[i].seconds, " s predicted\n@", kernel.name, "\n", choices[i].schedule);
+      for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
+    }
+    if (lowered_.check) {
+      ASSIGN_OR_RETURN(ir::Module check, ir::LowerModule({lowered_.check->context, {*lowered_.check}}, context_));
+      for (ir::Func& f : check.funcs) program.module.funcs.push_back(std::move(f));
+    }
+    ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered_.entry), context_));
+    program.module.context = entry.context;
+    program.module.funcs.push_back(std::move(entry));
+    return absl::OkStatus();
+  }
+
+ private:
+  Status ForEachKernel(const std::function<Status(size_t)>& run) {
+    std::vector<Status> statuses(lowered_.kernels.size());
+    std::vector<std::function<void()>> tasks;
+    for (size_t i = 0; i < statuses.size(); ++i) tasks.push_back([&, i] { statuses[i] = run(i); });
+    RETURN_IF_ERROR(RunTasks(tasks, context_.options.compile_threads));
+    for (size_t i = 0; i < statuses.size(); ++i)
+      RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered_.kernels[i].name)));
+    return absl::OkStatus();
+  }
+
+  // What is known of a kernel, or else bid for it, once.
+  void Collect(size_t i) {
+    if (bids_[i].has_value() || known_[i] != nullptr) return;
+    if (remembers_) known_[i] = FindLoweredKernel(about_ + lowered_.kernels[i].text);
+    if (known_[i] == nullptr) bids_[i] = hlir::CollectBids(lowered_.kernels[i].group, context_.target);
+  }
+
+  Status Lower(size_t i, ir::Module& module, LoweredKernel& choice) {
+    const hlir::LoweredGraph::Kernel& kernel = lowered_.kernels[i];
+    Collect(i);
+    if (known_[i] != nullptr) {
+      choice = *known_[i];
+      ir::Func f = ir::CloneInto(known_[i]->func, std::make_shared<ir::Context>());
       f.name = kernel.name;
-      modules[i] = {f.context, {f}};
+      module = {f.context, {f}};
       return absl::OkStatus();
     }
     const auto lower = [&](const hlir::Proposal& p) -> Status {
-      if (context.options.dump_ir) Dump(context.options, kernel.name, "schedule", p.tactic + "\n" + p.schedule);
-      ASSIGN_OR_RETURN(modules[i], ir::LowerModule({p.func.context, {p.func}}, context));
+      if (context_.options.dump_ir) Dump(context_.options, kernel.name, "schedule", p.tactic + "\n" + p.schedule);
+      ASSIGN_OR_RETURN(module, ir::LowerModule({p.func.context, {p.func}}, context_));
       return absl::OkStatus();
     };
-    ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids[i]), kernel.group, context.target, lower));
-    choices[i] = {
+    ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids_[i]), kernel.group, context_.target, lower));
+    choice = {
         {}, std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds, std::move(c.refused)};
-    if (!remembers || modules[i].funcs.size() != 1) return absl::OkStatus();
-    LoweredKernel kept = choices[i];
-    kept.func = modules[i].funcs[0];
-    KeepLoweredKernel(about + kernel.text, std::move(kept));
+    if (!remembers_ || module.funcs.size() != 1) return absl::OkStatus();
+    LoweredKernel kept = choice;
+    kept.func = module.funcs[0];
+    KeepLoweredKernel(about_ + kernel.text, std::move(kept));
     return absl::OkStatus();
-  }));
-  // What was to be cheap may have been refused.
-  for (size_t i = 0; i < choices.size(); ++i) seconds[i] = choices[i].seconds;
-  if (find_lost()) return absl::OkStatus();
-  for (size_t i = 0; i < lowered.kernels.size(); ++i) {
-    const hlir::LoweredGraph::Kernel& kernel = lowered.kernels[i];
-    program.kernels += kernel.calls;
-    program.unique_kernels += 1;
-    program.tactics.push_back(Cat(kernel.name, ": ", choices[i].tactic));
-    for (const std::string& why : choices[i].refused) {
-      program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
-      program.schedules += Cat("// refused: ", program.refused.back(), "\n");
-    }
-    program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", called ", kernel.calls, " times, ",
-                             choices[i].seconds, " s predicted\n@", kernel.name, "\n", choices[i].schedule);
-    for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
   }
-  if (lowered.check) {
-    ASSIGN_OR_RETURN(ir::Module check, ir::LowerModule({lowered.check->context, {*lowered.check}}, context));
-    for (ir::Func& f : check.funcs) program.module.funcs.push_back(std::move(f));
-  }
-  ASSIGN_OR_RETURN(ir::Func entry, ir::LowerEntry(std::move(lowered.entry), context));
-  program.module.context = entry.context;
-  program.module.funcs.push_back(std::move(entry));
-  return absl::OkStatus();
-}
 
-StatusOr<LoweredProgram> LowerProgram(const hlir::Graph& graph, const PassContext& context) {
-  hlir::StaticSplit split;
-  {
-    const ScopedStage timer(context.times, "optimize");
-    ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph, context));
-    ASSIGN_OR_RETURN(split, hlir::SplitStatic(optimized));
+  const hlir::Graph* const source_;
+  const PassContext& context_;
+  const bool remembers_;     // a kernel that is known runs no pass that could be dumped or disabled otherwise
+  const std::string about_;  // what a kernel's text doesn't say
+  hlir::LoweredGraph lowered_;
+  std::vector<std::shared_ptr<const LoweredKernel>> known_;
+  std::vector<std::optional<hlir::Bids>> bids_;
+  std::vector<double> seconds_;
+  std::vector<hlir::LostOp> lost_;
+};
+
+// The same for a program: a graph and the graph that prepares what is static.
+class ProgramLowering {
+ public:
+  // Both outlive this.
+  ProgramLowering(const hlir::Graph& graph, const PassContext& context)
+      : context_(context), main_(&graph, context), prepare_(nullptr, context) {}
+
+  Status Bid(const hlir::Graph& graph) {
+    {
+      const ScopedStage timer(context_.times, "optimize");
+      ASSIGN_OR_RETURN(hlir::Graph optimized, hlir::OptimizeGraph(graph, context_));
+      ASSIGN_OR_RETURN(split_, hlir::SplitStatic(optimized));
+    }
+    program_.graph_text = hlir::Print(split_.main);
+    program_.main = split_.main.name();
+    RETURN_IF_ERROR(main_.Bid(split_.main));
+    program_.lost = main_.lost();
+    return absl::OkStatus();
   }
-  LoweredProgram r;
-  r.graph_text = hlir::Print(split.main);
-  r.main = split.main.name();
-  RETURN_IF_ERROR(LowerInto(r, &graph, split.main, context));
-  if (!r.lost.empty()) return r;
-  if (split.prepare) {
-    r.graph_text += "\n" + hlir::Print(*split.prepare);
-    r.prepare = split.prepare->name();
-    r.slots = static_cast<int>(split.prepare->results().size());
-    RETURN_IF_ERROR(LowerInto(r, nullptr, *split.prepare, context));
+
+  // After Bid its lost ops alone.
+  const LoweredProgram& program() const { return program_; }
+  LoweredProgram Take() { return std::move(program_); }
+
+  // After Bid.
+  Status Lower() {
+    if (!program_.lost.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(main_.LowerInto(program_));
+    program_.lost = main_.lost();
+    if (!program_.lost.empty() || !split_.prepare) return absl::OkStatus();
+    program_.graph_text += "\n" + hlir::Print(*split_.prepare);
+    program_.prepare = split_.prepare->name();
+    program_.slots = static_cast<int>(split_.prepare->results().size());
+    RETURN_IF_ERROR(prepare_.Bid(*split_.prepare));
+    return prepare_.LowerInto(program_);
   }
-  return r;
-}
+
+ private:
+  const PassContext& context_;
+  hlir::StaticSplit split_;
+  GraphLowering main_, prepare_;
+  LoweredProgram program_;
+};
 
 // The groups that become kernels, as loops: what the schedules of `LoweredProgram` begin with.
 StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& context) {
@@ -215,24 +259,21 @@ class Compilation : public CompiledGraph {
   Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options, Device device)
       : graph_(graph), context_{options, target, graph.name(), &times_}, device_(std::move(device)) {}
 
-  Status Run() {
-    const auto begin = std::chrono::steady_clock::now();
-    const Memory before = MeasureMemory();
-    ASSIGN_OR_RETURN(const CompilationCache cache, CompilationCache::Make(graph_, context_.target, context_.options));
-    report_.cache_hit = LoadCached(cache);
-    if (!report_.cache_hit) RETURN_IF_ERROR(Compile(cache));
-    report_.ops = static_cast<int>(graph_.ops().size());
-    report_.seconds = times_.Get();
-    report_.total_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    const Memory after = MeasureMemory();
-    report_.peak_rss_bytes = after.peak;
-    report_.added_rss_bytes = std::max<int64_t>((after.peak > before.peak ? after.peak : after.now) - before.now, 0);
-    if (context_.options.verbose_timing) {
-      for (const auto& [stage, seconds] : report_.seconds) {
-        LOG(INFO) << graph_.name() << " " << stage << " " << seconds * 1e3 << " ms";
-      }
-    }
-    return absl::OkStatus();
+  // The first half: from the disk cache, or as far as prices tell whether the framework wins ops of it.
+  Status Bid() {
+    return Measured([&]() -> Status {
+      ASSIGN_OR_RETURN(cache_, CompilationCache::Make(graph_, context_.target, context_.options));
+      report_.ops = static_cast<int>(graph_.ops().size());
+      report_.cache_hit = LoadCached();
+      if (report_.cache_hit) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const bool has_lost, BidOnOps());
+      return has_lost ? Compile() : absl::OkStatus();
+    });
+  }
+
+  Status Finish() override {
+    if (IsDone()) return absl::OkStatus();
+    return Annotate(Measured([&] { return Compile(); }), Cat("graph @", graph_.name()));
   }
 
   CinnFunctionPtr entry() const override { return entry_; }
@@ -287,26 +328,62 @@ class Compilation : public CompiledGraph {
     return device_.make_compiler ? device_.make_compiler(context_.target, context_.options, cache) : nullptr;
   }
 
+  bool IsDone() const { return entry_ != nullptr || !report_.lost.empty(); }
+
+  // Runs a part of the compilation and reports what it took.
+  Status Measured(const std::function<Status()>& part) {
+    const auto begin = std::chrono::steady_clock::now();
+    const Memory before = MeasureMemory();
+    RETURN_IF_ERROR(part());
+    report_.seconds = times_.Get();
+    report_.total_seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const Memory after = MeasureMemory();
+    report_.peak_rss_bytes = after.peak;
+    report_.added_rss_bytes =
+        std::max((after.peak > before.peak ? after.peak : after.now) - before.now, report_.added_rss_bytes);
+    if (context_.options.verbose_timing && IsDone()) {
+      for (const auto& [stage, seconds] : report_.seconds) {
+        LOG(INFO) << graph_.name() << " " << stage << " " << seconds * 1e3 << " ms";
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // On a stack of its own: the caller's may be small.
+  static Status OnTask(const std::function<Status()>& run) {
+    Status status;
+    RETURN_IF_ERROR(RunTasks({[&] { status = run(); }}, 1));
+    return status;
+  }
+
+  // Whether the framework wins ops.
+  StatusOr<bool> BidOnOps() const {
+    auto lowering = std::make_unique<ProgramLowering>(graph_, context_);
+    RETURN_IF_ERROR(OnTask([&] { return lowering->Bid(graph_); }));
+    lowering_ = std::move(lowering);
+    return !lowering_->program().lost.empty();
+  }
+
   // What passes made; after a cache hit they run at the first call.
   StatusOr<const LoweredProgram*> Lowered() const {
     const std::lock_guard lock(lowered_mutex_);
     if (!lowered_.has_value()) {
-      // The caller's stack may be small.
-      StatusOr<LoweredProgram> lowered;
-      RETURN_IF_ERROR(RunTasks({[&] { lowered = LowerProgram(graph_, context_); }}, 1));
-      ASSIGN_OR_RETURN(lowered_, std::move(lowered));
+      if (lowering_ == nullptr) RETURN_IF_ERROR(BidOnOps().status());
+      RETURN_IF_ERROR(OnTask([&] { return lowering_->Lower(); }));
+      lowered_ = lowering_->Take();
+      lowering_ = nullptr;
     }
     return &*lowered_;
   }
 
   // Whatever is wrong with an entry, compiling tells better.
-  bool LoadCached(const CompilationCache& cache) {
+  bool LoadCached() {
     const ScopedStage timer(&times_, "cache");
-    const std::optional<CompiledProgram> program = cache.Find();
+    const std::optional<CompiledProgram> program = cache_.Find();
     return program.has_value() && Load(*program).ok();
   }
 
-  Status Compile(const CompilationCache& cache) {
+  Status Compile() {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     CompiledProgram program{{},         p->main,    p->prepare, p->slots, p->kernels, p->unique_kernels,
                             p->tactics, p->refused, p->lost};
@@ -314,13 +391,13 @@ class Compilation : public CompiledGraph {
       RETURN_IF_ERROR(Load(program));
     } else {
       const ScopedStage timer(&times_, "codegen");
-      const auto device = MakeDeviceCompiler(cache.objects());
+      const auto device = MakeDeviceCompiler(cache_.objects());
       ASSIGN_OR_RETURN(program.code,
-                       CompileModule(p->module, context_.target, context_.options, device.get(), cache.objects()));
+                       CompileModule(p->module, context_.target, context_.options, device.get(), cache_.objects()));
       RETURN_IF_ERROR(Load(program));
     }
     const ScopedStage timer(&times_, "cache");
-    cache.Insert(program);
+    cache_.Insert(program);
     return absl::OkStatus();
   }
 
@@ -347,7 +424,9 @@ class Compilation : public CompiledGraph {
   StageTimes times_;
   const PassContext context_;
   const Device device_;
+  CompilationCache cache_;
   mutable std::mutex lowered_mutex_;
+  mutable std::unique_ptr<ProgramLowering> lowering_;  // between its halves
   mutable std::optional<LoweredProgram> lowered_;
   std::unique_ptr<LoadedCode> code_;
   std::unique_ptr<PreparedState> state_;
@@ -359,15 +438,22 @@ class Compilation : public CompiledGraph {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
-                                                      const CompileOptions& options, const Devices& devices) {
+StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
+                                                    const CompileOptions& options, const Devices& devices) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
   auto c = std::make_unique<Compilation>(graph, resolved, options, device);
-  RETURN_IF_ERROR(Annotate(c->Run(), Cat("graph @", graph.name())));
+  RETURN_IF_ERROR(Annotate(c->Bid(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));
+}
+
+StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
+                                                      const CompileOptions& options, const Devices& devices) {
+  ASSIGN_OR_RETURN(auto compiled, BidOnGraph(graph, target, options, devices));
+  RETURN_IF_ERROR(compiled->Finish());
+  return compiled;
 }
 
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,

@@ -39,7 +39,9 @@ struct CompileReport {
 class CompiledGraph {
  public:
   virtual ~CompiledGraph() = default;
-  virtual CinnFunctionPtr entry() const = 0;  // null where the report has lost ops
+  // The second half of what BidOnGraph began; does nothing where all is done. By one thread.
+  virtual Status Finish() = 0;
+  virtual CinnFunctionPtr entry() const = 0;  // null before Finish, and where the report has lost ops
   virtual void* self() const = 0;
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   // One more `self` for the same entry, with prepared tensors of its own: for other static arguments beside the first.
@@ -59,6 +61,12 @@ class CompiledGraph {
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
                                                       const CompileOptions& options,
                                                       const Devices& devices = Devices::BuiltIn());
+
+// The first half of CompileGraph, which takes the smaller part of its time: from here on the report tells what is lost
+// to the target's framework, with few exceptions, which Finish finds. A graph from the disk cache is done.
+StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
+                                                    const CompileOptions& options,
+                                                    const Devices& devices = Devices::BuiltIn());
 
 // CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,

@@ -72,6 +72,37 @@ TEST(BadInput, TextThroughTheCApi) {
   EXPECT_EQ(f, nullptr);
 }
 
+// Bids first, code later; what is lost, and what the cache holds, is done at once.
+TEST(CApi, CompilesInTwoHalves) {
+  ASSERT_EQ(CinnSetFlag("cinn_disable_cache", "true"), 0);
+  CinnFunction* f = nullptr;
+  ASSERT_EQ(CinnBid(kGraph, "cpu -framework=auto", &f), 0) << CinnLastError();
+  EXPECT_EQ(CinnFunctionEntry(f), nullptr);
+  EXPECT_NE(std::string(CinnFunctionInfo(f)).find("\"lost\":[]"), std::string::npos) << CinnFunctionInfo(f);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(CinnFinish(f), 0) << CinnLastError();
+    EXPECT_NE(CinnFunctionEntry(f), nullptr);
+  }
+  EXPECT_NE(std::string(CinnFunctionInfo(f)).find("\"tactics\":[\""), std::string::npos) << CinnFunctionInfo(f);
+  CinnReleaseFunction(f);
+  ASSERT_EQ(CinnBid(kGraph, "cpu", &f), 0) << CinnLastError();
+  EXPECT_NE(CinnFunctionSource(f, "llvm"), nullptr) << CinnLastError();  // needs no code of its own
+  CinnReleaseFunction(f);                                                // never finished
+
+  // A transposed convolution: three in four of our products are of zeros.
+  constexpr char kLost[] = R"(graph @f(%x: f32[1,64,28,28], %w: f32[64,64,4,4]) {
+  %0 = conv2d_input_grad(%x, %w) {input_shape=[1,64,56,56], stride=[2,2], padding=[1,1]} : f32[1,64,56,56]
+  return %0
+}
+)";
+  ASSERT_EQ(CinnBid(kLost, "cpu -framework=amd-avx512", &f), 0) << CinnLastError();
+  EXPECT_NE(std::string(CinnFunctionInfo(f)).find("\"lost\":[[0,"), std::string::npos) << CinnFunctionInfo(f);
+  ASSERT_EQ(CinnFinish(f), 0) << CinnLastError();
+  EXPECT_EQ(CinnFunctionEntry(f), nullptr);
+  CinnReleaseFunction(f);
+  ASSERT_EQ(CinnSetFlag("cinn_disable_cache", "false"), 0);
+}
+
 TEST(BadInput, NoDriver) {
   SKIP_WITHOUT_NVRTC();
   const auto f = Compile("graph @f(%x: f32[2]) {\n  %0 = exp(%x) : f32[2]\n  return %0\n}\n", "cuda -arch=sm_90a");

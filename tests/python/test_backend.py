@@ -1,5 +1,6 @@
 """The backend around the ops: fallbacks, dynamic batches, aliasing, mutation, threads, forks, the report."""
 
+import gc
 import os
 import pathlib
 import signal
@@ -572,45 +573,150 @@ def test_fork_while_another_thread_compiles(real_library):
     assert codes == [0] * 8 and not errors, (codes, errors)
 
 
-def test_an_interrupt_during_a_compile_leaves_all_usable(real_library):
-    """Ctrl-C while the compiler runs: it takes effect when the compiler returns, and nothing stays locked."""
+@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="CUDA does not survive a fork")
+def test_fork_before_anybody_waited(real_library):
+    """What threads compile still is whole in the child, and in the parent."""
+    x = torch.randn(64, 64)
+    gm = make_fx(lambda x: (x.tanh().softmax(1) + 1,))(x)
+    cinn_like.set_flag("cinn_disable_cache", True)
+    try:
+        for _ in range(4):
+            run, (expected,) = fx.compile_graph(gm, [x]), gm(x)
+            assert run_in_child(lambda: torch.testing.assert_close(run([x])[0], expected)) == 0  # noqa: B023
+            torch.testing.assert_close(run([x])[0], expected)
+    finally:
+        cinn_like.set_flag("cinn_disable_cache", False)
+
+
+def test_threads_compile_until_the_first_call(real_library):
+    """The compiler returns when prices are known; whoever calls, or asks for a report, waits for the rest."""
+    x = torch.randn(64, 64)
+    gm = make_fx(lambda x: (x.tanh().softmax(1) + 1,))(x)
+    may_end, finish = threading.Event(), library.get().finish
+    library.get().finish = lambda handle: may_end.wait(60) and finish(handle)
+    try:
+        runs = [fx.compile_graph(gm, [x]) for _ in range(2)]
+        threading.Timer(0.05, may_end.set).start()
+        assert not may_end.is_set()
+        torch.testing.assert_close(runs[0]([x]), gm(x))
+        assert may_end.is_set()
+    finally:
+        del library.get().finish
+    assert len(cinn_like.report().subgraphs) == 2  # the other one, too
+    torch.testing.assert_close(runs[1]([x]), gm(x))
+
+
+def test_ops_that_are_lost_when_all_is_compiled(reference, monkeypatch):
+    """What was to be fast may be refused when it is lowered."""
+    make = function.compile_function
+
+    def compile_function(text, target, device, signature):
+        made = make(text, target, device, signature)
+        if "tanh(" not in text or "-framework=" not in target:
+            return made
+        op = next(i for i, line in enumerate(line for line in text.splitlines() if " = " in line) if "tanh(" in line)
+
+        class Refused:
+            @property
+            def call(self):
+                raise function.LostOps([[op, 2e-3, 1e-3]])
+
+        return Refused()
+
+    monkeypatch.setattr(function, "compile_function", compile_function)
+    x = torch.randn(5, 7)
+    gm = make_fx(lambda x: (x.sin().tanh().cos(),))(x)
+    run = fx.compile_graph(gm, [x])
+    torch.testing.assert_close(run([x]), gm(x))
+    report = cinn_like.report()
+    assert list(report.fallback_ops) == ["aten.tanh.default"] and not report.failures
+    assert [s.ops for s in report.subgraphs] == [["aten.sin.default"], ["aten.cos.default"]]
+
+
+def test_what_fails_when_it_is_compiled_is_left_to_the_framework(real_library):
+    x, finish = torch.randn(5, 7), library.get().finish
+
+    def fail(handle):
+        raise RuntimeError("no")
+
+    library.get().finish = fail
+    try:
+        assert torch.equal(compiled(torch.tanh)(x), x.tanh())
+    finally:
+        library.get().finish = finish
+    assert cinn_like.report().failures == ["a region of 1 ops: RuntimeError: no"]
+
+
+def test_collections_of_the_user_stay_as_they_are(engine):
+    """No look for cycles during a trace, and none at all of it right behind; frozen objects stay frozen."""
+    x, passes = torch.randn(3), []
+    gm = make_fx(lambda x: (x.sin() * 2,))(x)
+    gc.callbacks.append(lambda phase, info: passes.append(phase))
+    try:
+        with fx._no_collections():
+            fx.compile_graph(gm, [x])
+            lists = [[] for _ in range(10000)]
+            assert not gc.isenabled() and not passes
+        assert gc.isenabled() and gc.get_freeze_count() == 0 and len(gc.get_objects(0)) < len(lists)
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        compiled(lambda x: x.sin() * 3)(x)
+        assert gc.isenabled() and gc.get_freeze_count() >= frozen - frozen // 10
+        gc.unfreeze()
+        gc.disable()
+        compiled(lambda x: x.sin() * 4)(x)
+        assert not gc.isenabled()
+    finally:
+        gc.unfreeze()
+        gc.enable()
+        gc.callbacks.pop()
+
+
+def test_an_interrupt_during_a_compile_leaves_all_usable(real_library, monkeypatch):
+    """Ctrl-C while a first call waits for the compiler: the call ends, and another waits for the same."""
     cinn_like.set_flag("cinn_disable_cache", True)
     layers = [torch.nn.Linear(16 + k, 17 + k) for k in range(60)]
     layers = torch.nn.Sequential(*[m for layer in layers for m in (layer, torch.nn.Softmax(1))]).requires_grad_(False)
     x = torch.randn(40, 16)
-    started, finished = threading.Event(), threading.Event()
-    compile_text = library.get().compile
+    started, waits, may_end, ends = threading.Event(), threading.Event(), threading.Event(), []
+    finish, result = library.get().finish, fx._result
 
-    def watched(*args):
+    def watched(handle):
         started.set()
-        try:
-            return compile_text(*args)
-        finally:
-            finished.set()
+        may_end.wait(60)
+        finish(handle)
+        ends.append(time.perf_counter())
+
+    def wait(of):
+        if started.is_set():
+            waits.set()
+        return result(of)
 
     def interrupt():
-        started.wait()
-        time.sleep(0.01)
-        assert not finished.is_set()
+        waits.wait(60)
+        time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    library.get().compile = watched
+    monkeypatch.setattr(fx, "_result", wait)
+
+    library.get().finish = watched
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
     thread = threading.Thread(target=interrupt)
     thread.start()
+    run = compiled(layers)
     try:
         with pytest.raises(KeyboardInterrupt):
-            compiled(layers)(x)
+            run(x)
             time.sleep(10)
+        assert not ends
         thread.join()
-        assert started.is_set() and finished.is_set()
     finally:
-        del library.get().compile
+        may_end.set()
+        del library.get().finish
         signal.signal(signal.SIGINT, handler)
         cinn_like.set_flag("cinn_disable_cache", False)
-    assert not cinn_like.report().subgraphs
-    torch.testing.assert_close(compiled(layers)(x), layers(x), rtol=1e-4, atol=1e-5)
-    assert len(cinn_like.report().subgraphs) == 1
+    torch.testing.assert_close(run(x), layers(x), rtol=1e-4, atol=1e-5)
+    assert len(ends) == len(cinn_like.report().subgraphs) == 1
 
 
 class WrongTanh:

@@ -14,6 +14,7 @@ import gc
 import os
 import threading
 import time
+import weakref
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
@@ -88,10 +89,10 @@ def __getattr__(name):
 
 
 def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framework=True):
-    """An AOTAutograd graph as a function of one list of arguments. `freeze`: parameters and buffers are static;
-    `leave_to_framework`: ops that it computes faster, by the compiler's prices, are left to it."""
+    """An AOTAutograd graph as a function of one list of arguments, which threads compile until its first call. `freeze`:
+    parameters and buffers are static; `leave_to_framework`: ops that it computes faster, by the compiler's prices, are
+    left to it."""
     with _lock, _no_collections():
-        start = time.perf_counter()
         graph = gm.graph
         device = partition.find_device(graph)
         static = _static_inputs(graph) if freeze else set()
@@ -102,28 +103,32 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         write = functools.partial(_write_region, static=static, shape_env=shape_env)
         target = target or function.default_target(device)
         target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
-        regions, reasons, compiled = _share_out(graph, device, target, write)
-        for node, reason in reasons.items():
-            # A copy back into an input is AOTAutograd's, not the user's op.
-            if reason is not None and not partition.is_getitem(node) and node.target is not torch.ops.aten.copy_.default:
-                reporting.add_fallback(emit.op_name(node), reason)
-        reporting.add_graph(gm, {n for region in compiled for n in region.nodes})
-        start = time.perf_counter()
-        run = stitch(graph, gm, regions, compiled)
-        reporting.add_seconds("stitch", time.perf_counter() - start)
-        return run
+        shares = _Shares(graph, device, target, write)
+        shares.bid()
+        shares.compile()
+        pending = _Pending(gm, shares)
+        reporting.add_pending(pending)
+
+    def run(args):
+        return (pending.run or pending.settle())(args)
+
+    run._boxed_call = True
+    return run
 
 
 @contextlib.contextmanager
 def _no_collections():
-    """Python looks for cycles each time some thousands of objects were made; among a trace's many that takes a tenth of a
-    first call, and finds nothing."""
+    """Python looks for cycles each time some hundreds of objects were made; among a trace's many that takes a tenth of a
+    first call, and finds nothing. What was made is old at the end: the next look is not at all of it."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            if not gc.get_freeze_count():  # else those would be collected again
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -133,58 +138,132 @@ _ROUNDS = 3
 _THREADS = 8  # that compile regions of one graph
 
 
-def _share_out(graph, device, target, write):
-    """(regions, reasons, {region: (callable, argument symbols, permutations)}). The compiler says which ops of a region
-    the framework computes faster; the graph is partitioned once more without them."""
-    start = time.perf_counter()
-    reasons = partition.classify(graph, device)
-    reporting.add_seconds("partition", time.perf_counter() - start)
-    known = {}
-    for round in range(_ROUNDS + 1):
-        start = time.perf_counter()
-        regions = partition.cut(graph, reasons)
-        reporting.add_seconds("partition", time.perf_counter() - start)
-        bidding = target if round < _ROUNDS and "-framework=" in target else _without_framework(target)
-        keys = {r: (bidding, tuple(r.nodes), tuple(r.inputs), tuple(r.outputs)) for r in regions}
-        new = {key: region for region, key in keys.items() if key not in known}
-        known.update(_compile(new, write, bidding, device))
-        compiled, lost, failures = {}, {}, []
-        for region, key in keys.items():
-            if isinstance(known[key], LeftToFramework):
-                lost.update(known[key].ops)
-            elif isinstance(known[key], Exception):
-                failures.append((region, f"{type(known[key]).__name__}: {known[key]}"))
+class _Shares:
+    """A graph, shared out between the framework and regions of ours: what the compiler's prices give to the framework,
+    the graph is partitioned once more without."""
+
+    def __init__(self, graph, device, target, write):
+        """`write`: a region as graph text."""
+        self.graph, self._device, self._target, self._write = graph, device, target, write
+        self._round, self._bids, self._compiled = 0, {}, {}
+        with reporting.timed("partition"):
+            self.reasons = partition.classify(graph, device)
+
+    def bid(self):
+        """Until no region loses an op to the framework."""
+        while True:
+            with reporting.timed("partition"):
+                self.regions = partition.cut(self.graph, self.reasons)
+            is_asked = self._round < _ROUNDS and "-framework=" in self._target
+            self._bidding = self._target if is_asked else _without_framework(self._target)
+            new = {key: region for region, key in self._keys().items() if key not in self._bids}
+            self._bids.update(_bid(new, self._write, self._bidding, self._device))
+            self._round += 1
+            if not self._leave_lost(self._bids):
+                return
+
+    def compile(self):
+        """Starts to compile what was bid, in threads."""
+        new = {key: self._bids[key] for key in self._keys().values() if key not in self._compiled}
+        with _threads(len(new)) as submit:
+            for key, bid in new.items():
+                self._compiled[key] = bid if isinstance(bid, Exception) else submit(_compile_region, bid)
+
+    def wait(self):
+        """{region: (callable, argument symbols, permutations)}, when all of it is compiled. What fails, or is lost after
+        all, is left to the framework."""
+        while True:
+            self._compiled = {key: _result(of) for key, of in self._compiled.items()}
+            if not self._leave_lost(self._compiled):
+                break
+            with _lock:
+                self.bid()
+                self.compile()
+        compiled = {}
+        for region, key in self._keys().items():
+            result = self._compiled[key]
+            if isinstance(result, Exception):
+                why = f"{type(result).__name__}: {result}"
+                reporting.add_failure(f"a region of {len(region.nodes)} ops: {why}")
+                self.reasons.update(dict.fromkeys(region.nodes, why))
             else:
-                compiled[region] = known[key]
-        if not lost:
-            break
-        reasons.update(lost)
-    for region, reason in failures:
-        reporting.add_failure(f"a region of {len(region.nodes)} ops: {reason}")
-        reasons.update(dict.fromkeys(region.nodes, reason))
-    for _, subgraph in compiled.values():
-        reporting.add_subgraph(subgraph)
-    return regions, reasons, {region: call for region, (call, _) in compiled.items()}
+                compiled[region], subgraph = result
+                reporting.add_subgraph(subgraph)
+        return compiled
+
+    def _keys(self):
+        """{region: what it is known by in the next rounds}."""
+        return {r: (self._bidding, tuple(r.nodes), tuple(r.inputs), tuple(r.outputs)) for r in self.regions}
+
+    def _leave_lost(self, results):
+        """Whether there were lost ops."""
+        found = [results[key].ops for key in self._keys().values() if isinstance(results[key], LeftToFramework)]
+        for ops in found:
+            self.reasons.update(ops)
+        return bool(found)
 
 
-def _compile(regions, write, target, device):
-    """{key: what _compile_region gave, or the exception} of {key: region}: written one by one, and each compiled while
-    the next ones are written."""
+@contextlib.contextmanager
+def _threads(jobs):
+    """submit(f, *args) -> future, in at most so many threads, which live until all is done."""
+    pool = concurrent.futures.ThreadPoolExecutor(max(1, min(jobs, len(os.sched_getaffinity(0)), _THREADS)))
 
-    def compile(region, submit):
-        try:
-            return submit(_compile_region, region, write(region), device, target)
-        except Exception as why:
-            return why
+    def submit(*args):
+        future = pool.submit(*args)
+        _running.add(future)
+        return future
 
-    if len(regions) < 2:
-        return {key: compile(region, lambda f, *args: f(*args)) for key, region in regions.items()}
-    with concurrent.futures.ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), _THREADS)) as pool:
-        results = {key: compile(region, pool.submit) for key, region in regions.items()}
-    for key, r in results.items():
-        if isinstance(r, concurrent.futures.Future):
-            results[key] = r.exception() or r.result()
-    return results
+    try:
+        yield submit
+    finally:
+        pool.shutdown(wait=False)
+
+
+_running = weakref.WeakSet()  # futures; a fork waits for them
+
+
+def _result(of):
+    """A future's result or exception; others are what they are."""
+    return (of.exception() or of.result()) if isinstance(of, concurrent.futures.Future) else of
+
+
+def _bid(regions, write, target, device):
+    """{key: what _bid_region gave, or the exception} of {key: region}: written one by one, and each bid for while the
+    next ones are written."""
+    results = {}
+    with _threads(len(regions)) as submit:
+        for key, region in regions.items():
+            try:
+                results[key] = submit(_bid_region, region, write(region), device, target)
+            except Exception as why:
+                results[key] = why
+    return {key: _result(of) for key, of in results.items()}
+
+
+class _Pending:
+    """A graph that threads compile. `run`: a function of one list of arguments, when somebody waited for it."""
+
+    def __init__(self, gm, shares):
+        self._gm, self._shares, self.run, self.lock = gm, shares, None, threading.Lock()
+
+    def settle(self):
+        """Waits, reports and gives `run`."""
+        with self.lock:
+            if self.run is not None:
+                return self.run
+            gm, shares = self._gm, self._shares
+            compiled = shares.wait()
+            for node, reason in shares.reasons.items():
+                # A copy back into an input is AOTAutograd's, not the user's op.
+                is_of_user = not partition.is_getitem(node) and node.target is not torch.ops.aten.copy_.default
+                if reason is not None and is_of_user:
+                    reporting.add_fallback(emit.op_name(node), reason)
+            reporting.add_graph(gm, {n for region in compiled for n in region.nodes})
+            with reporting.timed("stitch"):
+                self.run = stitch(gm.graph, gm, shares.regions, compiled)
+            self._gm = self._shares = None
+        reporting.remove_pending(self)
+        return self.run
 
 
 def _without_framework(target):
@@ -243,26 +322,50 @@ def _write_region(region, static, shape_env):
     return _Written(f"subgraph{_counter[0]}", emitter, permutations, text, shape_env, seconds)
 
 
-def _compile_region(region, written, device, target):
-    """((callable, argument symbols, permutations), what to report)."""
-    emitter = written.emitter
+@dataclasses.dataclass
+class _Bid:
+    """A region that loses no ops, as far as is known before it is compiled."""
+
+    region: partition.Region
+    written: _Written
+    device: torch.device
+    target: str
+    compiled: object  # compile_function's, which compiles when asked
+    is_verified: bool
+
+
+def _bid_region(region, written, device, target):
+    with _left_to_framework(written):
+        compiled = function.compile_function(written.text, target, device, written.emitter.signature(len(region.outputs)))
+    return _Bid(region, written, device, target, compiled, verify.enabled())
+
+
+@contextlib.contextmanager
+def _left_to_framework(written):
+    """LostOps as LeftToFramework."""
     try:
-        compiled = function.compile_function(written.text, target, device, emitter.signature(len(region.outputs)))
+        yield
     except function.LostOps as why:
         reason = "the framework's kernel is faster: {:.2g} s predicted, ours {:.2g} s".format
-        sources = emitter.writer.sources
+        sources = written.emitter.writer.sources
         raise LeftToFramework({sources[op]: reason(theirs, ours) for op, ours, theirs in why.ops}) from None
-    call = compiled.call
-    if verify.enabled():
-        call = verify.beside(call, region, emitter, written.permutations, written.shape_env, _without_framework(target),
-                             device)  # fmt: skip
+
+
+def _compile_region(bid):
+    """((callable, argument symbols, permutations), what to report)."""
+    region, written, compiled = bid.region, bid.written, bid.compiled
+    with _left_to_framework(written):
+        call = compiled.call
+    if bid.is_verified:
+        call = verify.beside(call, region, written.emitter, written.permutations, written.shape_env,
+                             _without_framework(bid.target), bid.device)  # fmt: skip
     info = compiled.info
     stages = {"emit": written.seconds, **info.get("seconds", {})}
     total = stages.pop("total", 0.0)
     subgraph = reporting.Subgraph(
         name=written.name,
         ops=[emit.op_name(n) for n in region.nodes if not partition.is_getitem(n)],
-        target=target,
+        target=bid.target,
         kernels=info.get("kernels", 0),
         unique_kernels=info.get("unique_kernels", 0),
         cache_hit=bool(info.get("cache_hit")),
@@ -274,7 +377,13 @@ def _compile_region(region, written, device, target):
         refused=info.get("refused", []),
         text=written.text,
     )
-    return (call, emitter.writer.extra_symbols(), written.permutations), subgraph
+    return (call, written.emitter.writer.extra_symbols(), written.permutations), subgraph
+
+
+def _before_fork():
+    """A child would find the compiler in the middle of its work."""
+    _lock.acquire()
+    concurrent.futures.wait(list(_running))
 
 
 def _after_fork():
@@ -284,5 +393,4 @@ def _after_fork():
     library.reset_after_fork()
 
 
-# A fork waits for a compilation in another thread: a child would find the compiler in the middle of its work.
-os.register_at_fork(before=lambda: _lock.acquire(), after_in_parent=lambda: _lock.release(), after_in_child=_after_fork)
+os.register_at_fork(before=_before_fork, after_in_parent=lambda: _lock.release(), after_in_child=_after_fork)

@@ -72,18 +72,41 @@ class LostOps(Exception):
 
 
 class CompiledFunction:
+    """Compiled as far as prices; the rest, the larger part, when `call`, `info` or `source` is first asked for. Either
+    may raise LostOps."""
+
+    _handle, _is_bound = None, False
+
     def __init__(self, text, target, device, signature):
         if device.type not in _DEVICE_TYPES:
             raise RuntimeError(f"no code for devices of type '{device.type}'")
-        lib = library.get()
-        self.text, self.target, self.signature, self._library = text, target, signature, lib
-        self._handle = lib.compile(text, target)
-        self.info = lib.info(self._handle)
-        if self.info.get("lost"):
-            lib.release(self._handle)
-            raise LostOps(self.info["lost"])
+        self.text, self.target, self.device, self.signature = text, target, device, signature
+        self._library = library.get()
+        self._handle = self._library.bid(text, target)
+        self._require_all()
+
+    def __del__(self):
+        if not self._is_bound and self._handle is not None:
+            self._library.release(self._handle)
+
+    def _require_all(self):
+        """The info, if no op is lost."""
+        info = self._library.info(self._handle)
+        if info.get("lost"):
+            raise LostOps(info["lost"])
+        return info
+
+    @functools.cached_property
+    def info(self):
+        self._library.finish(self._handle)
+        return self._require_all()
+
+    @functools.cached_property
+    def call(self):
+        self.info  # noqa: B018  (compiled)
+        lib, device, signature = self._library, self.device, self.signature
         statics = tuple(i for i, static in enumerate(signature.static) if static)
-        self._bound = _binder()(
+        bound = _binder()(
             lib.entry(self._handle),
             lib.self_pointer(self._handle) or 0,
             lib.address("CinnFunctionPrepareSelf"),
@@ -99,11 +122,12 @@ class CompiledFunction:
             signature.num_results,
             statics,
         )  # fmt: skip
+        self._is_bound = True  # `bound` releases the handle
 
         # The framework's own ops may give strides or a dtype other than its trace foretold; only then is a copy made.
         def call(*args):
             try:
-                return self._bound(*args)
+                return bound(*args)
             except RuntimeError:
                 fixed = self._as_traced(args)
                 if fixed is None:
@@ -112,7 +136,7 @@ class CompiledFunction:
             except IndexError as why:
                 raise IndexError(re.sub(r"^op (\d+), \w+", lambda m: self._name_of(int(m[1]), m[0]), str(why))) from None
 
-        self.call = call
+        return call
 
     def _name_of(self, op, otherwise):
         """The framework's name for an op of the text."""
@@ -135,6 +159,7 @@ class CompiledFunction:
 
     def source(self, kind):
         """The generated source of a kind ("llvm", "asm", "cuda", "ptx", "graph", "loops"), or None."""
+        self.info  # noqa: B018  (compiled)
         return self._library.source(self._handle, kind)
 
 

@@ -28,6 +28,8 @@ class Library:
             ("CinnListOps", text, []),
             ("CinnCheck", ctypes.c_int32, [text]),
             ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
+            ("CinnBid", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
+            ("CinnFinish", ctypes.c_int32, [pointer]),
             ("CinnReleaseFunction", None, [pointer]),
             ("CinnFunctionEntry", pointer, [pointer]),
             ("CinnFunctionSelf", pointer, [pointer]),
@@ -67,10 +69,22 @@ class Library:
         return self.last_error() if self._lib.CinnCheck(text.encode()) < 0 else None
 
     def compile(self, text, target):
+        return self._make(self._lib.CinnCompile, text, target)
+
+    def bid(self, text, target):
+        """The first half of `compile`: "lost" of its info is what the target's framework computes faster."""
+        return self._make(self._lib.CinnBid, text, target)
+
+    def _make(self, function, text, target):
         handle = ctypes.c_void_p()
-        if self._lib.CinnCompile(text.encode(), target.encode(), ctypes.byref(handle)) < 0:
+        if function(text.encode(), target.encode(), ctypes.byref(handle)) < 0:
             raise RuntimeError(self.last_error())
         return handle.value
+
+    def finish(self, handle):
+        """The second half."""
+        if self._lib.CinnFinish(handle) < 0:
+            raise RuntimeError(self.last_error())
 
     def release(self, handle):
         self._lib.CinnReleaseFunction(handle)

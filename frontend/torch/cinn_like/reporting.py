@@ -1,5 +1,6 @@
 """What happened since the last reset: `cinn_like.report()` and `cinn_like.reset_report()`."""
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -122,6 +123,7 @@ _report = Report()
 
 
 def report():
+    _settle()
     with _lock:
         fields = {f.name: getattr(_report, f.name) for f in dataclasses.fields(Report)}
         return Report(**{k: v.copy() if isinstance(v, (list, dict)) else v for k, v in fields.items()})
@@ -129,8 +131,30 @@ def report():
 
 def reset_report():
     global _report
+    _settle()
     with _lock:
         _report = Report()
+
+
+# Graphs that threads compile still, or nobody waited for yet; they report when they are settled.
+_pending = []
+
+
+def add_pending(graph):
+    with _lock:
+        _pending.append(graph)
+
+
+def remove_pending(graph):
+    with _lock:
+        _pending.remove(graph)
+
+
+def _settle():
+    with _lock:
+        graphs = list(_pending)
+    for graph in graphs:
+        graph.settle()
 
 
 def add_subgraph(subgraph):
@@ -145,6 +169,13 @@ def add_seconds(stage, seconds):
     with _lock:
         _report.total_seconds += seconds
         _report.compile_seconds[stage] = _report.compile_seconds.get(stage, 0.0) + seconds
+
+
+@contextlib.contextmanager
+def timed(stage):
+    start = time.perf_counter()
+    yield
+    add_seconds(stage, time.perf_counter() - start)
 
 
 def add_fallback(op, reason):
@@ -170,6 +201,8 @@ def add_graph(gm, compiled_nodes):
 def reset_after_fork():
     global _lock
     _lock = threading.Lock()
+    for graph in _pending:
+        graph.lock = threading.Lock()
 
 
 def _is_tensor_op(node):
