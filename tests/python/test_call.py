@@ -147,21 +147,20 @@ def test_symbols_that_no_shape_gives_are_arguments(path):
 
 def test_threads_share_a_function(path):
     linear = compile_text(LINEAR, (False, True))
-    w, errors = torch.randn(8, 8), []
+    w, right = torch.randn(8, 8), []
 
-    def work(seed):
-        x = torch.randn(seed + 1, 8)
-        expected = x @ w.t().exp()
+    def work(x, expected):
         for _ in range(50):
-            if not torch.allclose(linear.call(x, w)[0], expected, rtol=1e-4, atol=1e-4):
-                errors.append(seed)
+            torch.testing.assert_close(linear.call(x, w)[0], expected, rtol=1e-4, atol=1e-4)
+        right.append(len(x))
 
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    inputs = [torch.randn(k + 1, 8) for k in range(4)]
+    threads = [threading.Thread(target=work, args=(x, x @ w.t().exp())) for x in inputs]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert not errors
+    assert sorted(right) == [1, 2, 3, 4]
 
 
 def test_overhead(path):
