@@ -179,17 +179,15 @@ class _Shares:
             with _lock:
                 self.bid()
                 self.compile()
-        compiled = {}
-        for region, key in self._keys().items():
-            result = self._compiled[key]
-            if isinstance(result, Exception):
-                why = f"{type(result).__name__}: {result}"
-                reporting.add_failure(f"a region of {len(region.nodes)} ops: {why}")
-                self.reasons.update(dict.fromkeys(region.nodes, why))
-            else:
-                compiled[region], subgraph = result
-                reporting.add_subgraph(subgraph)
-        return compiled
+        results = {region: self._compiled[key] for region, key in self._keys().items()}
+        failed = {r: f"{type(why).__name__}: {why}" for r, why in results.items() if isinstance(why, Exception)}
+        for region, why in failed.items():
+            reporting.add_failure(f"a region of {len(region.nodes)} ops: {why}")
+            self.reasons.update(dict.fromkeys(region.nodes, why))
+        done = {region: result for region, result in results.items() if region not in failed}
+        for _, subgraph in done.values():
+            reporting.add_subgraph(subgraph)
+        return {region: call for region, (call, _) in done.items()}
 
     def _keys(self):
         """{region: what it is known by in the next rounds}."""
