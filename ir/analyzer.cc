@@ -84,7 +84,7 @@ Analyzer::VarInfo& Analyzer::Mutable(Expr var) {
 void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
   const Linear lo = LinearOf(Simplify(min));
   Linear hi = AddScaled(lo, LinearOf(Simplify(extent)), 1);
-  hi.constant -= 1;
+  AddConstant(hi, -1);
   VarInfo info;
   info.lo = BoundsOf(lo).lo;
   info.hi = BoundsOf(hi).hi;
@@ -149,7 +149,7 @@ void Analyzer::Learn(Expr cond) {
   const Linear la = LinearOf(a), lb = LinearOf(b);
   if (!CannotWrap(la, t) || !CannotWrap(lb, t)) return;
   Linear d = AddScaled(lb, la, -1);
-  if (cond->op == ExprOp::kLt) d.constant -= 1;
+  if (cond->op == ExprOp::kLt) AddConstant(d, -1);
   LearnNonNegative(d);
   if (cond->op == ExprOp::kEq) LearnNonNegative(Scale(d, -1));
 }
@@ -405,7 +405,7 @@ int64_t Analyzer::KnownDivisor(Expr e) {
 }
 
 bool Analyzer::ProveAtLeast(Linear l, int64_t lower) {
-  l.constant -= lower;
+  l = AddScaled(std::move(l), Linear{{}, lower}, -1);
   Proof p;
   return ProveNonNegative(l, p, 8);
 }
@@ -475,7 +475,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
         bounds = {LinearOf(f->args[0]), LinearOf(f->args[1])};
       } else if (f->op == ExprOp::kMod && upper && ConstBounds(f->args[1]).lo > 0) {
         Linear most = LinearOf(f->args[1]);
-        most.constant -= 1;
+        AddConstant(most, -1);
         bounds.push_back(most);
         if (ConstBounds(f->args[0]).lo >= 0) bounds.push_back(LinearOf(f->args[0]));
       }
@@ -488,10 +488,10 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       const bool divides = divisor.IsConst() && t.coef % divisor.constant == 0;
       Linear rest = l, x = LinearOf(f->args[0]);
       AddTerm(rest, f, -t.coef);
-      if (!upper) x = AddScaled(std::move(x), divisor, -1), x.constant += 1;
+      if (!upper) x = AddScaled(std::move(x), divisor, -1), AddConstant(x, 1);
       if (!divides) {
         rest = AddScaled(Multiply(c_, rest, divisor, kIndexType.dtype), divisor, 1);
-        rest.constant -= 1;
+        AddConstant(rest, -1);
       }
       const int64_t times = divides ? t.coef / divisor.constant : t.coef;
       if (ProveNonNegative(AddScaled(std::move(rest), x, times), p, depth - 1)) return true;

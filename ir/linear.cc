@@ -134,6 +134,8 @@ Linear AddScaled(Linear a, const Linear& b, int64_t scale) {
   return a;
 }
 
+void AddConstant(Linear& l, int64_t c) { l.constant = Sum(l, l.constant, c); }
+
 Linear Scale(Linear a, int64_t scale) {
   for (LinearTerm& t : a.terms) t.coef = Product(a, t.coef, scale);
   a.constant = Product(a, a.constant, scale);

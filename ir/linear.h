@@ -36,6 +36,7 @@ Linear AddScaled(Linear a, const Linear& b, int64_t scale);  // a + scale * b
 Linear Scale(Linear a, int64_t scale);
 // a * b; expands the product if either side has one term, else the product is an atom.
 Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t);
+void AddConstant(Linear& l, int64_t c);  // marks it as not exact where that overflows
 // Adds `coef * atom`, keeping the order.
 void AddTerm(Linear& l, Expr atom, int64_t coef);
 // The greatest common divisor of the coefficients (0 if none).

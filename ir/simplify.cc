@@ -230,7 +230,7 @@ bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linea
     if (!divides) {
       AddTerm(rest, x.atom, x.coef);
     } else if (all.empty()) {
-      quotient.constant += x.coef / scale;
+      AddConstant(quotient, x.coef / scale);
     } else {
       AddTerm(quotient, MakeAtom(c_, all), x.coef / scale);
     }
@@ -279,7 +279,7 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
       rest.constant -= k * b;
       return rest;
     }
-    quotient.constant += k;
+    AddConstant(quotient, k);
     return quotient;
   };
   if (!CannotWrap(rest, t)) {
@@ -329,7 +329,7 @@ Expr Analyzer::RewriteCompare(ExprOp op, Expr a, Expr b) {
   const Linear la = LinearOf(a), lb = LinearOf(b);
   if (!CannotWrap(la, t) || !CannotWrap(lb, t)) return same;
   Linear d = AddScaled(lb, la, -1);
-  if (op == ExprOp::kLe) d.constant += 1;
+  if (op == ExprOp::kLe) AddConstant(d, 1);
   d = Recombine(std::move(d), t);
   Expr r = is_equality ? RewriteEqual(op == ExprOp::kNe, d, t) : RewritePositive(d, t);
   // Moving terms across may overflow where the sides did not.
@@ -492,7 +492,7 @@ Expr Analyzer::RewriteVector(Expr e) {
     factors.erase(it);
     AddTerm(base, x.atom, -x.coef);
     if (factors.empty()) {
-      stride.constant += x.coef;
+      AddConstant(stride, x.coef);
     } else {
       AddTerm(stride, MakeAtom(c_, factors), x.coef);
     }

@@ -1,3 +1,4 @@
+#include <limits>
 #include <map>
 #include <random>
 
@@ -223,6 +224,19 @@ TEST(Simplify, LearnsOfVariablesAskedForBefore) {
   EXPECT_TRUE(a.CanProve(less));
   EXPECT_EQ(a.ConstBounds(half).hi, 3);
   EXPECT_EQ(a.KnownDivisor(digit), 4);
+}
+
+// Extents of texts may be any number.
+TEST(Simplify, BoundsBeyondTheirTypeAreUnknown) {
+  Context c;
+  Analyzer a(c);
+  const Expr x = c.Var("x"), y = c.Var("y"), least = c.Int(std::numeric_limits<int64_t>::min());
+  a.BindRange(x, c.Int(0), least);
+  a.BindRange(y, least, c.Int(0));
+  EXPECT_EQ(a.ConstBounds(x).hi, Analyzer::kUnknown);
+  EXPECT_EQ(a.ConstBounds(y).hi, Analyzer::kUnknown);
+  EXPECT_FALSE(a.CanProve(c.Lt(x, c.Int(5))));
+  EXPECT_FALSE(a.CanProve(c.Lt(c.Add(y, least), c.Int(5))));
 }
 
 TEST(Simplify, RandomExpressions) {
