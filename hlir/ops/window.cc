@@ -4,7 +4,12 @@ namespace cinn_like::hlir {
 
 StatusOr<Window> WindowOf(const Attrs& attrs) {
   for (const auto& [name, at_least] : {std::pair{"kernel", 1}, {"stride", 1}, {"padding", 0}, {"dilation", 1}}) {
-    if (attrs.Find(name)) RETURN_IF_ERROR(CheckInts(name, attrs.Ints(name), 2, at_least));
+    if (!attrs.Find(name)) continue;
+    RETURN_IF_ERROR(CheckInts(name, attrs.Ints(name), 2, at_least));
+    for (int64_t v : attrs.Ints(name)) {
+      constexpr int64_t kMost = int64_t{1} << 31;  // products of two are numbers still
+      if (v > kMost) return InvalidArgument("attribute '", name, "': expected at most ", kMost, ", got ", v);
+    }
   }
   return CheckedWindowOf(attrs);
 }
@@ -25,8 +30,11 @@ Window CheckedWindowOf(const Attrs& attrs) {
 
 StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool ceil_mode, const SymbolTable& symbols) {
   const int64_t stride = window.stride[i], padding = window.padding[i];
-  const Dim room = size + Dim(2 * padding - window.dilation[i] * (window.kernel[i] - 1) - 1);
-  if (RangeOf(room, symbols).hi < 0) {
+  // A kernel's size may be that of a tensor: any number.
+  int64_t reach = 0;
+  const bool overflows = __builtin_mul_overflow(window.dilation[i], window.kernel[i] - 1, &reach);
+  const Dim room = size + Dim(2 * padding - 1) - Dim(reach);
+  if (overflows || RangeOf(room, symbols).hi < 0) {
     return InvalidArgument("window of ", window.kernel[i], " (dilation ", window.dilation[i],
                            ") does not fit: expected at most ", (size + Dim(2 * padding)).ToString(), " along axis ",
                            i + 2);

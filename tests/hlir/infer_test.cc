@@ -144,6 +144,8 @@ TEST(Infer, Errors) {
             "op 'conv2d': attribute 'stride': expected 2 values, got 1"},
            {"conv2d(f32[n,3,8,8], f32[4,3,3,3]) {stride=[0,1]}",
             "op 'conv2d': attribute 'stride': expected values of at least 1, got 0"},
+           {"conv2d(f32[n,3,8,8], f32[4,3,3,3]) {dilation=[1,4294967295]}",
+            "op 'conv2d': attribute 'dilation': expected at most 2147483648, got 4294967295"},
            {"conv2d(f32[n,3,2,8], f32[4,3,3,3])",
             "op 'conv2d': window of 3 (dilation 1) does not fit: expected at most 2 along axis 2"},
            {"conv2d(f32[n,3,8,8], f32[4,3,n,3])", "op 'conv2d': kernel size: expected a constant, got n"},
