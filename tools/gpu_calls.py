@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Functions through torch.compile on this machine's GPU: right? how fast beside eager and Inductor? Matrix products with
-and without the matrix library, large reductions, transposes, convolutions, attention, and a small encoder.
+"""Functions through torch.compile on this machine's GPU: right? how fast, in how much memory, beside eager and Inductor?
+Matrix products with and without the matrix library and in TF32, large reductions, transposes, convolutions, attention
+(written out, causal, decoding), and a small encoder.
 
-python3 tools/gpu_calls.py [--only WORDS] [--no-inductor] [--out FOLDER]; CINN_LIKE_LIBRARY names libcinn_like.so. Needs
-PyTorch with CUDA, and an NVRTC that PyTorch brings.
+python3 tools/gpu_calls.py [--only WORD,WORD] [--no-inductor] [--out FOLDER]; CINN_LIKE_LIBRARY names libcinn_like.so.
+Needs PyTorch with CUDA, and an NVRTC that PyTorch brings. A row that is timed: microseconds of a call on the GPU, and the
+most memory that the framework's allocator holds for it (results and scratch) beyond what it held before.
 """
 
 import argparse
+import contextlib
 import copy
 import json
 import pathlib
@@ -14,6 +17,7 @@ import statistics
 import sys
 import time
 import traceback
+from math import inf
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +62,14 @@ def heads(x, n):
 def attention_in_rows(q, k, v):
     """Heads lie inside of rows, as a linear layer leaves them."""
     return attention(heads(q, 12), heads(k, 12), heads(v, 12)).transpose(-2, -3).flatten(-2)
+
+
+def causal_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def grouped_attention(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
 
 def conv_relu(x, w, b):
@@ -119,7 +131,21 @@ CHECKS = [
     ("layer_norm of the middle", lambda x: (x - x.mean(1, keepdim=True)) * torch.rsqrt(x.var(1, keepdim=True) + 1e-5), [randn(20, 127, 30)]),
 ]  # fmt: skip
 
-# name, function, inputs, floating-point operations (0: none to speak of)
+
+def whole(x):
+    return x
+
+
+def two_heads(x):
+    return x[:1, :2]
+
+
+def one_sequence(x):
+    return x[:1]
+
+
+# name, function, inputs, floating-point operations (0: none to speak of), and where it is not the default: the part of each
+# input and result that is compared with float64 (the whole would need too much memory), the precision of f32 products
 TIMED = [
     ("matmul 8192^3 bf16", torch.matmul, product(8192, 8192, 8192, BF16), 2 * 8192**3),
     ("matmul 4096^3 bf16", torch.matmul, product(4096, 4096, 4096, BF16), 2 * 4096**3),
@@ -129,8 +155,13 @@ TIMED = [
     ("two matmuls+SwiGLU 8192x4096x14336 bf16", swiglu,
      [*product(8192, 4096, 14336, BF16), randn(4096, 14336, dtype=BF16, scale=1 / 64)], 4 * 8192 * 4096 * 14336),
     ("matmul 4096^3 f32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3),
+    ("matmul 4096^3 TF32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3, whole, "high"),
     ("batched 256x512x64x512 bf16", torch.matmul, [randn(256, 512, 64, dtype=BF16), randn(256, 64, 512, dtype=BF16)], 2 * 256 * 512 * 64 * 512),
     ("attention 16x16x512x64 bf16", attention, [randn(16, 16, 512, 64, dtype=BF16) for _ in "qkv"], 4 * 256 * 512 * 512 * 64),
+    ("causal attention 4x32x4096x128 bf16", causal_attention, [randn(4, 32, 4096, 128, dtype=BF16) for _ in "qkv"], 2 * 4 * 32 * 4096**2 * 128,
+     two_heads),
+    ("GQA decoding 32x32/8x4096x128 bf16", grouped_attention,
+     [randn(32, 32, 1, 128, dtype=BF16), *[randn(32, 8, 4096, 128, dtype=BF16) for _ in "kv"]], 0, one_sequence),
     ("conv3x3 64x64x56x56 bf16", conv_relu, [randn(64, 64, 56, 56, dtype=BF16), randn(64, 64, 3, 3, dtype=BF16, scale=0.05), randn(64, dtype=BF16)],
      2 * 64 * 56 * 56 * 64 * 64 * 9),
     ("digits conv 256x16x8x8 f32", conv_relu, [randn(256, 16, 8, 8), randn(32, 16, 3, 3, scale=0.1), randn(32)], 2 * 256 * 64 * 32 * 16 * 9),
@@ -142,7 +173,7 @@ TIMED = [
     ("argmax 16384x4096 f32", lambda x: x.argmax(1), [randn(16384, 4096)], 0),
 ]  # fmt: skip
 # Also without the library.
-OWN = ("matmul 4096^3", "attention", "conv", "digits", "batched")
+OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched")
 
 
 def compiled(fn, libs=True, **options):
@@ -156,7 +187,7 @@ def error_of(got, expected):
     for a, b in zip(got, expected):
         a, b = (x.double() for x in (a, b))
         same = (a == b) | (a.isnan() & b.isnan())
-        worst = max(worst, torch.where(same, 0.0, (a - b).abs() / (b.abs() + 0.02 * b.abs().max() + 1e-30)).max().item())
+        worst = max(worst, torch.where(same, 0.0, (a - b).abs() / (b.abs() + 0.02 * b.abs().max() + 1e-30)).nan_to_num(inf).max().item())
     return worst
 
 
@@ -164,6 +195,26 @@ def tolerance_of(fn, inputs, expected):
     """Rounding, and twice what eager is off by."""
     with torch.no_grad():
         return max({**TOLERANCE, F32: 1e-4, F64: 1e-11}[inputs[0].dtype], 2 * error_of(fn(*inputs), expected))
+
+
+@contextlib.contextmanager
+def matmul_precision(precision):
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def peak_bytes(run, inputs):
+    """Of a call that is not the first: neither what compiling takes nor the libraries' lasting workspaces."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run(*inputs)
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
 
 
 def main():
@@ -185,12 +236,15 @@ def main():
         (out / "calls.txt").write_text("\n".join(lines) + "\n")
         (out / "calls.json").write_text(json.dumps(report, indent=1))
 
+    def wanted(name):
+        return any(word in name for word in args.only.split(","))
+
     def kernels():
         return sum(s.kernels for s in cinn_like.report().subgraphs)
 
     torch.manual_seed(1)
     for name, fn, make in CHECKS:
-        if args.only not in name:
+        if not wanted(name):
             continue
         inputs = [m() for m in make]
         expected = fn(*[wide(x) for x in inputs])
@@ -207,7 +261,7 @@ def main():
                 bad += 1
                 say(f"WRONG {name:36} {'library' if libs else 'own':8} {type(why).__name__}: {str(why)[:600]}")
 
-    if args.only in "dynamic":
+    if wanted("dynamic"):
         torch._dynamo.reset()
         cinn_like.reset_report()
         f = compiled(linear_gelu, dynamic=True)
@@ -217,45 +271,50 @@ def main():
             bad += error > TOLERANCE[F16]
             say(f"{'WRONG' if error > TOLERANCE[F16] else 'ok   '} dynamic rows {rows}: error {error:.2g}, subgraphs {len(cinn_like.report().subgraphs)}")
 
-    def time_case(name, fn, inputs, flops):
+    def time_case(name, fn, inputs, flops, part=whole, precision="highest"):
         sets = [inputs(), inputs()]
+        compared = [part(x) for x in sets[0]]
         reference = copy.deepcopy(fn).double() if isinstance(fn, nn.Module) else fn
-        with torch.no_grad():
-            expected = reference(*[wide(x) for x in sets[0]])
-        runs = {"ours": compiled(fn, True, dynamic=False)}
-        if any(w in name for w in OWN):
-            runs["own"] = compiled(fn, False, dynamic=False)
-        if not args.no_inductor:
-            runs["inductor"] = torch.compile(fn, dynamic=False)
-        runs["eager"] = fn
-        times, errors = {}, {}
-        with torch.no_grad():
+        times, peaks, errors = {}, {}, {}
+        with torch.no_grad(), matmul_precision(precision):
+            expected = reference(*[wide(x) for x in compared])
+            runs = {"ours": compiled(fn, True, dynamic=False)}
+            if any(w in name for w in OWN):
+                runs["own"] = compiled(fn, False, dynamic=False)
+            if not args.no_inductor:
+                runs["inductor"] = torch.compile(fn, dynamic=False)
+            runs["eager"] = fn
             for who, run in runs.items():
                 torch._dynamo.reset()
                 cinn_like.reset_report()
                 try:
                     got = run(*sets[0])
                     if who in ("ours", "own"):
-                        errors[who] = error_of(got, expected)
+                        errors[who] = error_of(part(got), expected)
                         say(f"      {name} by {who}: {kernels()} kernels, error {errors[who]:.2g}, compiled in "
                             f"{sum(s.total_seconds for s in cinn_like.report().subgraphs):.2f} s")  # fmt: skip
+                    peaks[who] = peak_bytes(run, sets[0])
                     times[who] = microseconds(run, sets, repeats=15)
                 except Exception as why:
+                    if who in ("ours", "own"):
+                        errors[who] = inf
                     say(f"FAILED {name} by {who}: {str(why)[:600]}\n{traceback.format_exc()[-300:]}")
-        wrong = any(e > tolerance_of(fn, sets[0], expected) for e in errors.values())
-        report[name] = {"us": times, "errors": errors}
+            tolerance = tolerance_of(fn, compared, expected)
+        wrong = any(e > tolerance for e in errors.values())
+        report[name] = {"us": times, "peak_bytes": peaks, "errors": errors}
         rate = f"{flops / times['ours'] / 1e6:7.1f} TFLOP/s" if flops and "ours" in times else ""
-        say(f"{name:42} " + " ".join(f"{who} {t:9.1f}" for who, t in times.items()) + f" us {rate}{' WRONG' if wrong else ''}")
+        columns = ", ".join(f"{who} {t:9.1f} us {peaks[who] / 2**20:7.1f} MiB" for who, t in times.items())
+        say(f"{name:42} {columns} {rate}{' WRONG' if wrong else ''}")
         torch.cuda.empty_cache()
         return wrong
 
-    for name, fn, make, flops in TIMED:
-        if args.only in name:
-            bad += time_case(name, fn, lambda: [m() for m in make], flops)
+    for name, fn, make, flops, *more in TIMED:
+        if wanted(name):
+            bad += time_case(name, fn, lambda: [m() for m in make], flops, *more)
     for batch in (1, 32):
-        if args.only in "encoder":
+        if wanted(name := f"encoder 6x384 batch {batch} f16"):
             model = Encoder().to(DEVICE, F16).eval()
-            bad += time_case(f"encoder 6x384 batch {batch} f16", model, lambda: [randn(batch, 32, 384, dtype=F16)()], 0)
+            bad += time_case(name, model, lambda: [randn(batch, 32, 384, dtype=F16)()], 0)
             time_wall(say, model, batch, args.no_inductor)
     say(f"{bad} of them fall short")
     return 1 if bad else 0

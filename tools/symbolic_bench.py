@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Column sums, and layer norms forward and backward, through torch.compile(backend="cinn_like") on a GPU: with constant
-sizes, symbolic rows, both sizes symbolic, and by eager PyTorch. A line of JSON a case: microseconds of a call on the GPU
-(its kernels, by the profiler), of the wall in a row of calls, of the host to enqueue one; errors against float64.
+"""Column sums, sums of squares, and layer norms forward and backward, through torch.compile(backend="cinn_like") on a
+GPU: with constant sizes, symbolic rows, both sizes symbolic, and by eager PyTorch. A line of JSON a case: microseconds of
+a call on the GPU (its kernels, by the profiler), of the wall in a row of calls, of the host to enqueue one; errors against
+float64.
 
-python3 tools/symbolic_bench.py [--rounds 3] [--only sum|norm]
+python3 tools/symbolic_bench.py [--rounds 3] [--only sum|squares|norm]
 """
 
 import argparse
@@ -60,6 +61,10 @@ def colsum(x):
     return x.sum(0)
 
 
+def squares(x):
+    return (x * x).sum()
+
+
 def norm(x, w, b, dy):
     y = F.layer_norm(x, (x.shape[-1],), w, b)
     return torch.autograd.grad(y, (x, w, b), dy)
@@ -113,6 +118,10 @@ def main():
                 torch.manual_seed(0)
                 x = torch.randn(r, c, device=dev).to(dtype)
                 case(f"sum {r}x{c} {str(dtype)[6:]}", colsum, lambda: (x,), lambda x: x.double().sum(0), a.rounds, results)
+    if a.only in ("", "squares"):
+        torch.manual_seed(0)
+        x = torch.randn(1 << 28, device=dev)
+        case("squares 2^28 f32", squares, lambda: (x,), lambda x: squares(x.double()), a.rounds, results)
     if a.only in ("", "norm"):
         for r, c, dtype in ((16384, 4096, torch.bfloat16), (16383, 4096, torch.bfloat16), (8192, 768, torch.float32)):
             x = torch.randn(r, c, device=dev).to(dtype).requires_grad_()
