@@ -1,11 +1,14 @@
 #include "backends/llvm_emitter.h"
 
+#include <algorithm>
+
 #include "backends/entry_spec.h"
 #include "backends/llvm_cast.h"
 #include "backends/llvm_expr.h"
 #include "backends/parallel_grain.h"
 #include "cinn_like/base/runtime_calls.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Target/TargetMachine.h"
@@ -160,7 +163,7 @@ class FunctionEmitter {
   void FailIf(llvm::Value* condition, llvm::Value* code) {
     llvm::BasicBlock* failed = NewBlock("failed");
     llvm::BasicBlock* next = NewBlock("");
-    b_.CreateCondBr(condition, failed, next);
+    b_.CreateCondBr(condition, failed, next, llvm::MDBuilder(b_.getContext()).createUnlikelyBranchWeights());
     b_.SetInsertPoint(failed);
     EmitFailure(code);
     b_.SetInsertPoint(next);
@@ -308,6 +311,14 @@ class FunctionEmitter {
     }
   }
 
+  // How often a loop repeats, where it is known. Else LLVM takes all loops for equally long, and the constants of a
+  // short nest behind a long loop take the registers of the long one's sums.
+  llvm::MDNode* RepeatWeights(Expr extent) {
+    if (!ir::IsInt(extent)) return nullptr;
+    const auto repeats = std::clamp<int64_t>(extent->int_value - 1, 0, UINT32_MAX);
+    return llvm::MDBuilder(b_.getContext()).createBranchWeights(static_cast<uint32_t>(repeats), 1);
+  }
+
   // Tested at the bottom, behind one test at the top if it may not run: what does not vary can move before the loop.
   void EmitLoop(const ir::For& n, llvm::Value* begin, llvm::Value* end) {
     only_calls_ = false;
@@ -330,7 +341,7 @@ class FunctionEmitter {
     EmitScope(n.body);
     llvm::Value* next = b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", /*HasNUW=*/true, /*HasNSW=*/true);
     i->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, after);
+    b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, after, RepeatWeights(n.extent));
     b_.SetInsertPoint(after);
   }
 

@@ -7,6 +7,7 @@
 #include "cinn_like/base/status.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 
 namespace cinn_like {
@@ -358,7 +359,7 @@ Value* VectorMath::Emit(llvm::IRBuilderBase& b, ir::ExprOp op, Value* x, Value* 
   llvm::BasicBlock* before = b.GetInsertBlock();
   llvm::BasicBlock* rare = llvm::BasicBlock::Create(b.getContext(), "rare", before->getParent());
   llvm::BasicBlock* after = llvm::BasicBlock::Create(b.getContext(), "", before->getParent());
-  b.CreateCondBr(too_large, rare, after);
+  b.CreateCondBr(too_large, rare, after, llvm::MDBuilder(b.getContext()).createUnlikelyBranchWeights());
   b.SetInsertPoint(rare);
   Value* slow = CallLibm(b, LibmName(op), x, y);
   b.CreateBr(after);

@@ -309,6 +309,41 @@ func @f(x: f32[1], n: i64) {
   EXPECT_NE(text->find("call i32 @cinn_launch(ptr @cinn_device_x86_64, ptr"), std::string::npos) << *text;
 }
 
+// Registers go to the loop that runs longest, so LLVM must know which that is.
+TEST(Loops, KnownExtentsAreWeights) {
+  const auto text = EmitHostModule(*ir::ParseModule(R"(
+func @sums(x: f32[96], y: f32[1], n: i64) {
+  for j in 0..n {
+    for k in 0..96 {
+      y[j] = y[j] + x[k]
+    }
+  }
+}
+)"),
+                                   *Target::Parse("cpu"), {}, HostText::kLlvm);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("!{!\"branch_weights\", i32 95, i32 1}"), std::string::npos) << *text;
+}
+
+// A condition for all lanes decides which address is read: one that no page backs costs also where no lane is read.
+TEST(Loops, LoadsOfNoLaneStayInTheBuffer) {
+  const std::string kernel = R"(
+func @far(x: f32[16], y: f32[16], n: i64) {
+  y[ramp(0, 1, 16)] = x[ramp(n, 1, 16); n < 1]
+}
+)";
+  auto c = CompileForTest(kernel);
+  const auto x = RandomFloats(16, 3);
+  for (const int64_t n : {int64_t{0}, int64_t{1} << 40}) {
+    std::vector<float> y(16, 7);
+    ASSERT_EQ(CallInternal(*c, "far", x.data(), y.data(), n), 0);
+    EXPECT_EQ(y, n == 0 ? x : std::vector<float>(16));
+  }
+  const auto text = EmitHostModule(*ir::ParseModule(kernel), *Target::Parse("cpu"), {}, HostText::kLlvm);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_NE(text->find("select i1"), std::string::npos) << *text;
+}
+
 TEST(Loops, UnknownSymbolIsAnError) {
   auto compiler = Compiler::Create(*Target::Parse("cpu"));
   ASSERT_TRUE(compiler.ok());
