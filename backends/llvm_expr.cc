@@ -348,6 +348,10 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     }
   } else if (IsUnitRamp(indices[0])) {
     llvm::Value* pointer = EmitPointer(e->buffer, indices[0]->args[0]);
+    // A load of no lane from a page that isn't there takes a processor hundreds of cycles; where one condition decides
+    // for all lanes, it reads none of the buffer's first instead.
+    llvm::Value* base = Find(e->buffer);
+    if (m != nullptr && !m->getType()->isVectorTy() && base != nullptr) pointer = b_.CreateSelect(m, pointer, base);
     r = load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
                             : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
   } else if (IsEveryOther(indices[0])) {
