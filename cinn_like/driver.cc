@@ -138,7 +138,9 @@ class GraphLowering {
       return absl::OkStatus();
     }
     const auto lower = [&](const hlir::Proposal& p) -> Status {
-      if (context_.options.dump_ir) Dump(context_.options, kernel.name, "schedule", p.tactic + "\n" + p.schedule);
+      if (context_.options.dump_ir) {
+        Dump(context_.options, kernel.name, "schedule", Cat(p.tactic, ", ", p.seconds, " s predicted\n", p.schedule));
+      }
       ASSIGN_OR_RETURN(module, ir::LowerModule({p.func.context, {p.func}}, context_));
       return absl::OkStatus();
     };

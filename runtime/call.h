@@ -38,11 +38,11 @@ typedef struct CinnCallEnv {
   void* stream;   // CUstream for CUDA; null is the default stream
   void* context;  // passed back to the callbacks
   // Memory of the result `index` (>= 0; `spec` gives dtype, shape, strides, device; the caller sets spec->data and
-  // may keep spec's shape only during the call) or of the workspace (index -1; one-dimensional u8). 0 on success.
-  // At least 64-byte (CPU) / 256-byte (CUDA) aligned. Null: malloc / the device's pool for the workspace, and results
-  // must be given.
+  // may keep spec's shape only during the call) or of a workspace (index -1; one-dimensional u8). 0 on success.
+  // At least 64-byte (CPU) / 256-byte (CUDA) aligned. Null: results must be given.
   int32_t (*alloc)(void* context, int32_t index, DLTensor* spec);
-  // Gives back a workspace after the work that uses it has been enqueued on `stream`.
+  // Gives back a workspace after the work that uses it has been enqueued on `stream`. Null: workspaces come from the
+  // device's own pool instead, which on a CPU keeps their pages from call to call.
   void (*free)(void* context, void* data);
   // Argument `index` was passed as donated and is used no more. May be null.
   void (*release)(void* context, int32_t index);

@@ -307,7 +307,10 @@ static PyObject* Run(Callable* fn, PyObject* const* args, CinnValue* values, DLT
     values[i].i = PyLong_AsLongLong(args[i]);
     if (values[i].i == -1 && PyErr_Occurred()) return NULL;
   }
-  CinnCallEnv env = {sizeof(CinnCallEnv), fn->device, NULL, call, Allocate, Free, NULL};
+  // A CPU's allocator gives large workspaces back to the kernel after each call, and fresh pages cost more than
+  // kernels.
+  const int is_cpu = fn->device.device_type == kDLCPU;
+  CinnCallEnv env = {sizeof(CinnCallEnv), fn->device, NULL, call, Allocate, is_cpu ? NULL : Free, NULL};
   if (fn->device.device_type != kDLCPU &&
       fn->api->current_stream(fn->device.device_type, fn->device.device_id, &env.stream) != 0) {
     return NULL;

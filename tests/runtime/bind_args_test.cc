@@ -246,6 +246,7 @@ TEST(BindArgs, CopiesInputsThatAreAlignedWorse) {
   a.tensors[0].t.data = x;
   CinnCallEnv fails = CpuEnv();
   fails.alloc = [](void*, int32_t, DLTensor*) { return -3; };
+  fails.free = [](void*, void*) {};
   b = Bind(spec, a, fails);
   EXPECT_LT(b.code, 0);
   EXPECT_NE(b.Error().find("allocator failed"), std::string::npos) << b.Error();

@@ -105,7 +105,7 @@ TEST(Device, ATargetWithAnArchNeedsNoDevice) {
   EXPECT_EQ(*ResolveTarget(t, cinn_device_cuda), t);
 }
 
-TEST(Workspace, IsReusedByTheSameThread) {
+TEST(Workspace, IsKeptForLaterCalls) {
   const CinnCallEnv env = Env({kDLCPU, 0});
   void* first = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1 << 20);
   ASSERT_NE(first, nullptr);
@@ -114,11 +114,20 @@ TEST(Workspace, IsReusedByTheSameThread) {
   EXPECT_NE(first, second);
   std::memset(second, 2, 1 << 20);
   EXPECT_EQ(static_cast<char*>(first)[(1 << 20) - 1], 1);
-  cinn_free_workspace(&cinn_device_x86_64, &env, first);
   cinn_free_workspace(&cinn_device_x86_64, &env, second);
-  void* third = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1000);
-  EXPECT_EQ(third, first);
-  std::thread([&] { cinn_free_workspace(&cinn_device_x86_64, &env, third); }).join();  // freed by another thread
+  EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, 1 << 20), second);
+  cinn_free_workspace(&cinn_device_x86_64, &env, second);
+  // A larger one takes its place, and then serves smaller ones; also those of other threads.
+  void* third = cinn_alloc_workspace(&cinn_device_x86_64, &env, 100 << 20);
+  std::memset(third, 3, 100 << 20);
+  std::thread([&] { cinn_free_workspace(&cinn_device_x86_64, &env, third); }).join();
+  std::thread([&] { EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, 70 << 20), third); }).join();
+  EXPECT_EQ(static_cast<char*>(first)[(1 << 20) - 1], 1);
+  cinn_free_workspace(&cinn_device_x86_64, &env, third);
+  cinn_free_workspace(&cinn_device_x86_64, &env, first);
+  void* small = cinn_alloc_workspace(&cinn_device_x86_64, &env, 1000);
+  std::memset(small, 4, 1000);
+  cinn_free_workspace(&cinn_device_x86_64, &env, small);
   cinn_free_workspace(&cinn_device_x86_64, &env, nullptr);
   EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, -1), nullptr);
   EXPECT_STREQ(LastError(), "workspace of -1 bytes");
@@ -150,7 +159,9 @@ TEST(Workspace, ComesFromTheCaller) {
   EXPECT_EQ(caller.freed, data);
   EXPECT_EQ(cinn_alloc_workspace(&cinn_device_x86_64, &env, 201), nullptr);
   EXPECT_STREQ(LastError(), "workspace of 201 bytes on cpu: the caller's allocator failed with -5");
-  env.free = nullptr;
+  env.free = nullptr;  // one that takes none back has them from the device
+  data = cinn_alloc_workspace(&cinn_device_x86_64, &env, 201);
+  EXPECT_NE(data, nullptr);
   cinn_free_workspace(&cinn_device_x86_64, &env, data);
 }
 
