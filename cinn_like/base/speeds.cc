@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
+#include "cinn_like/base/host_cpu.h"
 #include "cinn_like/base/status.h"
 
 namespace cinn_like {
@@ -27,16 +24,10 @@ constexpr SpeedRow kRows[] = {
 };
 // clang-format on
 
-std::string_view DetectCpu() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx512f")) return "avx2";
-  if (__builtin_cpu_is("amd")) return "amd-avx512";
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1) != 0 && (d >> 22 & 1) != 0;
-  return amx ? "intel-amx" : "intel-avx512";
-#else
-  return "avx2";
-#endif
+std::string_view SpeedClassOf(const HostCpu& cpu) {
+  if (!cpu.has_avx512) return "avx2";
+  if (cpu.is_amd) return "amd-avx512";
+  return cpu.has_amx ? "intel-amx" : "intel-avx512";
 }
 
 }  // namespace
@@ -53,7 +44,7 @@ std::string SpeedRowNames() {
 }
 
 std::string_view SpeedClassOfCpu(std::string_view mcpu) {
-  if (mcpu == "native") return DetectCpu();
+  if (mcpu == "native") return SpeedClassOf(ThisCpu());
   if (mcpu == "znver4" || mcpu == "znver5") return "amd-avx512";
   for (std::string_view name : {"sapphirerapids", "emeraldrapids", "graniterapids"}) {
     if (mcpu == name) return "intel-amx";
