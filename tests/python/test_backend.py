@@ -15,7 +15,7 @@ import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
-from cinn_like import function, library, reporting
+from cinn_like import function, library, regions, reporting
 from cinn_like import backend as fx
 from cinn_like.backend import cinn_like as backend
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -679,7 +679,7 @@ def test_an_interrupt_during_a_compile_leaves_all_usable(real_library, monkeypat
     layers = torch.nn.Sequential(*[m for layer in layers for m in (layer, torch.nn.Softmax(1))]).requires_grad_(False)
     x = torch.randn(40, 16)
     started, waits, may_end, ends = threading.Event(), threading.Event(), threading.Event(), []
-    finish, result = library.get().finish, fx._result
+    finish, result = library.get().finish, regions._result
 
     def watched(handle):
         started.set()
@@ -697,7 +697,7 @@ def test_an_interrupt_during_a_compile_leaves_all_usable(real_library, monkeypat
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(fx, "_result", wait)
+    monkeypatch.setattr(regions, "_result", wait)
 
     library.get().finish = watched
     handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
