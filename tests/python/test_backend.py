@@ -563,7 +563,7 @@ def test_fork_while_another_thread_compiles(real_library):
     thread.start()
     try:
         codes = []
-        for _ in range(8):
+        while len(codes) < 8 and not any(codes):
             codes.append(run_in_child(child))
             time.sleep(0.03)
     finally:
@@ -575,16 +575,30 @@ def test_fork_while_another_thread_compiles(real_library):
 
 @pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="CUDA does not survive a fork")
 def test_fork_before_anybody_waited(real_library):
-    """What threads compile still is whole in the child, and in the parent."""
-    x = torch.randn(64, 64)
+    """What threads compile still is whole in the child, and in the parent: the fork waits for it."""
+    x, ends, finish = torch.randn(64, 64), [], library.get().finish
     gm = make_fx(lambda x: (x.tanh().softmax(1) + 1,))(x)
+
+    def slowly(handle):
+        time.sleep(0.3)
+        finish(handle)
+        ends.append(handle)
+
     cinn_like.set_flag("cinn_disable_cache", True)
+    library.get().finish = slowly
     try:
-        for _ in range(4):
+        for k in range(2):
             run, (expected,) = fx.compile_graph(gm, [x]), gm(x)
-            assert run_in_child(lambda: torch.testing.assert_close(run([x])[0], expected)) == 0  # noqa: B023
+            assert len(ends) == k
+
+            def child():
+                assert len(ends) == k + 1  # noqa: B023
+                torch.testing.assert_close(run([x])[0], expected)  # noqa: B023
+
+            assert run_in_child(child) == 0
             torch.testing.assert_close(run([x])[0], expected)
     finally:
+        del library.get().finish
         cinn_like.set_flag("cinn_disable_cache", False)
 
 
