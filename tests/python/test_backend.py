@@ -15,7 +15,7 @@ import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
-from cinn_like import function, library, regions, reporting
+from cinn_like import decompositions, function, library, regions, reporting
 from cinn_like import backend as fx
 from cinn_like.backend import cinn_like as backend
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -661,9 +661,24 @@ def test_what_fails_when_it_is_compiled_is_left_to_the_framework(real_library):
     assert cinn_like.report().failures == ["a region of 1 ops: RuntimeError: no"]
 
 
+def test_no_collections_while_graphs_are_traced_and_compiled(engine, monkeypatch):
+    seen = []
+    for module, name in [(decompositions, "rewrite"), (regions, "start")]:
+
+        def look(*args, name=name, original=getattr(module, name)):
+            seen.append((name, gc.isenabled()))
+            return original(*args)
+
+        monkeypatch.setattr(module, name, look)
+    x = torch.randn(3)
+    fx.compile_graph(make_fx(lambda x: (x.sin() * 2,))(x), [x])  # as AOTAutograd has backward graphs compiled
+    compiled(lambda x: x.sin() * 2)(x)
+    assert seen == [("start", False), ("rewrite", False), ("start", False)] and gc.isenabled()
+
+
 def test_collections_of_the_user_stay_as_they_are(engine):
     """No look for cycles during a trace, and none at all of it right behind; frozen objects stay frozen."""
-    x, passes = torch.randn(3), []
+    x, passes, thresholds = torch.randn(3), [], gc.get_threshold()
     gm = make_fx(lambda x: (x.sin() * 2,))(x)
     gc.callbacks.append(lambda phase, info: passes.append(phase))
     try:
@@ -671,7 +686,9 @@ def test_collections_of_the_user_stay_as_they_are(engine):
             fx.compile_graph(gm, [x])
             lists = [[] for _ in range(10000)]
             assert not gc.isenabled() and not passes
+            gc.set_threshold(0)  # no look before ours
         assert gc.isenabled() and gc.get_freeze_count() == 0 and len(gc.get_objects(0)) < len(lists)
+        gc.set_threshold(*thresholds)
         gc.freeze()
         frozen = gc.get_freeze_count()
         compiled(lambda x: x.sin() * 3)(x)
@@ -683,6 +700,7 @@ def test_collections_of_the_user_stay_as_they_are(engine):
     finally:
         gc.unfreeze()
         gc.enable()
+        gc.set_threshold(*thresholds)
         gc.callbacks.pop()
 
 
