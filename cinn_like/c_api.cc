@@ -102,7 +102,7 @@ const char* CinnListOps(void) {
 }
 
 int32_t CinnCheck(const char* graph_text) {
-  if (graph_text == nullptr) return SetLastError(cinn_like::InvalidArgument("CinnCheck: graph_text must not be null"));
+  if (graph_text == nullptr) return SetLastError(cinn_like::InvalidArgument("graph_text must not be null"));
   const auto graph = cinn_like::hlir::Parse(graph_text);
   return SetLastError(graph.ok() ? cinn_like::hlir::Verify(*graph) : graph.status());
 }
@@ -120,7 +120,7 @@ int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** o
 int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out) {
   if (out != nullptr) *out = nullptr;
   if (graph_text == nullptr || target == nullptr || out == nullptr) {
-    return SetLastError(cinn_like::InvalidArgument("CinnCompile: graph_text, target and out must not be null"));
+    return SetLastError(cinn_like::InvalidArgument("graph_text, target and out must not be null"));
   }
   auto compiled = Bid(graph_text, target);
   if (!compiled.ok()) return SetLastError(compiled.status());
@@ -150,7 +150,7 @@ void* CinnFunctionAddSelf(CinnFunction* fn) { return fn->graph->AddSelf(); }
 
 int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
                                 const CinnCallEnv* env) {
-  if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("CinnFunctionPrepare: env must not be null"));
+  if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("env must not be null"));
   return SetLastError(fn->graph->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cinn_like/base/flags.h"
+#include "cinn_like/base/host_cpu.h"
 #include "runtime/openmp.h"
 #include "runtime/timeline.h"
 
@@ -26,12 +27,6 @@ using Body = void (*)(int64_t, int64_t, void*);
 constexpr int kMaxThreads = 256;
 constexpr int kPiecesPerPart = 4;  // so that a thread that falls behind can be helped
 constexpr auto kSpinTime = std::chrono::microseconds(50);
-
-inline void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
 
 // One thread's share of the loop. Its own cache line: only helpers contend.
 struct alignas(64) Part {
@@ -99,7 +94,7 @@ class Pool {
     open_.store(false);
     for (int spins = 0; active_.load() != 0; ++spins) {
       if (spins < 4096) {
-        Pause();
+        PauseCpu();
       } else {
         sched_yield();  // the worker we wait for may need this very core
       }
@@ -126,7 +121,7 @@ class Pool {
     do {
       for (int i = 0; i < 32; ++i) {
         if (const uint64_t now = generation_.load(std::memory_order_acquire); now != seen) return now;
-        Pause();
+        PauseCpu();
       }
     } while (std::chrono::steady_clock::now() < deadline);
     std::unique_lock lock(mutex_);

@@ -3,6 +3,8 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "cinn_like/base/host_cpu.h"
+
 namespace cinn_like {
 namespace {
 
@@ -14,13 +16,11 @@ DeviceNumbers HostNumbers() {
   DeviceNumbers n = kBaseline;
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) n.cores = CPU_COUNT(&set);
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2")) n.vector_bytes = 32;
-  if (__builtin_cpu_supports("avx512f")) {
+  if (ThisCpu().has_avx2) n.vector_bytes = 32;
+  if (ThisCpu().has_avx512) {
     n.vector_bytes = 64;
     n.registers = 32;
   }
-#endif
   if (const long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE); l1 > 0) n.l1_bytes = l1;
   if (const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE); l2 > 0) n.l2_bytes = l2;
   return n;

@@ -2,49 +2,32 @@
 
 #include <algorithm>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
+#include "cinn_like/base/host_cpu.h"
 #include "cinn_like/base/status.h"
 
 namespace cinn_like {
 namespace {
 
+// name, {f32, f16, f64} of product, convolution, depthwise and laid_out, pooling, own_product, own_rows, then of
+// own_convolution, call_seconds, region_seconds, misaligned.
+// Measured kernel by kernel: amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest of
+// intel-amx, its own_product too (a single product reaches more, but whole models are best predicted with 100); sm_90
+// (H200; its `misaligned` by products alone). Estimates: the other rows, and f64 in all.
+// clang-format off
 constexpr SpeedRow kRows[] = {
-    // name, {f32, f16, f64} of product, convolution, depthwise and laid_out, pooling, own_product, own_rows, then of
-    // own_convolution, call_seconds, region_seconds, misaligned.
-    // Measured kernel by kernel: amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest
-    // of intel-amx, sm_90 (H200; its `misaligned` by products alone). Estimates: the other rows, and f64 in all.
-    {"intel-amx", {130, 900, 60}, {130, 500, 60}, {100, 60, 10}, {.3, .2, .6}, 4, 100, 20, {1.25, 2, 2}, 4e-6, 9e-6, 1},
-    {"intel-avx512",
-     {110, 110, 55},
-     {120, 90, 60},
-     {100, 30, 10},
-     {.3, .3, .6},
-     4,
-     105,
-     20,
-     {1.25, 2, 2},
-     4e-6,
-     9e-6,
-     1},
-    {"amd-avx512", {92, 400, 46}, {190, 250, 80}, {160, 65, 12}, {.45, .1, .9}, 4, 205, 25, {1, 2, 2}, 4e-6, 9e-6, 1},
-    {"avx2", {55, 40, 28}, {60, 30, 30}, {50, 15, 5}, {.45, .45, .9}, 2, 50, 10, {1.25, 2, 2}, 4e-6, 9e-6, 1},
-    {"sm_80", {150, 2000, 80}, {700, 1500, 60}, {40, 40, 20}, {}, 20, 80, 40, {3, 3, 3}, 6e-6, 15e-6, .25},
-    {"sm_90", {390, 5600, 350}, {1500, 4000, 200}, {60, 60, 40}, {}, 20, 200, 80, {3, 3, 3}, 6e-6, 15e-6, .14},
+    {"intel-amx",    {130,900,60},   {130,500,60},    {100,60,10}, {.3,.2,.6},   4,  100, 20, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"intel-avx512", {110,110,55},   {120,90,60},     {100,30,10}, {.3,.3,.6},   4,  105, 20, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"amd-avx512",   {92,400,46},    {190,250,80},    {160,65,12}, {.45,.1,.9},  4,  205, 25, {1,2,2},    4e-6, 9e-6,  1},
+    {"avx2",         {55,40,28},     {60,30,30},      {50,15,5},   {.45,.45,.9}, 2,  50,  10, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"sm_80",        {150,2000,80},  {700,1500,60},   {40,40,20},  {},           20, 80,  40, {3,3,3},    6e-6, 15e-6, .25},
+    {"sm_90",        {390,5600,350}, {1500,4000,200}, {60,60,40},  {},           20, 200, 80, {3,3,3},    6e-6, 15e-6, .14},
 };
+// clang-format on
 
-std::string_view DetectCpu() {
-#if defined(__x86_64__)
-  if (!__builtin_cpu_supports("avx512f")) return "avx2";
-  if (__builtin_cpu_is("amd")) return "amd-avx512";
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1) != 0 && (d >> 22 & 1) != 0;
-  return amx ? "intel-amx" : "intel-avx512";
-#else
-  return "avx2";
-#endif
+std::string_view SpeedClassOf(const HostCpu& cpu) {
+  if (!cpu.has_avx512) return "avx2";
+  if (cpu.is_amd) return "amd-avx512";
+  return cpu.has_amx ? "intel-amx" : "intel-avx512";
 }
 
 }  // namespace
@@ -61,7 +44,7 @@ std::string SpeedRowNames() {
 }
 
 std::string_view SpeedClassOfCpu(std::string_view mcpu) {
-  if (mcpu == "native") return DetectCpu();
+  if (mcpu == "native") return SpeedClassOf(ThisCpu());
   if (mcpu == "znver4" || mcpu == "znver5") return "amd-avx512";
   for (std::string_view name : {"sapphirerapids", "emeraldrapids", "graniterapids"}) {
     if (mcpu == name) return "intel-amx";

@@ -56,13 +56,16 @@ Status CheckAxes(std::string_view attr, const std::vector<int64_t>& axes, int ra
   return absl::OkStatus();
 }
 
-Status CheckInts(std::string_view attr, const std::vector<int64_t>& values, size_t size, int64_t at_least) {
+Status CheckInts(std::string_view attr, const std::vector<int64_t>& values, size_t size, int64_t at_least,
+                 int64_t at_most) {
   if (values.size() != size) {
     return InvalidArgument("attribute '", attr, "': expected ", size, " values, got ", values.size());
   }
   for (int64_t v : values) {
     if (v < at_least)
       return InvalidArgument("attribute '", attr, "': expected values of at least ", at_least, ", got ", v);
+    if (v > at_most)
+      return InvalidArgument("attribute '", attr, "': expected values of at most ", at_most, ", got ", v);
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,6 @@
 // What the inference functions of several families check.
 #pragma once
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +18,9 @@ Status CheckSameDType(const OpCall& call, size_t first = 0);
 Status CheckAxis(std::string_view attr, int64_t axis, int rank);
 // Each in [0, rank), none twice.
 Status CheckAxes(std::string_view attr, const std::vector<int64_t>& axes, int rank);
-// The list attribute has `size` entries, each at least `at_least`.
-Status CheckInts(std::string_view attr, const std::vector<int64_t>& values, size_t size, int64_t at_least);
+// The list attribute has `size` entries, each in [at_least, at_most].
+Status CheckInts(std::string_view attr, const std::vector<int64_t>& values, size_t size, int64_t at_least,
+                 int64_t at_most = std::numeric_limits<int64_t>::max());
 
 // NumPy broadcasting of two shapes; dimensions must be provably equal where neither is the integer 1.
 StatusOr<Dims> BroadcastShapes(const Dims& a, const Dims& b, const SymbolTable& symbols);

@@ -66,10 +66,16 @@ TEST(BadInput, TextThroughTheCApi) {
   EXPECT_STREQ(CinnLastError(), "line 2, column 8: unknown op 'expp'");
   EXPECT_LT(CinnCompile(kGraph, "cpu -fast", &f), 0);
   EXPECT_NE(std::string(CinnLastError()).find("'-fast'"), std::string::npos) << CinnLastError();
-  EXPECT_LT(CinnCompile(nullptr, "cpu", &f), 0);
-  EXPECT_LT(CinnCompile(kGraph, nullptr, &f), 0);
-  EXPECT_LT(CinnCompile(kGraph, "cpu", nullptr), 0);
+  for (const auto function : {&CinnCompile, &CinnBid}) {
+    for (const int missing : {0, 1, 2}) {
+      EXPECT_LT(function(missing == 0 ? nullptr : kGraph, missing == 1 ? nullptr : "cpu", missing == 2 ? nullptr : &f),
+                0);
+      EXPECT_STREQ(CinnLastError(), "graph_text, target and out must not be null");
+    }
+  }
   EXPECT_EQ(f, nullptr);
+  EXPECT_LT(CinnCheck(nullptr), 0);
+  EXPECT_STREQ(CinnLastError(), "graph_text must not be null");
 }
 
 // Bids first, code later; what is lost, and what the cache holds, is done at once.
@@ -83,6 +89,8 @@ TEST(CApi, CompilesInTwoHalves) {
     ASSERT_EQ(CinnFinish(f), 0) << CinnLastError();
     EXPECT_NE(CinnFunctionEntry(f), nullptr);
   }
+  EXPECT_LT(CinnFunctionPrepare(f, nullptr, 0, nullptr), 0);
+  EXPECT_STREQ(CinnLastError(), "env must not be null");
   EXPECT_NE(std::string(CinnFunctionInfo(f)).find("\"tactics\":[\""), std::string::npos) << CinnFunctionInfo(f);
   CinnReleaseFunction(f);
   ASSERT_EQ(CinnBid(kGraph, "cpu", &f), 0) << CinnLastError();
