@@ -1,0 +1,398 @@
+#include "hlir/tactics/contraction_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hlir/stage_analysis.h"
+#include "hlir/tactics/matmul_cost.h"
+#include "hlir/tactics/tactic.h"
+#include "ir/analyzer.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: schedules and stages are all there is here
+
+namespace {
+
+constexpr int64_t kMaxRows = 14;
+constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kEveryOther = 2;              // elements: a vector is two loads
+constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
+
+// Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
+int64_t CountAccumulators(const Target& target) { return target.vector_bytes >= 64 ? 28 : 12; }
+
+// Rows of a register tile: a divisor of `rows` if there is a good one, else little waste.
+int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
+  const int64_t most = std::min(kMaxRows, accumulators);
+  const int64_t divisor = IsInt(rows) ? rows->int_value : a.KnownDivisor(rows);
+  for (int64_t r = most; r >= 6; --r) {
+    if (divisor % r == 0) return r;
+  }
+  if (!IsInt(rows)) return std::min<int64_t>(8, most);
+  if (rows->int_value <= most) return rows->int_value;
+  int64_t best = most, least = INT64_MAX;
+  for (int64_t r = most; r >= 6; --r) {
+    const int64_t padded = (rows->int_value + r - 1) / r * r;
+    if (padded < least) {
+      least = padded;
+      best = r;
+    }
+  }
+  return best;
+}
+
+// An iterator of the contraction, or a digit of one, which the step `unfold` makes: the upper ("_g") or the lower one
+// ("_p"), of `extent`.
+struct Digit {
+  size_t dim;
+  std::string part;
+  Expr extent;
+};
+
+// Which digits are what. Either operand's own can be the lanes.
+struct Sides {
+  std::vector<Digit> batch, rows, lanes;
+  bool swapped = false;    // the lanes are the left-hand side's
+  bool one_sided = false;  // and the rows, too: the other operand has no iterators of its own
+};
+
+// The contraction of {contraction} or {contraction, epilogue}; the lanes are its right-hand side's. Of an iterator that
+// both operands read, one of them as a quotient (groups of channels), the remainder is the other's own.
+std::optional<Sides> FindSides(const TeProgram& group) {
+  if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
+  const Stage& acc = group.stages[0];
+  const std::optional<Contraction> con = FindContraction(acc);
+  if (!con || acc.outputs.size() != 1) return std::nullopt;
+  const bool is_result =
+      std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
+  if (is_result != (group.stages.size() == 1)) return std::nullopt;
+  Sides r;
+  for (size_t d = 0; d < acc.iters.size(); ++d) {
+    const Expr var = acc.iters[d].var, extent = acc.iters[d].extent;
+    const auto in = [&](const std::vector<StageIter>& side) {
+      return std::any_of(side.begin(), side.end(), [&](const StageIter& i) { return i.var == var; });
+    };
+    if (in(con->m)) {
+      r.rows.push_back({d, "", extent});
+    } else if (in(con->n)) {
+      r.lanes.push_back({d, "", extent});
+    } else {
+      const int64_t lhs = DivisorOf(con->lhs, var), rhs = DivisorOf(con->rhs, var), divisor = std::max(lhs, rhs);
+      const bool splits = divisor > 1 && IsInt(extent) && extent->int_value % divisor == 0;
+      r.batch.push_back({d, splits ? "_g" : "", extent});
+      if (splits) (lhs == divisor ? r.lanes : r.rows).push_back({d, "_p", group.context->Int(divisor)});
+    }
+  }
+  if (!r.lanes.empty()) return r;
+  // Rows and lanes of one operand, of which the other weighs windows (of each channel by itself). No two rows of a tile
+  // read one panel, but it is in registers.
+  r.one_sided = r.swapped = true;
+  const std::vector<Digit> own = std::exchange(r.rows, {});
+  for (size_t k = own.size(); k-- > 0;) {
+    const bool is_one = IsInt(own[k].extent, 1);
+    (is_one || !r.rows.empty() ? r.batch : r.lanes.empty() ? r.lanes : r.rows).push_back(own[k]);
+  }
+  return r.rows.empty() ? std::nullopt : std::optional(std::move(r));
+}
+
+// How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
+Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
+  Context& c = a.context();
+  const Expr offset = ElementOffset(c, b, indices);
+  const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
+  return IsInt(step) ? step : nullptr;
+}
+
+std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
+
+// Steps make what the group computes and where it writes it two stages over the same iterators; false if they can't.
+StatusOr<bool> TakeApart(Schedule& s) {
+  const std::vector<Stage> stages = s.stages()->stages;
+  if (stages.size() == 1)
+    s.Step("keep ", stages[0].outputs[0]->name, " -> acc");
+  else if (!s.Try(Cat("align ", stages[1].name, " ", stages[0].name)))
+    return false;
+  RETURN_IF_ERROR(s.status());
+  return true;
+}
+
+// With the facts and iterators of `out`, of which any may be one more.
+Analyzer FactsOf(const TeProgram& p, const Stage& out) {
+  Context& c = *p.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
+  for (const StageIter& i : out.iters) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  return a;
+}
+
+// The last digit that is not always 0, if its elements lie next to each other in the result.
+std::optional<size_t> FindRun(Analyzer& a, const Stage& out, const std::vector<Digit>& digits) {
+  if (digits.empty()) return std::nullopt;
+  size_t last = digits.size() - 1;
+  while (last > 0 && IsInt(digits[last].extent, 1)) --last;
+  const Expr unit = Step(a, out.outputs[0], PlacesOf(out), out.iters[digits[last].dim].var);
+  return unit != nullptr && IsInt(unit, 1) ? std::optional(last) : std::nullopt;
+}
+
+// How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
+// that lie in the result one after the other, if these fill a tile. Of every other element of `read`, which takes two
+// loads, the lanes also are those that lie in that at one distance, if these fill half of a vector.
+size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const PanelShape& tile) {
+  const Stage &acc = p.stages[0], &out = p.stages[1];
+  Analyzer a = FactsOf(p, out), of_acc = FactsOf(p, acc);
+  Context& c = a.context();
+  const std::vector<Expr> at = PlacesOf(out), from = IndicesOf(read);
+  const auto step = [&](size_t d) { return Step(a, out.outputs[0], at, out.iters[lanes[d].dim].var); };
+  const auto step_read = [&](size_t d) { return Step(of_acc, read->buffer, from, acc.iters[lanes[d].dim].var); };
+  const std::optional<size_t> last = FindRun(a, out, lanes);
+  if (!last) return 0;
+  size_t first = *last;
+  Expr run = lanes[first].extent;
+  const Expr unit = step_read(first);
+  const bool strided = unit != nullptr && IsInt(unit, kEveryOther);
+  for (; first > 0; --first) {
+    const Expr extent = lanes[first - 1].extent;
+    if (!IsInt(extent, 1)) {
+      if (step(first - 1) != run) break;
+      if (strided && step_read(first - 1) != c.Mul(run, c.Int(kEveryOther))) break;
+    }
+    run = c.Mul(run, extent);
+  }
+  return IsInt(run) && run->int_value < (strided ? tile.lanes / 2 : tile.width()) ? 0 : first;
+}
+
+// Steps on stages make the group flat; nullopt if it is none that can be.
+StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
+  const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
+  std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
+  const auto con = FindContraction(acc);
+  RET_CHECK(con.has_value(), acc.name);
+  const size_t batched = CountBatched(*s.stages(), lanes, sides.swapped ? con->lhs : con->rhs,
+                                      ChoosePanel(-1, acc.outputs[0]->dtype, target));
+  batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
+  std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
+  const auto fold = [&](const Stage& stage, const std::string& base) {
+    const auto bracket = [&](const std::string& name, const std::vector<Digit>& digits) {
+      std::string list;
+      for (const Digit& d : digits) list += Cat(list.empty() ? "" : ", ", stage.iters[d.dim].var->name, d.part);
+      return Cat(" ", base, name, "[", list, "]");
+    };
+    for (const auto* list : {&sides.rows, &sides.lanes}) {
+      for (const Digit& d : *list) {
+        const std::string& name = stage.iters[d.dim].var->name;
+        if (d.part == "_p")
+          s.Step("unfold ", stage.name, " ", name, " ", d.extent->int_value, " -> ", name, "_g ", name, "_p");
+      }
+    }
+    s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", sides.rows), bracket("j", lanes));
+  };
+  fold(acc, "v");
+  fold(out, "o");
+  RETURN_IF_ERROR(s.status());
+  FlatContraction f;
+  f.group = *s.stages();
+  const Stage& folded = f.group.stages[0];
+  const auto flat = FindContraction(folded);
+  if (!flat) return std::optional<FlatContraction>();  // digits that are always 0
+  f.of_rows = sides.swapped ? flat->rhs : flat->lhs;
+  f.of_lanes = sides.swapped ? flat->lhs : flat->rhs;
+  f.vb = folded.iters[0].var, f.vi = folded.iters[1].var, f.vj = folded.iters[2].var;
+  f.b = folded.iters[0].extent, f.i = folded.iters[1].extent, f.j = folded.iters[2].extent;
+  if (IsInt(f.b, 0) || IsInt(f.i, 0) || IsInt(f.j, 0)) return std::optional<FlatContraction>();
+  return std::optional<FlatContraction>(std::move(f));
+}
+
+// The deepest one of at most `most` steps.
+PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
+  PanelDepth r{.outer = reduced.size()};
+  for (; r.outer > 0; --r.outer) {
+    const Expr extent = reduced[r.outer - 1].extent;
+    if (!IsInt(extent)) return r;
+    if (r.steps * extent->int_value > most) break;
+    r.steps *= extent->int_value;
+  }
+  if (r.outer == 0) return r;
+  const int64_t extent = reduced[r.outer - 1].extent->int_value;
+  for (int64_t f = most / r.steps; f > 1; --f) {
+    if (extent % f != 0) continue;
+    r.factor = f;
+    r.steps *= f;
+    break;
+  }
+  return r;
+}
+
+// Tiles of an operand whose elements only one tile reads: as wide as its rows, up to 4 vectors, with the least beyond.
+PanelShape ChooseWindow(Expr columns, DType acc, const Target& target) {
+  PanelShape r = ChoosePanel(-1, acc, target);
+  if (!IsInt(columns)) return r;
+  const int64_t wide = (columns->int_value + r.lanes - 1) / r.lanes;
+  int64_t least = INT64_MAX;
+  for (int64_t v = std::min<int64_t>(wide, 4); v > 0; --v) {
+    const int64_t padded = (wide + v - 1) / v * v;
+    if (padded >= least) continue;
+    least = padded;
+    r.vectors = v;
+  }
+  return r;
+}
+
+double PredictSeconds(const ContractionPlan& t, const Target& target) {
+  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
+  // Of an element of a panel, by one core: read along the lanes; every other one; gathered, from near, from beyond the
+  // caches of a core, and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.06e-9, kStridedSeconds = 0.2e-9, kGatherSeconds = 0.4e-9,
+                   kGatherFarSeconds = 0.9e-9;
+  constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
+  constexpr double kGather = 12, kStrided = 2,
+                   kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
+  constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
+  constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
+  // Of a result, from the registers to memory, by one core.
+  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
+  const FlatContraction& f = t.flat;
+  const Stage& acc = f.group.stages[0];
+  auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+  const double depth = TypicalSize(acc.reduce_iters, f.group.symbols);
+  const double cores = Cores(target), b = size(f.b);
+  const auto width = static_cast<double>(t.tile.width());
+  const double row_tiles = std::ceil(size(f.i) / static_cast<double>(t.rows));
+  const double panels = std::ceil(size(f.j) / width);
+  const double results = b * row_tiles * panels * static_cast<double>(t.rows) * width;
+  const double row_blocks = t.row_block == 0 ? 1 : std::ceil(size(f.i) / static_cast<double>(t.row_block));
+  const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
+  const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
+  const auto chains = static_cast<double>(t.rows * t.tile.vectors);
+  const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
+  const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
+  double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
+  const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
+  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
+  if (!t.pack && f.of_lanes->has_mask) compute *= kMaskedLanes;
+  if (t.is_masked) compute *= kMasked;
+  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  const double lane_bytes = t.lane_step == nullptr ? 0
+                                                   : std::abs(static_cast<double>(t.lane_step->int_value)) *
+                                                         BytesOf(f.of_lanes->buffer->dtype);
+  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
+  const double element_seconds = t.contiguous              ? kPackSeconds
+                                 : strided                 ? kStridedSeconds
+                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
+                                 : far                     ? kGatherFarSeconds
+                                                           : kGatherSeconds;
+  if (t.pack) compute += b * panels * row_blocks * width * depth * element_seconds;
+  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
+  return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+}
+
+StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target) {
+  ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target));
+  if (!flat) return std::optional<ContractionPlan>();
+  ContractionPlan t{std::move(s), *std::move(flat)};
+  const FlatContraction& f = t.flat;
+  Context& c = *f.group.context;
+  const Stage &acc = f.group.stages[0], &out = f.group.stages[1];
+  const std::vector<StageIter>& reduced = acc.reduce_iters;
+  Analyzer a(c);
+  for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
+  const DType sum_type = acc.outputs[0]->dtype;
+  t.tile = sides.one_sided ? ChooseWindow(f.j, sum_type, target)
+                           : ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, sum_type, target);
+
+  // How the operand, and the results, lie in a tile of lanes.
+  const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
+  a.BindRange(jo, c.Int(0), c.CeilDiv(f.j, width));
+  a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(t.tile.width() - 1, 1)));
+  for (const StageIter& i : reduced) a.BindRange(i.var, c.Int(0), c.Max(c.Sub(i.extent, c.Int(1)), c.Int(1)));
+  const auto tiled = [&](const std::vector<Expr>& indices, Expr j) {
+    std::vector<Expr> r;
+    for (Expr e : indices) r.push_back(Substitute(c, e, {{j, c.Add(c.Mul(jo, width), ji)}}));
+    return r;
+  };
+  const Buffer from = f.of_lanes->buffer;
+  const std::vector<Expr> read = tiled(IndicesOf(f.of_lanes), f.vj);
+  const bool one = IsInt(f.j, 1);
+  t.lane_step = one ? c.Int(1) : Step(a, from, read, ji);
+  const Expr row_step = reduced.empty() ? nullptr : Step(a, from, read, reduced.back().var);
+  t.contiguous = t.lane_step != nullptr && IsInt(t.lane_step, 1);
+  t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
+  const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
+  t.in_place = result_step != nullptr && IsInt(result_step, 1);
+  t.is_masked = f.of_rows->has_mask;
+
+  // Loads of windows take as many registers again.
+  const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
+  const int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
+  t.rows = ChooseRows(f.i, most_rows, a);
+  // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
+  const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
+  if (in_groups && IsInt(f.i)) {
+    for (t.rows = std::min({most_rows, kMaxRows, f.i->int_value}); f.i->int_value % t.rows != 0;) --t.rows;
+  }
+  const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
+  const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
+  const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
+  t.depth = ChooseDepth(reduced, most_steps);
+  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
+  std::string iters = f.vb->name;
+  for (const StageIter& i : reduced) iters += ", " + i.var->name;
+  t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1) &&
+           PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
+           t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
+  if (!t.pack) t.depth = {};
+  if (t.depth.outer > 0) {  // so many sums wait beside the panel
+    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
+    const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
+    t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
+  }
+  t.seconds = PredictSeconds(t, target);
+  // As many tasks as keep the cores busy; each packs its panels.
+  for (int64_t tiles = row_tiles; t.pack && IsInt(f.i) && tiles > 1;) {
+    tiles = (tiles + 1) / 2;
+    if (t.row_block != 0 && tiles * t.rows >= t.row_block) continue;
+    ContractionPlan more = t;
+    more.row_block = tiles * t.rows;
+    more.seconds = PredictSeconds(more, target);
+    if (more.seconds >= t.seconds) break;
+    t = std::move(more);
+  }
+  return std::optional<ContractionPlan>(std::move(t));
+}
+
+Sides Swap(Sides sides) {
+  std::swap(sides.rows, sides.lanes);
+  sides.swapped = !sides.swapped;
+  return sides;
+}
+
+// With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
+StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+  ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
+  ASSIGN_OR_RETURN(const bool is_apart, TakeApart(s));
+  if (!is_apart) return std::optional<ContractionPlan>();
+  const bool has_choice = !sides.one_sided && !sides.rows.empty();
+  if (has_choice) {
+    const Stage& out = s.stages()->stages[1];
+    Analyzer a = FactsOf(*s.stages(), out);
+    if (!FindRun(a, out, sides.lanes) && FindRun(a, out, sides.rows)) sides = Swap(std::move(sides));
+  }
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target));
+  if (!plan || !has_choice || (plan->in_place && !plan->is_masked)) return plan;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> other, MakePlan(s, Swap(std::move(sides)), target));
+  return other && other->seconds < plan->seconds ? std::move(other) : std::move(plan);
+}
+
+}  // namespace
+
+StatusOr<std::optional<ContractionPlan>> PlanContraction(const TeProgram& group, const Target& target) {
+  const std::optional<Sides> sides = FindSides(group);
+  if (!sides || !HasRegisterTiles(group.stages[0].outputs[0]->dtype, target)) return std::optional<ContractionPlan>();
+  return ChoosePlan(group, *sides, target);
+}
+
+}  // namespace cinn_like::hlir

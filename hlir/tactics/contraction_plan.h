@@ -1,0 +1,50 @@
+// How matmul_cpu computes a contraction: which iterators are rows and which are lanes of a register tile, whether the
+// lanes' operand is packed into panels, how deep and for how many rows, and what that is predicted to take.
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "hlir/panels.h"
+#include "ir/schedule/schedule.h"
+#include "ir/te.h"
+
+namespace cinn_like::hlir {
+
+// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j): rows i, of which one element at a time is
+// broadcast, by lanes j.
+struct FlatContraction {
+  ir::TeProgram group;
+  ir::Expr b, i, j;            // extents
+  ir::Expr of_rows, of_lanes;  // the operands' loads, in terms of vb, vi, vj and the reduction's iterators
+  ir::Expr vb, vi, vj;
+};
+
+// The part of a reduction that a panel holds: all of the iterators from `outer` on and, where `factor` is not 0, so
+// many steps of the one before. The others move from panel to panel.
+struct PanelDepth {
+  size_t outer = 0;
+  int64_t factor = 0;
+  int64_t steps = 1;
+};
+
+// A product as it is to be computed: steps on stages are done, those on loops follow.
+struct ContractionPlan {
+  ir::Schedule schedule;
+  FlatContraction flat;
+  PanelShape tile = {};
+  int64_t rows = 1;         // of a tile
+  bool pack = false;        // the lanes' operand, a panel at a time
+  PanelDepth depth = {};         // of a panel; with iterators outside, sums wait in memory from panel to panel
+  int64_t row_block = 0;    // rows that share a panel; 0: all
+  bool contiguous = false;  // its lanes, in memory
+  bool near = false;        // its rows
+  bool in_place = false;    // results lie along the lanes
+  bool is_masked = false;   // elements that are broadcast are read under a condition
+  ir::Expr lane_step = nullptr;
+  double seconds = 0;
+};
+
+// nullopt: the group is no contraction {acc} or {acc, epilogue}, or none for register tiles.
+StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target);
+
+}  // namespace cinn_like::hlir
