@@ -45,16 +45,19 @@ class Padder {
     const Stage s = stages_[i];
     const auto con = FindContraction(s);
     if (!con || s.outputs.size() != 1) return false;
-    const size_t r = RoundingOf(i);
-    std::vector<Stage> group = {s};
-    if (r != i) group.push_back(stages_[r]);
-    if (!FindLibraryMatmul(Program(group))) return false;
     const Extents padded = PaddedExtents(s, *con);
     if (padded.empty()) return false;
-
+    const size_t r = RoundingOf(i);
+    const std::vector<Stage> stages_before = stages_;
     const auto copies_before = copy_of_;
-    if (Replace(i, r, group, *con, padded)) return true;
+    std::vector<Stage> group = {s};
+    if (r != i)
+      group.push_back(stages_[r]);
+    else if (std::optional<Stage> rounding = RoundApart(i))
+      group.push_back(*std::move(rounding));
+    if (FindLibraryMatmul(Program(group)) && Replace(i, r, group, *con, padded)) return true;
     copy_of_ = copies_before;
+    stages_ = stages_before;
     return false;
   }
 
@@ -77,7 +80,7 @@ class Padder {
       PadResult(changed, padded);
       if (Contains(results_, result)) seconds += SecondsOfCopy(result, result);
       // Sums that nothing rounds may otherwise go through an epilogue, and not through memory.
-      if (r == i) seconds += SecondsOfCopy(result, result);
+      if (group.size() == 1) seconds += SecondsOfCopy(result, result);
     }
     for (StageIter& k : changed[0].reduce_iters) k.extent = ExtentOf(k, padded);
     if (!FindLibraryMatmul(Program(changed))) return false;
@@ -118,6 +121,44 @@ class Padder {
     const bool rounds =
         v->op == ExprOp::kCast && IsFloat(v->type.dtype) && v->args[0] == c_.Load(sums, VarsOf(s.iters));
     return rounds && IsFloat(sums->dtype) ? it->second[0] : i;
+  }
+
+  // Where all that read the sums round them alike, wherever they write them, a stage that does it for them: what lies
+  // in memory between a padded product and its readers is narrow then.
+  std::optional<Stage> RoundApart(size_t i) {
+    const Stage& s = stages_[i];
+    const Buffer sums = s.outputs[0];
+    if (!IsFloat(sums->dtype) || Contains(results_, sums)) return std::nullopt;
+    const std::vector<Stage> before = stages_;
+    Stage rounding;
+    rounding.name = names_.Fresh(Cat(sums->name, "_round"));
+    rounding.origin = s.origin;
+    for (const StageIter& it : s.iters) {
+      rounding.iters.push_back({c_.Var(Cat(rounding.name, "_", rounding.iters.size())), it.extent});
+    }
+    const auto narrows = [&](Expr e) {  // a load of the sums
+      return e->op == ExprOp::kCast && e->args[0]->op == ExprOp::kLoad && e->args[0]->buffer == sums &&
+             !e->args[0]->has_mask && IsFloat(e->type.dtype) && BytesOf(e->type.dtype) < BytesOf(sums->dtype);
+    };
+    for (const size_t j : readers_[sums]) {
+      for (Expr& value : stages_[j].values) {
+        value = Rewriter(c_, [&](Expr e) -> Expr {
+          if (e->op == ExprOp::kCast && narrows(e->args[0])) return e;  // what is wide again stays so
+          if (!narrows(e)) return nullptr;
+          if (rounding.outputs.empty()) {
+            rounding.outputs = {c_.MakeBuffer({.name = rounding.name, .dtype = e->type.dtype, .shape = sums->shape})};
+            rounding.values = {c_.Cast(e->type.dtype, c_.Load(sums, VarsOf(rounding.iters)))};
+          }
+          if (e->type.dtype != rounding.outputs[0]->dtype) return nullptr;
+          return c_.Load(rounding.outputs[0], e->args[0]->args);
+        })(value);
+      }
+      if (rounding.outputs.empty() || Contains(InputsOf(stages_[j]), sums)) {
+        stages_ = before;
+        return std::nullopt;
+      }
+    }
+    return rounding.outputs.empty() ? std::nullopt : std::optional(std::move(rounding));
   }
 
   // Of the iterators along which a row of an operand or of the result lies and whose extent is no multiple of 16 bytes.

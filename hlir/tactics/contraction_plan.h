@@ -34,7 +34,7 @@ struct ContractionPlan {
   PanelShape tile = {};
   int64_t rows = 1;         // of a tile
   bool pack = false;        // the lanes' operand, a panel at a time
-  PanelDepth depth = {};         // of a panel; with iterators outside, sums wait in memory from panel to panel
+  PanelDepth depth = {};    // of a panel; with iterators outside, sums wait in memory from panel to panel
   int64_t row_block = 0;    // rows that share a panel; 0: all
   bool contiguous = false;  // its lanes, in memory
   bool near = false;        // its rows

@@ -22,6 +22,8 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kThreads = 256;             // where each has elements of its own
+constexpr double kBlocksPerCore = 8;          // of 256 threads, that keep a core busy
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
@@ -181,7 +183,19 @@ class RowsGpu {
       elements.push_back(e);
     }
     Merge(elements);
-    s_.Step("split ", elements[0], " 256 -> eb et").Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
+    // Of accesses that lines of odd lengths make narrow a thread has as many as 16 bytes hold, side by side with the
+    // other threads', unless the device would have idle cores then.
+    int64_t accesses = AccessElements(r_, along.back()) / v;
+    double blocks = 1.0 / static_cast<double>(v * kThreads);
+    for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
+    while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
+    if (accesses > 1)
+      s_.Step("split ", elements[0], " ", accesses, " ", kThreads, " -> eb eu et")
+          .Run("reorder eb et eu")
+          .Run("unroll eu");
+    else
+      s_.Step("split ", elements[0], " ", kThreads, " -> eb et");
+    s_.Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
     for (const std::string& lane : lanes) s_.Step("vectorize ", lane);
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
     return absl::OkStatus();

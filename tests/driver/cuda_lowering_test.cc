@@ -617,6 +617,12 @@ TEST(CudaLowering, PaddedProducts) {
   return %3
 }
 )";
+  const std::string moved = R"((%x: bf16[64,160], %w: bf16[160,161]) {
+  %0 = matmul(%x, %w) : bf16[64,161]
+  %1 = reshape(%0) {shape=[8,8,161]} : bf16[8,8,161]
+  return %1
+}
+)";
   const std::string symbolic = R"((%x: bf16[64,n], %w: bf16[n,160]) where n in 1..200 hint 161 {
   %0 = matmul(%x, %w) : bf16[64,160]
   return %0
@@ -631,7 +637,8 @@ TEST(CudaLowering, PaddedProducts) {
        {Case{"columns of the result", true, 2, with(head, "bf16", "%2")},
         Case{"a result that the caller gets, too", true, 2, with(head, "f16", "%1, %2")},
         Case{"f32, which no matrix unit takes", false, 1, with(head, "f32", "%1, %2")},
-        Case{"one copy for two products", true, 3, gradients}, Case{"a symbolic depth", true, 2, symbolic}}) {
+        Case{"one copy for two products", true, 3, gradients}, Case{"a symbolic depth", true, 2, symbolic},
+        Case{"a rounding that is written elsewhere", true, 2, moved}}) {
     const Graph g = ParseGraph(Cat("graph @product", c.graph));
     const StatusOr<Compiled> compiled = Lower(g, true, slow);
     ASSERT_TRUE(compiled.ok()) << c.what << compiled.status();
@@ -639,6 +646,10 @@ TEST(CudaLowering, PaddedProducts) {
     EXPECT_EQ(Count(compiled->text, "// ") - calls, c.kernels) << c.what << Print(g) << compiled->text;
     const int padded = Count(compiled->text, " 168") + Count(compiled->text, "+ 7) / 8 * 8, 1");
     EXPECT_EQ(padded > 0, c.is_padded) << c.what << compiled->text;
+    // The product rounds, so that what lies between it and its reader is narrow.
+    if (c.graph == moved) {
+      EXPECT_EQ(Count(ir::Print(compiled->module), "o0: bf16[10752]"), 1) << compiled->text;
+    }
     if (!IsTried(tried++)) continue;
     for (int64_t n : {161, 16}) {
       if (n == 161 || strstr(c.what, "symbolic") != nullptr) ExpectRuns(g, n, rng, false, slow);

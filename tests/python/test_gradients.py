@@ -136,3 +136,21 @@ def test_results_of_one_op_stay_in_its_region(real_library):
     x, w = rand(8, 64), rand(64, 64)
     torch.testing.assert_close(torch.compile(fn, backend=backend)(x, w), fn(x, w), rtol=1e-4, atol=1e-4)
     assert not cinn_like.report().failures
+
+
+def test_log_softmax_keeps_what_it_reads():
+    """And two numbers a row, where the whole op would keep its own result: in f32 of 16-bit logits."""
+
+    def loss(logits, target):
+        return F.cross_entropy(logits.float(), target)
+
+    torch._dynamo.reset()
+    logits = rand(64, 501, dtype=torch.bfloat16).requires_grad_()
+    target = torch.arange(64, device=logits.device) * 7 % 501
+    got = torch.compile(loss, backend=backend)(logits, target)
+    kept = got.grad_fn.saved_tensors
+    assert max(t.numel() * t.element_size() for t in kept) == logits.numel() * 2, [(t.dtype, t.shape) for t in kept]
+    got.backward()
+    expected = logits.detach().double().requires_grad_()
+    loss(expected, target).backward()
+    assert torch.allclose(logits.grad.double(), expected.grad, atol=1e-4)

@@ -28,6 +28,7 @@ def table():
     extra = """
         nll_loss_forward _native_batch_norm_legit native_batch_norm addcmul addcdiv mse_loss mse_loss_backward
         smooth_l1_loss smooth_l1_loss_backward masked_fill rsub tril triu linalg_vector_norm std std_mean hardtanh
+        _log_softmax _log_softmax_backward_data
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
     # What the emitter writes out needs no smaller ops: each that is traced and partitioned costs the first call. The

@@ -93,9 +93,3 @@ def softplus_backward(grad, x, beta, threshold):
 def softmax_backward(grad, y, axis, input_dtype):
     product = grad * y
     return product - y * product.sum([axis], True)
-
-
-@row(aten._log_softmax_backward_data.default)
-@formula
-def log_softmax_backward(grad, y, axis, input_dtype):
-    return grad - y.exp() * grad.sum([axis], True)
