@@ -10,6 +10,7 @@
 #include "hlir/stage_analysis.h"
 #include "ir/alignment.h"
 #include "ir/index_map.h"
+#include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
 
@@ -71,7 +72,7 @@ class Planner {
   Planner(TeProgram program, const Target& target)
       : p_(std::move(program)), c_(*p_.context), target_(target), has_library_(target.HasLib("cublas")) {
     for (const Param& q : p_.params) {
-      if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.insert(q.buffer);
+      if (q.buffer != nullptr) (q.role == ParamRole::kResult ? results_ : given_).insert(q.buffer);
     }
     for (const RangeCheck& check : p_.checks) {
       for (Buffer b : {check.low, check.high}) {
@@ -150,7 +151,7 @@ class Planner {
       const bool is_layout = source != nullptr && IsView(s) && IsLayoutOfProduct(i, *source);
       if (IsView(s) ? is_layout || IsRounding(i) : !IsCheaperToRepeat(i)) {
         std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}, p_.exact}, target_, names);
-        if (packed.empty()) packed.push_back(s);
+        if (packed.empty()) packed.push_back(AtSource(s, writer, kept, names));
         for (Stage& x : packed) keep(std::move(x));
         continue;
       }
@@ -165,6 +166,20 @@ class Planner {
     DropUnread();
     p_.stages = PadProducts(p_, target_, names);
     p_.stages = SplitReductions(p_, target_, names);
+  }
+
+  // View `s` of what a stage other than a product computes, moved to the places of that one, if it writes each element
+  // somewhere: so both can be one kernel.
+  Stage AtSource(const Stage& s, const absl::flat_hash_map<Buffer, size_t>& writer, const std::vector<Stage>& kept,
+                 NameSupply& names) {
+    const std::vector<Buffer> inputs = InputsOf(s);
+    const auto from = IsView(s) && inputs.size() == 1 ? writer.find(inputs[0]) : writer.end();
+    if (from == writer.end() || FindContraction(kept[from->second])) return s;
+    const Stage& source = kept[from->second];
+    std::vector<std::string> iters;
+    for (size_t d = 0; d < source.iters.size(); ++d) iters.push_back(names.Fresh(Cat(s.name, "_", d)));
+    const StatusOr<Stage> moved = AlignStage(c_, s, source, iters);
+    return moved.ok() && !moved->at.empty() ? *moved : s;
   }
 
   // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed
@@ -203,27 +218,40 @@ class Planner {
   }
 
   // View `i` makes narrow floats of wide ones: it is a step of what computes them rather than of its readers, who read
-  // less then. Of a chain of views the last one is.
+  // less then. Of a chain of views the last one is; but what is wide again for the caller alone was never narrow in
+  // memory.
   bool IsRounding(size_t i) const {
     const Stage& s = p_.stages[i];
     const std::vector<Buffer> inputs = InputsOf(s);
     const DType to = s.outputs[0]->dtype;
     if (inputs.size() != 1 || !IsFloat(to) || BytesOf(to) >= BytesOf(inputs[0]->dtype)) return false;
-    const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
-    return readers.size() != 1 || !IsView(p_.stages[readers[0]]);
+    std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
+    if (readers.size() != 1 || !IsView(p_.stages[readers[0]])) return true;
+    if (BytesOf(p_.stages[readers[0]].outputs[0]->dtype) <= BytesOf(to)) return false;
+    while (readers.size() == 1 && IsView(p_.stages[readers[0]])) {
+      const Buffer wide = p_.stages[readers[0]].outputs[0];
+      if (results_.contains(wide)) return false;
+      readers = ReadersOf(wide, readers[0] + 1);
+    }
+    return true;
   }
 
   // Stage `i` makes more bytes than it reads, at little cost: a mask, a one-hot row, what is done in f32 with 16-bit
-  // values. Each reader computes its elements again, which takes less than to write and to read them.
+  // values; or as many as it reads of what lies in memory anyway: normalised rows. Each reader computes its elements
+  // again, which takes less than to write and to read them.
   bool IsCheaperToRepeat(size_t i) const {
-    constexpr double kMostRead = 0.75;  // of the bytes made
+    constexpr double kMostRead = 0.75, kMostGiven = 1.05;  // of the bytes made
     const Stage& s = p_.stages[i];
     if (s.IsReduction() || s.values.size() != 1 || results_.contains(s.outputs[0]) || CostOf(s.values[0]) >= kCostly) {
       return false;
     }
-    double read = 0;
-    for (Buffer b : InputsOf(s)) read += TypicalBytes(b, p_.symbols);
-    if (read > kMostRead * TypicalBytes(s.outputs[0], p_.symbols)) return false;
+    const double made = TypicalBytes(s.outputs[0], p_.symbols);
+    double read = 0, computed = 0;
+    for (Buffer b : InputsOf(s)) {
+      read += TypicalBytes(b, p_.symbols);
+      if (!given_.contains(b)) computed += TypicalBytes(b, p_.symbols);
+    }
+    if (read > (computed > made * (kMostGiven - 1) ? kMostRead : kMostGiven) * made) return false;
     const std::vector<size_t> readers = ReadersOf(s.outputs[0], i + 1);
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](size_t j) {
       const Stage& reader = p_.stages[j];
@@ -386,9 +414,9 @@ class Planner {
     // A contraction that reads nothing of the group stays what it is: it needs an epilogue, which has no reduction and
     // whose results alone leave.
     const bool stays = std::any_of(group.begin(), group.end(), [&](int i) {
-      return is_contraction_[i] && std::none_of(producers_[i].begin(), producers_[i].end(), [&](int q) {
-               return std::binary_search(group.begin(), group.end(), q);
-             });
+      return is_contraction_[i] && !IsRowSum(i, group) &&
+             std::none_of(producers_[i].begin(), producers_[i].end(),
+                          [&](int q) { return std::binary_search(group.begin(), group.end(), q); });
     });
     const auto reductions =
         std::count_if(group.begin(), group.end(), [&](int i) { return p_.stages[i].IsReduction(); });
@@ -398,10 +426,22 @@ class Planner {
     for (int i : group) stages.push_back(p_.stages[i]);
     auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
-    const bool contraction =
-        std::any_of(kept->begin(), kept->end(), [](const Stage& s) { return FindContraction(s).has_value(); });
+    const bool contraction = std::any_of(kept->begin(), kept->end(), [&](const Stage& s) {
+      const auto same = [&](int i) { return p_.stages[i].outputs == s.outputs && IsRowSum(i, group); };
+      return FindContraction(s) && std::none_of(group.begin(), group.end(), same);
+    });
     if (!contraction) return FindRowSpace(*kept).has_value();
     return IsEpilogue(*kept, outputs);
+  }
+
+  // Contraction `i` is of a matrix and a vector, and others of `group` read the matrix, too: it is read once then, and
+  // its rows are summed as any.
+  bool IsRowSum(int i, const std::vector<int>& group) const {
+    if (!is_contraction_[i]) return false;
+    const std::optional<Contraction> con = FindContraction(p_.stages[i]);
+    if (!con || (!con->m.empty() && !con->n.empty())) return false;
+    const Buffer matrix = (con->m.empty() ? con->rhs : con->lhs)->buffer;
+    return std::any_of(group.begin(), group.end(), [&](int j) { return j != i && Contains(inputs_[j], matrix); });
   }
 
   // A contraction and one pointwise stage that reads each of its elements once.
@@ -464,8 +504,8 @@ class Planner {
   TeProgram p_;
   Context& c_;
   const Target& target_;
-  const bool has_library_;  // of matrix products
-  absl::flat_hash_set<Buffer> results_;
+  const bool has_library_;                                 // of matrix products
+  absl::flat_hash_set<Buffer> results_, given_;            // to and by the caller
   absl::flat_hash_set<Buffer> checked_;                    // those of `results_` that range checks read
   absl::flat_hash_map<Buffer, std::set<size_t>> readers_;  // of a tensor, while stages are rewritten
   // By stage:

@@ -7,6 +7,35 @@
 
 namespace cinn_like::ir {
 
+namespace {
+
+// A dimension that holds one digit of an iterator: var / weight % radix.
+struct Digit {
+  size_t dim;
+  Expr weight;
+};
+
+// Iterators of which each dimension holds one digit go from `digits` to `value`; false if some digits don't fit
+// together.
+bool JoinDigits(Context& c, Analyzer& a, const absl::flat_hash_map<Expr, Expr>& extent,
+                const absl::flat_hash_map<Expr, std::vector<Digit>>& digits, const std::vector<Expr>& shape,
+                const std::vector<Expr>& at, absl::flat_hash_map<Expr, Expr>& value) {
+  for (const auto& [var, parts] : digits) {
+    Expr weight = c.Int(1), sum = c.Int(0);
+    for (size_t used = 0; used < parts.size(); ++used) {
+      const auto next = std::find_if(parts.begin(), parts.end(), [&](const Digit& d) { return d.weight == weight; });
+      if (next == parts.end() || IsInt(shape[next->dim], 0)) return false;
+      sum = c.Add(c.Mul(at[next->dim], weight), sum);
+      weight = a.Simplify(c.Mul(weight, shape[next->dim]));
+    }
+    if (!a.CanProve(c.Eq(weight, extent.at(var)))) return false;
+    value[var] = a.Simplify(sum);
+  }
+  return true;
+}
+
+}  // namespace
+
 std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<StageIter>& iters,
                                                 const std::vector<Expr>& map, const std::vector<Expr>& shape,
                                                 const std::vector<Expr>& at) {
@@ -14,7 +43,22 @@ std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<St
   absl::flat_hash_map<Expr, Expr> extent;
   for (const StageIter& i : iters) extent[i.var] = i.extent;
   Analyzer a(c);
+  absl::flat_hash_map<Expr, std::vector<Digit>> cut;
+  std::vector<bool> is_digit(map.size(), false);
   for (size_t d = 0; d < map.size(); ++d) {
+    Expr e = map[d];
+    // The highest digit needs no remainder; of the others it is the dimension's own extent.
+    if (e->op == ExprOp::kMod && a.CanProve(c.Eq(e->args[1], shape[d]))) e = e->args[0];
+    const bool divides = e->op == ExprOp::kDiv;
+    const Expr var = divides ? e->args[0] : e;
+    if (e == map[d] && !divides) continue;
+    if (!extent.contains(var)) continue;
+    cut[var].push_back({d, divides ? a.Simplify(e->args[1]) : c.Int(1)});
+    is_digit[d] = true;
+  }
+  if (!JoinDigits(c, a, extent, cut, shape, at, value)) return std::nullopt;
+  for (size_t d = 0; d < map.size(); ++d) {
+    if (is_digit[d]) continue;
     const Linear l = ToLinear(c, a.Simplify(map[d]));
     if (l.constant != 0) return std::nullopt;
     // Each term is weight * iterator.

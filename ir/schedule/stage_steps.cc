@@ -52,39 +52,29 @@ bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
 
 }  // namespace
 
-StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::string& to) {
-  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
-  ASSIGN_OR_RETURN(const size_t of, FindStage(p, to));
-  Context& c = *p.context;
-  const Stage& read = p.stages[of];
-  Stage& s = p.stages[at];
-  if (s.IsReduction()) return InvalidArgument("stage ", stage, " reduces; only a pointwise stage can be aligned");
-  if (!s.at.empty()) return InvalidArgument("stage ", stage, " does not write at its iterators");
-  if (!read.at.empty()) return InvalidArgument("stage ", to, " does not write at its iterators");
+StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vector<std::string>& names) {
+  if (s.IsReduction()) return InvalidArgument("stage ", s.name, " reduces; only a pointwise stage can be aligned");
+  if (!s.at.empty()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
+  if (!to.at.empty()) return InvalidArgument("stage ", to.name, " does not write at its iterators");
   std::vector<Expr> loads;
   for (Expr v : s.values) {
     Visit(v, [&](Expr e) {
-      if (e->op == ExprOp::kLoad && Contains(read.outputs, e->buffer)) loads.push_back(e);
+      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) loads.push_back(e);
       return true;
     });
   }
-  if (loads.empty()) return InvalidArgument("stage ", stage, " does not read stage ", to);
+  if (loads.empty()) return InvalidArgument("stage ", s.name, " does not read stage ", to.name);
   for (Expr e : loads) {
     if (e->has_mask || e->args != loads[0]->args)
-      return InvalidArgument("stage ", stage, " reads stage ", to, " at more than one place: ", Spell(loads[0]), ", ",
-                             Spell(e));
+      return InvalidArgument("stage ", s.name, " reads stage ", to.name, " at more than one place: ", Spell(loads[0]),
+                             ", ", Spell(e));
   }
   std::vector<StageIter> iters;
-  std::vector<std::string> names;
-  for (const StageIter& i : read.iters) {
-    names.push_back(i.var->name + "_o");
-    iters.push_back({c.Var(names.back()), i.extent});
-  }
-  RETURN_IF_ERROR(CheckNew(p, names));
+  for (const StageIter& i : to.iters) iters.push_back({c.Var(names[iters.size()]), i.extent});
   const std::vector<Expr> vars = VarsOf(iters);
   const auto inverse = InvertIndexMap(c, s.iters, loads[0]->args, loads[0]->buffer->shape, vars);
   if (!inverse) {
-    return InvalidArgument("stage ", stage, " reads ", Spell(loads[0]), ", which does not say for each element of ",
+    return InvalidArgument("stage ", s.name, " reads ", Spell(loads[0]), ", which does not say for each element of ",
                            loads[0]->buffer->name, " at which iterators it is read");
   }
   VarMap map;
@@ -92,7 +82,7 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   // Reads of the other stage are at the iterators themselves, whatever the simplifier makes of the round trip.
   for (Expr& v : s.values) {
     v = Rewriter(c, [&](Expr e) -> Expr {
-      if (e->op == ExprOp::kLoad && Contains(read.outputs, e->buffer)) return c.Load(e->buffer, vars);
+      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) return c.Load(e->buffer, vars);
       if (e->op != ExprOp::kVar) return nullptr;
       auto it = map.find(e);
       return it == map.end() ? e : it->second;
@@ -100,6 +90,17 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   }
   if (*inverse != vars) s.at = *inverse;
   s.iters = std::move(iters);
+  return s;
+}
+
+StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::string& to) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  ASSIGN_OR_RETURN(const size_t of, FindStage(p, to));
+  std::vector<std::string> names;
+  for (const StageIter& i : p.stages[of].iters) names.push_back(i.var->name + "_o");
+  ASSIGN_OR_RETURN(Stage aligned, AlignStage(*p.context, p.stages[at], p.stages[of], names));
+  RETURN_IF_ERROR(CheckNew(p, names));
+  p.stages[at] = std::move(aligned);
   return p;
 }
 

@@ -185,6 +185,49 @@ TEST(Fusion, WideValuesOfNarrowOnesAreComputedAgainRatherThanKept) {
   }
 }
 
+// The gradients of a layer norm behind a product in bf16, as training has them: the product's rounded sums are what
+// lies in memory, the normalised rows do not; the gradient, its 16-bit copy of another shape and both row sums, of
+// which one is a product of a matrix and a vector, are one kernel.
+TEST(Fusion, NormGradientsBehindAProductAreOneKernel) {
+  const std::string graph =
+      R"(graph @f(%a: bf16[512,256], %w: bf16[256,768], %x: f32[8,64,768], %m: f32[8,64,1], %r: f32[8,64,1], %g: f32[768], %p: f32[8,64,768]) {
+  %0 = matmul(%a, %w) : bf16[512,768]
+  %1 = cast(%0) {dtype=f32} : f32[512,768]
+  %2 = reshape(%1) {shape=[8,64,768]} : f32[8,64,768]
+  %3 = sub(%x, %m) : f32[8,64,768]
+  %4 = mul(%3, %r) : f32[8,64,768]
+  %5 = mul(%2, %g) : f32[8,64,768]
+  %6 = reduce_sum(%5) {axes=[2], keepdims=true} : f32[8,64,1]
+  %7 = sub(%5, %6) : f32[8,64,768]
+  %8 = mul(%5, %4) : f32[8,64,768]
+  %9 = reduce_sum(%8) {axes=[2], keepdims=true} : f32[8,64,1]
+  %10 = mul(%4, %9) : f32[8,64,768]
+  %11 = sub(%7, %10) : f32[8,64,768]
+  %12 = add(%p, %11) : f32[8,64,768]
+  %13 = cast(%12) {dtype=bf16} : bf16[8,64,768]
+  %14 = reshape(%13) {shape=[512,768]} : bf16[512,768]
+  %15 = mul(%2, %4) : f32[8,64,768]
+  %16 = reduce_sum(%15) {axes=[0,1]} : f32[768]
+  return %12, %14, %16
+}
+)";
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a -libs=cublas"}) {
+    EXPECT_EQ(KernelsOf(graph, *Target::Parse(device)).size(), 3) << device;  // and the column sum
+    EXPECT_EQ(MatricesWritten(graph, device, 512, 768), 2) << device;         // bf16, and no third in f32
+  }
+}
+
+// What only the caller has in f32 is written so by the product itself.
+TEST(Fusion, RoundingsThatTheCallerDoesNotSeeTakeNoKernel) {
+  const std::string graph = R"(graph @f(%a: bf16[512,256], %w: bf16[256,768]) {
+  %0 = matmul(%a, %w) : bf16[512,768]
+  %1 = cast(%0) {dtype=f32} : f32[512,768]
+  return %1
+}
+)";
+  EXPECT_EQ(KernelsOf(graph, *Target::Parse("cuda -arch=sm_90a -libs=cublas")).size(), 1);
+}
+
 // 64 blocks leave half of an H200 idle; of 16-bit elements a block takes twice the columns.
 TEST(Fusion, ColumnSumsFillTheDevice) {
   const Target h200 = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4814");
