@@ -156,7 +156,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       const DType t = e->type.dtype;
       if (lane == 0) return Lane(base, 0);
       if (ir::IsInt(stride)) {
-        const int64_t offset = stride->int_value * lane;
+        const WrapInt offset = WrapInt(stride->int_value) * lane;
         if (ir::IsInt(base)) return AddOffset({}, t, base->int_value + offset);
         return AddOffset(Lane(base, 0), t, offset);
       }
