@@ -342,7 +342,7 @@ ExprPrinter::Chunks ExprPrinter::ChunksOf(ir::Buffer b, Expr index) {
   if (!d_.HasWords() || b->scope == ir::Scope::kLocal || !IsContiguous(index)) return {};
   const int64_t size = BytesOf(b->dtype), bytes = size * index->type.lanes;
   const int64_t start = b->scope == ir::Scope::kShared ? 16 : std::max<int64_t>(b->alignment, size);
-  const int64_t alignment = std::gcd(start, analyzer_.KnownDivisor(index->args[0]) * size);
+  const int64_t alignment = Gcd(start, WrapInt(analyzer_.KnownDivisor(index->args[0])) * size);
   for (int words : {4, 2, 1}) {
     if (alignment % (words * 4) == 0 && bytes % (words * 4) == 0) return {words, static_cast<int>(bytes / (words * 4))};
   }

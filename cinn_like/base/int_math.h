@@ -81,8 +81,9 @@ inline int64_t CeilDiv(int64_t a, int64_t b) { return -WrapInt(FloorDiv(-WrapInt
 
 // At least 0, which only two zeros have: that of the least number, 2^63, is given as 2^62, which divides both, too.
 inline int64_t Gcd(int64_t a, int64_t b) {
-  const int64_t g = std::gcd(a, b);
-  return g < 0 ? int64_t{1} << 62 : g;
+  const auto magnitude = [](WrapInt v) { return BitsOf(v < 0 ? -v : v); };  // std::gcd negates as the type does
+  const uint64_t g = std::gcd(magnitude(a), magnitude(b));
+  return g > uint64_t{std::numeric_limits<int64_t>::max()} ? int64_t{1} << 62 : static_cast<int64_t>(g);
 }
 
 }  // namespace cinn_like
