@@ -156,7 +156,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       const DType t = e->type.dtype;
       if (lane == 0) return Lane(base, 0);
       if (ir::IsInt(stride)) {
-        const int64_t offset = stride->int_value * lane;
+        const WrapInt offset = WrapInt(stride->int_value) * lane;
         if (ir::IsInt(base)) return AddOffset({}, t, base->int_value + offset);
         return AddOffset(Lane(base, 0), t, offset);
       }
@@ -342,7 +342,7 @@ ExprPrinter::Chunks ExprPrinter::ChunksOf(ir::Buffer b, Expr index) {
   if (!d_.HasWords() || b->scope == ir::Scope::kLocal || !IsContiguous(index)) return {};
   const int64_t size = BytesOf(b->dtype), bytes = size * index->type.lanes;
   const int64_t start = b->scope == ir::Scope::kShared ? 16 : std::max<int64_t>(b->alignment, size);
-  const int64_t alignment = std::gcd(start, analyzer_.KnownDivisor(index->args[0]) * size);
+  const int64_t alignment = Gcd(start, WrapInt(analyzer_.KnownDivisor(index->args[0])) * size);
   for (int words : {4, 2, 1}) {
     if (alignment % (words * 4) == 0 && bytes % (words * 4) == 0) return {words, static_cast<int>(bytes / (words * 4))};
   }

@@ -1,5 +1,7 @@
 #include "backends/kernel_facts.h"
 
+#include "cinn_like/base/int_math.h"
+
 namespace cinn_like::backends {
 namespace {
 using ir::Buffer;
@@ -91,7 +93,7 @@ class Finder {
 }  // namespace
 
 StatusOr<int64_t> KernelFacts::Threads() const {
-  int64_t threads = 1;
+  WrapInt threads = 1;
   for (size_t i = 3; i < extents.size(); ++i) {
     if (extents[i] == nullptr) continue;
     if (!ir::IsInt(extents[i])) {

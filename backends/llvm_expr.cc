@@ -304,8 +304,8 @@ llvm::Value* ExprEmitter::EmitAddress(Expr e) {
 // A vector of addresses. A ramp of constant stride gets constant 32-bit offsets, for which gathers are twice as wide.
 llvm::Value* ExprEmitter::Pointers(Buffer buffer, Expr index, int lanes) {
   if (index->op == ExprOp::kRamp && ir::IsInt(index->args[1])) {
-    const int64_t stride = index->args[1]->int_value;
-    if (std::abs(stride) < (int64_t{1} << 30) / lanes) {
+    const int64_t stride = index->args[1]->int_value, most = (int64_t{1} << 30) / lanes;
+    if (-most < stride && stride < most) {
       std::vector<llvm::Constant*> offsets;
       for (int i = 0; i < lanes; ++i) offsets.push_back(b_.getInt32(static_cast<uint32_t>(i * stride)));
       return b_.CreateInBoundsGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), EmitPointer(buffer, index->args[0]),

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
-
-#include "cinn_like/base/int_math.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -84,7 +81,7 @@ void Dim::AddTerm(const Term& t) {
   auto it =
       std::find_if(terms_.begin(), terms_.end(), [&](const Term& u) { return Compare(u.factors, t.factors) >= 0; });
   if (it != terms_.end() && Compare(it->factors, t.factors) == 0) {
-    it->coefficient = WrapAdd(it->coefficient, t.coefficient);
+    it->coefficient = it->coefficient + t.coefficient;
     if (it->coefficient == 0) terms_.erase(it);
   } else if (t.coefficient != 0) {
     terms_.insert(it, t);
@@ -103,7 +100,7 @@ Dim operator*(const Dim& a, const Dim& b) {
   Dim product;
   for (const Dim::Term& s : a.terms_) {
     for (const Dim::Term& t : b.terms_) {
-      Dim::Term u{s.factors, WrapMul(s.coefficient, t.coefficient)};
+      Dim::Term u{s.factors, s.coefficient * t.coefficient};
       for (const Dim::Factor& f : t.factors) {
         auto at = std::find_if(u.factors.begin(), u.factors.end(),
                                [&](const Dim::Factor& g) { return Dim::Compare(g, f) >= 0; });
@@ -155,14 +152,14 @@ Dim operator/(const Dim& a, const Dim& b) {
     if (t.factors.empty()) {
       constant = t.coefficient;
     } else {
-      g = std::gcd(g, t.coefficient);
+      g = Gcd(g, t.coefficient);
     }
   }
   const int64_t whole = FloorDiv(constant, *cb);
   if (whole != 0) {
     quotient = quotient + Dim(whole);
-    rest = rest - Dim(WrapMul(whole, *cb));
-    constant -= WrapMul(whole, *cb);
+    rest = rest - Dim(WrapInt(whole) * *cb);
+    constant = FloorMod(constant, *cb);
   }
   if (rest.IsConst()) return quotient;  // 0 <= constant < cb
   Dim numerator = FloorDiv(constant, g);
@@ -177,7 +174,7 @@ Dim operator/(const Dim& a, const Dim& b) {
   if (numerator.terms_.size() == 1 && numerator.terms_[0].coefficient == 1 && numerator.terms_[0].factors.size() == 1) {
     const Dim::Factor& f = numerator.terms_[0].factors[0];
     const std::optional<int64_t> inner = f.kind == '/' ? f.b->AsConst() : std::nullopt;
-    if (inner && *inner > 0) return quotient + *f.a / Dim(WrapMul(*inner, c));
+    if (inner && *inner > 0) return quotient + *f.a / Dim(WrapInt(*inner) * c);
   }
   return quotient + Dim::OfFactor({'/', "", std::make_shared<const Dim>(numerator), std::make_shared<const Dim>(c)});
 }
@@ -228,7 +225,7 @@ std::string Dim::ToString() const {
   std::string s;
   for (const Term* t : order) {
     const bool negative = t->coefficient < 0;
-    const uint64_t magnitude = negative ? -static_cast<uint64_t>(t->coefficient) : t->coefficient;
+    const uint64_t magnitude = BitsOf(negative ? -t->coefficient : t->coefficient);
     if (negative) {
       const bool first_is_division = s.empty() && !t->factors.empty() && t->factors[0].kind != 's';
       s += first_is_division ? "0-" : "-";  // "-n/2" is floor(-n / 2)
@@ -260,10 +257,10 @@ Dim Dim::Substitute(const std::function<Dim(const std::string&)>& value_of) cons
 }
 
 int64_t Dim::Evaluate(const std::function<int64_t(const std::string&)>& value_of) const {
-  return Fold<int64_t>(
-      [](int64_t c) { return c; }, value_of,
-      [](char op, const int64_t& a, const int64_t& b) {
-        return op == '+' ? WrapAdd(a, b) : op == '*' ? WrapMul(a, b) : op == '/' ? FloorDiv(a, b) : FloorMod(a, b);
+  return Fold<WrapInt>(
+      [](int64_t c) { return WrapInt(c); }, value_of,
+      [](char op, const WrapInt& a, const WrapInt& b) {
+        return op == '+' ? a + b : op == '*' ? a * b : WrapInt(op == '/' ? FloorDiv(a, b) : FloorMod(a, b));
       });
 }
 

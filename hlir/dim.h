@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "cinn_like/base/int_math.h"
 #include "cinn_like/base/lexer.h"
 #include "cinn_like/base/status.h"
 
@@ -59,7 +60,7 @@ class Dim {
   };
   struct Term {
     std::vector<Factor> factors;  // sorted
-    int64_t coefficient;
+    WrapInt coefficient;
   };
   static int Compare(const Dim& a, const Dim& b);
   static int Compare(const Factor& a, const Factor& b);

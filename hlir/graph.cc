@@ -6,17 +6,14 @@
 namespace cinn_like::hlir {
 namespace {
 
-// Element counts beyond this overflow offsets computed in 64 bits.
-constexpr double kMaxElements = 1e18;
-
 Status CheckType(const TensorType& type, const SymbolTable& symbols) {
-  double elements = BytesOf(type.dtype);
+  double bytes = BytesOf(type.dtype);
   for (const Dim& d : type.dims) {
     const DimRange range = RangeOf(d, symbols);
     if (range.hi < 0) return InvalidArgument("dimension ", d.ToString(), " of ", type.ToString(), " is negative");
-    elements *= std::max<double>(1.0, static_cast<double>(range.lo));
+    bytes *= std::max<double>(1.0, static_cast<double>(range.lo));
   }
-  if (elements > kMaxElements) return InvalidArgument("tensor ", type.ToString(), " is too large");
+  if (bytes > kMaxBytes) return InvalidArgument("tensor ", type.ToString(), " is too large");
   return absl::OkStatus();
 }
 

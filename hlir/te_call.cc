@@ -44,7 +44,7 @@ Expr ToExpr(ir::Context& c, const SymbolVars& symbol, const Dim& d) {
                         if (op == '/') return c.Div(a, b);
                         if (op == '%') return c.Mod(a, b);
                         const bool negative = ir::IsInt(b) && b->int_value < 0;
-                        return negative ? c.Sub(a, c.Int(-b->int_value)) : c.Add(a, b);
+                        return negative ? c.Sub(a, c.Int(-WrapInt(b->int_value))) : c.Add(a, b);
                       });
 }
 

@@ -1,7 +1,6 @@
 #include "ir/analyzer.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "glog/logging.h"
 
@@ -11,27 +10,22 @@ namespace {
 using Bounds = Analyzer::Bounds;
 constexpr int64_t kUnknown = Analyzer::kUnknown;
 
-int64_t Saturate(__int128 v) {
-  if (v >= kUnknown) return kUnknown;
-  if (v <= -kUnknown) return -kUnknown;
-  return static_cast<int64_t>(v);
+// All bounds are made by this: what lies beyond what they can say is less than it and not known, on that side alone.
+Bounds Between(__int128 lo, __int128 hi) {
+  constexpr __int128 kMost = kUnknown;
+  return {static_cast<int64_t>(std::clamp(lo, -kMost, kMost - 1)),
+          static_cast<int64_t>(std::clamp(hi, -kMost + 1, kMost))};
 }
 // Unknown absorbs: a finite result must not come from an infinite operand.
-int64_t SatAdd(int64_t a, int64_t b) {
-  if (a >= kUnknown || b >= kUnknown) return kUnknown;
-  if (a <= -kUnknown || b <= -kUnknown) return -kUnknown;
-  return Saturate(static_cast<__int128>(a) + b);
-}
-int64_t SatMul(int64_t a, int64_t b) { return a == 0 || b == 0 ? 0 : Saturate(static_cast<__int128>(a) * b); }
 Bounds Add(Bounds a, Bounds b) {
-  // lo and hi saturate each their own way.
-  auto lo = a.lo <= -kUnknown || b.lo <= -kUnknown ? -kUnknown : SatAdd(a.lo, b.lo);
-  auto hi = a.hi >= kUnknown || b.hi >= kUnknown ? kUnknown : SatAdd(a.hi, b.hi);
-  return {lo, hi};
+  auto lo = a.lo <= -kUnknown || b.lo <= -kUnknown ? -kUnknown : a.lo + b.lo;
+  auto hi = a.hi >= kUnknown || b.hi >= kUnknown ? kUnknown : a.hi + b.hi;
+  return Between(lo, hi);
 }
 Bounds Mul(Bounds a, Bounds b) {
-  const int64_t p[] = {SatMul(a.lo, b.lo), SatMul(a.lo, b.hi), SatMul(a.hi, b.lo), SatMul(a.hi, b.hi)};
-  return {*std::min_element(p, p + 4), *std::max_element(p, p + 4)};
+  __int128 p[4] = {a.lo, a.lo, a.hi, a.hi};
+  for (int i = 0; i < 4; ++i) p[i] *= i % 2 == 0 ? b.lo : b.hi;
+  return Between(*std::min_element(p, p + 4), *std::max_element(p, p + 4));
 }
 Bounds Negate(Bounds a) { return {-a.hi, -a.lo}; }
 Bounds Union(Bounds a, Bounds b) { return {std::min(a.lo, b.lo), std::max(a.hi, b.hi)}; }
@@ -99,8 +93,9 @@ void Analyzer::BindRange(Expr var, Expr min, Expr extent) {
 
 void Analyzer::BindSymbol(const SymbolFact& fact) {
   VarInfo& info = Mutable(fact.var);
-  info.lo = fact.lo;
-  info.hi = fact.hi;
+  const Bounds b = Between(fact.lo, fact.hi);
+  info.lo = b.lo;
+  info.hi = b.hi;
   info.divisor = std::max<int64_t>(fact.divisor, 1);
   Forget();
 }
@@ -143,7 +138,9 @@ void Analyzer::Learn(Expr cond) {
     if (Expr v = a->args[0]; v->op == ExprOp::kVar && a->args[1]->int_value > 0) {
       VarInfo& info = Mutable(v);
       undo_.emplace_back(v, info);
-      info.divisor = std::lcm(info.divisor, a->args[1]->int_value);
+      const int64_t divisor = a->args[1]->int_value;
+      const __int128 both = static_cast<__int128>(info.divisor / Gcd(info.divisor, divisor)) * divisor;
+      info.divisor = both < kUnknown ? static_cast<int64_t>(both) : std::max(info.divisor, divisor);
     }
   }
   const Linear la = LinearOf(a), lb = LinearOf(b);
@@ -160,7 +157,7 @@ void Analyzer::LearnNonNegative(const Linear& l) {
   for (const LinearTerm& t : l.terms) {
     if (t.atom->op != ExprOp::kVar) continue;
     Linear rest = l;
-    AddTerm(rest, t.atom, -t.coef);
+    RemoveTerm(rest, t.atom);
     const int64_t hi = BoundsOf(rest).hi;  // coef * var >= -rest >= -hi
     if (hi >= kUnknown) continue;
     VarInfo& info = Mutable(t.atom);
@@ -175,7 +172,7 @@ void Analyzer::LearnNonNegative(const Linear& l) {
 }
 
 Linear Analyzer::LinearOf(Expr e) {
-  if (e->op == ExprOp::kInt) return {{}, e->int_value};
+  if (e->op == ExprOp::kInt) return Constant(e->int_value);
   if (RowOf(e->op) == nullptr) return {{{e, 1}}, 0};
   auto it = linear_.find(e);
   if (it == linear_.end()) it = linear_.emplace(e, ToLinear(c_, e)).first;
@@ -193,6 +190,7 @@ bool Analyzer::IsData(Expr e) {
 }
 
 bool Analyzer::CannotWrap(const Linear& l, DType t) {
+  if (!l.exact) return false;
   if (t == DType::kI64) {
     bool is_data = false;
     for (const LinearTerm& x : l.terms) is_data = is_data || (IsData(x.atom) && !IsKnown(AtomBounds(x.atom)));
@@ -220,7 +218,7 @@ Bounds Analyzer::AtomBounds(Expr atom) {
     if (v == nullptr || v->lo > v->hi) return RangeOf(atom->type.dtype);
     return {v->lo, v->hi};
   }
-  if (atom->op == ExprOp::kInt) return {atom->int_value, atom->int_value};
+  if (atom->op == ExprOp::kInt) return Between(atom->int_value, atom->int_value);
   auto it = bounds_.find(atom);
   if (it != bounds_.end()) return it->second;
   const Bounds range = RangeOf(atom->type.dtype);
@@ -238,7 +236,7 @@ Bounds Analyzer::AtomBounds(Expr atom) {
 
 Analyzer::Bounds Analyzer::ConstBounds(Expr e) {
   if (IsFloat(e->type.dtype)) return {};
-  if (e->op == ExprOp::kInt) return {e->int_value, e->int_value};
+  if (e->op == ExprOp::kInt) return Between(e->int_value, e->int_value);
   const bool is_sum = e->op == ExprOp::kAdd || e->op == ExprOp::kSub || e->op == ExprOp::kMul || e->op == ExprOp::kNeg;
   if (!is_sum || e->type.lanes != 1) return AtomBounds(e);
   const DType t = e->type.dtype;
@@ -331,20 +329,20 @@ Bounds Analyzer::ComputeBounds(Expr e) {
 }
 
 int64_t Analyzer::DivisorOf(const Linear& l) {
-  int64_t g = l.constant;
+  int64_t g = Gcd(l.constant, 0);
   for (const LinearTerm& t : l.terms) {
     const __int128 d = static_cast<__int128>(KnownDivisor(t.atom)) * t.coef;
-    g = std::gcd(g, d > kUnknown || d < -kUnknown ? t.coef : static_cast<int64_t>(d));
+    g = Gcd(g, d > kUnknown || d < -kUnknown ? static_cast<int64_t>(t.coef) : static_cast<int64_t>(d));
   }
-  return g < 0 ? -g : g;
+  return g;
 }
 
 int64_t Analyzer::KnownDivisor(Expr e) {
-  if (e->op == ExprOp::kInt) return e->int_value < 0 ? -e->int_value : e->int_value;
+  if (e->op == ExprOp::kInt) return Gcd(e->int_value, 0);
   if (e->op == ExprOp::kVar) {
     const VarInfo* v = Find(e);
     if (v == nullptr) return 1;
-    if (v->lo == v->hi) return v->lo < 0 ? -v->lo : v->lo;
+    if (v->lo == v->hi) return Gcd(v->lo, 0);
     return v->divisor;
   }
   if (IsFloat(e->type.dtype) || e->args.empty()) return 1;
@@ -359,16 +357,18 @@ int64_t Analyzer::KnownDivisor(Expr e) {
   switch (e->op) {
     case ExprOp::kAdd:
     case ExprOp::kSub:
-      if (exact) r = e->type.lanes == 1 ? DivisorOf(LinearOf(e)) : std::gcd(arg(0), arg(1));
-      if (may_wrap) r = wrapped(std::gcd(arg(0), arg(1)));
+      if (exact) r = e->type.lanes == 1 ? DivisorOf(LinearOf(e)) : Gcd(arg(0), arg(1));
+      if (may_wrap) r = wrapped(Gcd(arg(0), arg(1)));
       break;
     case ExprOp::kNeg:
       if (exact) r = arg(0);
       break;
     case ExprOp::kMul:
-      if (exact) r = Saturate(static_cast<__int128>(arg(0)) * arg(1));
-      if (may_wrap) r = wrapped(Saturate(static_cast<__int128>(wrapped(arg(0))) * wrapped(arg(1))));
-      if (r == kUnknown) r = std::max(arg(0), arg(1));
+      if (exact) {
+        const __int128 both = static_cast<__int128>(arg(0)) * arg(1);
+        r = both < kUnknown ? static_cast<int64_t>(both) : std::max(arg(0), arg(1));
+      }
+      if (may_wrap) r = wrapped(wrapped(arg(0)) * wrapped(arg(1)));
       break;
     case ExprOp::kDiv:
     case ExprOp::kTruncDiv:
@@ -379,17 +379,17 @@ int64_t Analyzer::KnownDivisor(Expr e) {
       break;
     case ExprOp::kMod:
     case ExprOp::kTruncMod:
-      if (exact || may_wrap) r = std::gcd(arg(0), arg(1));
+      if (exact || may_wrap) r = Gcd(arg(0), arg(1));
       break;
     case ExprOp::kMin:
     case ExprOp::kMax:
-      r = std::gcd(arg(0), arg(1));
+      r = Gcd(arg(0), arg(1));
       break;
     case ExprOp::kSelect:
-      r = std::gcd(arg(1), arg(2));
+      r = Gcd(arg(1), arg(2));
       break;
     case ExprOp::kRamp:
-      if (exact || may_wrap) r = std::gcd(arg(0), arg(1));
+      if (exact || may_wrap) r = Gcd(arg(0), arg(1));
       break;
     case ExprOp::kBroadcast:
       r = arg(0);
@@ -405,7 +405,7 @@ int64_t Analyzer::KnownDivisor(Expr e) {
 }
 
 bool Analyzer::ProveAtLeast(Linear l, int64_t lower) {
-  l = AddScaled(std::move(l), Linear{{}, lower}, -1);
+  AddConstant(l, -WrapInt(lower));
   Proof p;
   return ProveNonNegative(l, p, 8);
 }
@@ -421,7 +421,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
   // l with `coef * rest * x` replaced by `coef * rest * y`.
   auto replace = [&](const LinearTerm& t, Expr x, const Linear& y) {
     Linear r = l;
-    AddTerm(r, t.atom, -t.coef);
+    RemoveTerm(r, t.atom);
     std::vector<Expr> rest = FactorsOf(t.atom);
     rest.erase(std::find(rest.begin(), rest.end(), x));
     Linear product = rest.empty() ? y : Multiply(c_, y, {{{MakeAtom(c_, rest), 1}}, 0}, kIndexType.dtype);
@@ -462,7 +462,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
     const VarInfo& v = vars_.find(best_var)->second;
     const bool upper = best->coef < 0;
     const Linear bound =
-        v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min) : Linear{{}, upper ? v.hi : v.lo};
+        v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min) : Constant(upper ? v.hi : v.lo);
     if (ProveNonNegative(replace(*best, best_var, bound), p, depth - 1)) return true;
   }
 
@@ -487,7 +487,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       const Linear divisor = LinearOf(f->args[1]);
       const bool divides = divisor.IsConst() && t.coef % divisor.constant == 0;
       Linear rest = l, x = LinearOf(f->args[0]);
-      AddTerm(rest, f, -t.coef);
+      RemoveTerm(rest, f);
       if (!upper) x = AddScaled(std::move(x), divisor, -1), AddConstant(x, 1);
       if (!divides) {
         rest = AddScaled(Multiply(c_, rest, divisor, kIndexType.dtype), divisor, 1);

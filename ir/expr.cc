@@ -342,6 +342,26 @@ std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> a) 
   }
 }
 
+bool Overflows(ExprOp op, absl::Span<const int64_t> a) {
+  int64_t r;
+  switch (op) {
+    case ExprOp::kAdd:
+      return __builtin_add_overflow(a[0], a[1], &r);
+    case ExprOp::kSub:
+      return __builtin_sub_overflow(a[0], a[1], &r);
+    case ExprOp::kMul:
+      return __builtin_mul_overflow(a[0], a[1], &r);
+    case ExprOp::kNeg:
+    case ExprOp::kAbs:
+      return a[0] == std::numeric_limits<int64_t>::min();
+    case ExprOp::kDiv:
+    case ExprOp::kTruncDiv:
+      return a[0] == std::numeric_limits<int64_t>::min() && a[1] == -1;
+    default:
+      return false;
+  }
+}
+
 namespace {
 // The constant an operator folds to, or null.
 Expr Fold(Context& c, ExprOp op, Expr a, Expr b) {

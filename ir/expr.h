@@ -165,6 +165,8 @@ double RoundTo(DType t, double v);
 int64_t WrapTo(DType t, int64_t v);
 // Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).
 std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> args);
+// Whether it wraps as i64.
+bool Overflows(ExprOp op, absl::Span<const int64_t> args);
 
 // ---- walks ----
 // Each child through f; the same pointer if none changed.

@@ -60,7 +60,7 @@ std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<St
   for (size_t d = 0; d < map.size(); ++d) {
     if (is_digit[d]) continue;
     const Linear l = ToLinear(c, a.Simplify(map[d]));
-    if (l.constant != 0) return std::nullopt;
+    if (l.constant != 0 || !l.exact) return std::nullopt;
     // Each term is weight * iterator.
     std::vector<std::pair<Expr, Expr>> digits;  // iterator, weight
     for (const LinearTerm& t : l.terms) {

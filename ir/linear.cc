@@ -31,17 +31,14 @@ void Sort(Linear& l) {
   std::sort(l.terms.begin(), l.terms.end(), Before);
 }
 
-// The results wrap, and `l` is told.
-int64_t Sum(Linear& l, int64_t a, int64_t b) {
-  int64_t r;
-  if (__builtin_add_overflow(a, b, &r)) l.exact = false;
-  return r;
+// A number of `l`. The results wrap, and `l` is told.
+WrapInt Number(Linear& l, __int128 v) {
+  constexpr __int128 kMost = __int128{1} << 62;
+  if (v <= -kMost || v >= kMost) l.exact = false;
+  return static_cast<int64_t>(v);
 }
-int64_t Product(Linear& l, int64_t a, int64_t b) {
-  int64_t r;
-  if (__builtin_mul_overflow(a, b, &r)) l.exact = false;
-  return r;
-}
+WrapInt Sum(Linear& l, int64_t a, int64_t b) { return Number(l, static_cast<__int128>(a) + b); }
+WrapInt Product(Linear& l, int64_t a, int64_t b) { return Number(l, static_cast<__int128>(a) * b); }
 
 void Accumulate(Linear& l, Expr atom, int64_t coef) {
   for (LinearTerm& t : l.terms) {
@@ -50,7 +47,7 @@ void Accumulate(Linear& l, Expr atom, int64_t coef) {
       return;
     }
   }
-  l.terms.push_back({atom, coef});
+  l.terms.push_back({atom, Number(l, coef)});
 }
 
 }  // namespace
@@ -94,7 +91,7 @@ Expr MakeAtom(Context& c, std::vector<Expr> factors) {
 Linear ToLinear(Context& c, Expr e) {
   switch (e->op) {
     case ExprOp::kInt:
-      return {{}, e->int_value};
+      return Constant(e->int_value);
     case ExprOp::kAdd:
       return AddScaled(ToLinear(c, e->args[0]), ToLinear(c, e->args[1]), 1);
     case ExprOp::kSub:
@@ -114,16 +111,22 @@ Expr FromLinear(Context& c, const Linear& l, DType t) {
   for (const LinearTerm& x : l.terms) {
     if (x.coef > 0) r = r == nullptr ? product(x.atom, x.coef) : c.Add(r, product(x.atom, x.coef));
   }
-  int64_t constant = l.constant;
+  WrapInt constant = l.constant;
   if (r == nullptr) {
     r = c.Int(constant, t);
     constant = 0;
   }
   for (const LinearTerm& x : l.terms) {
-    if (x.coef < 0) r = c.Sub(r, product(x.atom, WrapMul(x.coef, -1)));
+    if (x.coef < 0) r = c.Sub(r, product(x.atom, -x.coef));
   }
   if (constant < 0 && constant != INT64_MIN && IsSigned(t)) return c.Sub(r, c.Int(-constant, t));
   return c.Add(r, c.Int(constant, t));
+}
+
+Linear Constant(int64_t c) {
+  Linear l;
+  AddConstant(l, c);
+  return l;
 }
 
 Linear AddScaled(Linear a, const Linear& b, int64_t scale) {
@@ -152,7 +155,10 @@ Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t) {
     return r;
   }
   auto is_single = [](const Linear& l) { return l.terms.size() == 1 && l.constant == 0; };
-  if (!is_single(a) && !is_single(b)) return {{{MakeAtom(c, {FromLinear(c, a, t), FromLinear(c, b, t)}), 1}}, 0};
+  if (!is_single(a) && !is_single(b)) {
+    AddTerm(r, MakeAtom(c, {FromLinear(c, a, t), FromLinear(c, b, t)}), 1);
+    return r;
+  }
   const Linear& one = is_single(a) ? a : b;
   const Linear& sum = is_single(a) ? b : a;
   const std::vector<Expr> factors = FactorsOf(one.terms[0].atom);
@@ -171,9 +177,13 @@ void AddTerm(Linear& l, Expr atom, int64_t coef) {
   Sort(l);
 }
 
+void RemoveTerm(Linear& l, Expr atom) {
+  std::erase_if(l.terms, [&](const LinearTerm& t) { return t.atom == atom; });
+}
+
 int64_t GcdOfCoefs(const Linear& l) {
   int64_t g = 0;
-  for (const LinearTerm& t : l.terms) g = std::gcd(g, t.coef);
+  for (const LinearTerm& t : l.terms) g = Gcd(g, t.coef);
   return g;
 }
 

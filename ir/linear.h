@@ -11,12 +11,14 @@ namespace cinn_like::ir {
 
 struct LinearTerm {
   Expr atom;
-  int64_t coef;
+  WrapInt coef;
 };
 struct Linear {
   std::vector<LinearTerm> terms;
-  int64_t constant = 0;
-  bool exact = true;  // no coefficient had to wrap around: the sum is what mathematics makes of its parts
+  WrapInt constant = 0;
+  // Every number is below 2^62, and is what mathematics makes of the parts. A sum that is not exact has the value that
+  // arithmetic that wraps gives it, and proves nothing.
+  bool exact = true;
   bool IsConst() const { return terms.empty(); }
 };
 
@@ -32,13 +34,15 @@ Expr MakeAtom(Context& c, std::vector<Expr> factors);
 Linear ToLinear(Context& c, Expr e);
 Expr FromLinear(Context& c, const Linear& l, DType t);
 
+Linear Constant(int64_t c);
 Linear AddScaled(Linear a, const Linear& b, int64_t scale);  // a + scale * b
 Linear Scale(Linear a, int64_t scale);
 // a * b; expands the product if either side has one term, else the product is an atom.
 Linear Multiply(Context& c, const Linear& a, const Linear& b, DType t);
-void AddConstant(Linear& l, int64_t c);  // marks it as not exact where that overflows
+void AddConstant(Linear& l, int64_t c);
 // Adds `coef * atom`, keeping the order.
 void AddTerm(Linear& l, Expr atom, int64_t coef);
+void RemoveTerm(Linear& l, Expr atom);
 // The greatest common divisor of the coefficients (0 if none).
 int64_t GcdOfCoefs(const Linear& l);
 

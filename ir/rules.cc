@@ -74,7 +74,7 @@ bool MatchPattern(Expr pattern, Expr e, Binding& b) {
   return true;
 }
 
-// Constants take the type of the integers of the matched expression.
+// Constants take the type of the integers of the matched expression. Null where they overflow.
 Expr Instantiate(Context& c, Expr pattern, const Binding& b, DType t) {
   if (pattern->op == ExprOp::kInt) return c.Int(pattern->int_value, t);
   if (pattern->op == ExprOp::kVar) {
@@ -87,9 +87,11 @@ Expr Instantiate(Context& c, Expr pattern, const Binding& b, DType t) {
   std::vector<int64_t> values;
   for (Expr a : pattern->args) {
     args.push_back(Instantiate(c, a, b, t));
+    if (args.back() == nullptr) return nullptr;
     if (IsInt(args.back())) values.push_back(args.back()->int_value);
   }
   if (values.size() == args.size()) {
+    if (Overflows(pattern->op, values)) return nullptr;
     const bool is_bool = RowOf(pattern->op)->result == OpRow::kBool;
     if (auto v = FoldInt(pattern->op, args[0]->type.dtype, values)) return c.Int(*v, is_bool ? DType::kBool : t);
   }
@@ -101,6 +103,7 @@ bool Holds(Context& c, Expr guard, const Binding& b, DType t, const std::functio
     return Holds(c, guard->args[0], b, t, prove) && Holds(c, guard->args[1], b, t, prove);
   }
   Expr g = Instantiate(c, guard, b, t);
+  if (g == nullptr) return false;
   return IsInt(g) ? g->int_value != 0 : prove(g);
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "ir/analyzer.h"
 #include "ir/rules.h"
@@ -106,7 +105,8 @@ Expr Analyzer::RewriteInt(Expr e) {
     case ExprOp::kNeg:
     case ExprOp::kMul: {
       if (!IsIndexLike(t)) return e;
-      const Linear l = Recombine(LinearOf(e), t);
+      Linear l = LinearOf(e);
+      if (l.exact) l = Recombine(std::move(l), t);
       if (CannotWrap(l, t)) {
         if (Bounds b = BoundsOf(l); b.IsConst() && !l.IsConst()) return c_.Int(b.lo, t);
       }
@@ -177,7 +177,7 @@ Linear Analyzer::Recombine(Linear l, DType t) {
       const auto [atom, coef] = term;
       if (atom->op == ExprOp::kDiv && IsInt(atom->args[1]) && atom->args[1]->int_value > 0 &&
           coef % atom->args[1]->int_value == 0 && KnownDivisor(atom->args[0]) % atom->args[1]->int_value == 0) {
-        AddTerm(l, atom, -coef);
+        RemoveTerm(l, atom);
         l = AddScaled(std::move(l), LinearOf(atom->args[0]), coef / atom->args[1]->int_value);
         changed = true;
         break;
@@ -185,13 +185,13 @@ Linear Analyzer::Recombine(Linear l, DType t) {
       if (atom->op != ExprOp::kMod) continue;
       Expr x = atom->args[0], divisor = atom->args[1];
       const Linear quotient = LinearOf(Opaque(ExprOp::kDiv, LinearOf(x), divisor, t));
-      const Linear whole = Multiply(c_, quotient, LinearOf(divisor), t);
-      if (whole.terms.size() != 1 || whole.constant != 0) continue;
+      const Linear whole = Scale(Multiply(c_, quotient, LinearOf(divisor), t), coef);
+      if (whole.terms.size() != 1 || whole.constant != 0 || !whole.exact) continue;
       auto partner = find(whole.terms[0].atom);
-      if (partner == l.terms.end() || partner->coef != coef * whole.terms[0].coef) continue;
-      const LinearTerm other = *partner;
-      AddTerm(l, atom, -coef);
-      AddTerm(l, other.atom, -other.coef);
+      if (partner == l.terms.end() || partner->coef != whole.terms[0].coef) continue;
+      const Expr other = partner->atom;
+      RemoveTerm(l, atom);
+      RemoveTerm(l, other);
       l = AddScaled(std::move(l), LinearOf(x), coef);
       changed = true;
       break;
@@ -256,15 +256,13 @@ bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linea
 
 Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   if (b == 1) return is_mod ? Linear{} : a;
-  Linear quotient, rest;
-  quotient.constant = FloorDiv(a.constant, b);
-  rest.constant = FloorMod(a.constant, b);
+  Linear quotient = Constant(FloorDiv(a.constant, b)), rest = Constant(FloorMod(a.constant, b));
   for (const LinearTerm& x : a.terms) {
     if (x.coef % b == 0) {
       AddTerm(quotient, x.atom, x.coef / b);
       continue;
     }
-    const int64_t g = std::gcd(x.coef, b);
+    const int64_t g = Gcd(x.coef, b);
     if (KnownDivisor(x.atom) % (b / g) == 0) {
       if (!is_mod) {
         Linear exact = LinearOf(Opaque(ExprOp::kDiv, {{{x.atom, 1}}, 0}, c_.Int(b / g, t), t));
@@ -276,7 +274,7 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   }
   auto whole = [&](int64_t k) {
     if (is_mod) {
-      rest.constant -= k * b;
+      AddConstant(rest, -WrapInt(k) * b);
       return rest;
     }
     AddConstant(quotient, k);
@@ -291,12 +289,12 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   if (bounds.lo > -kUnknown && bounds.hi < kUnknown && FloorDiv(bounds.lo, b) == FloorDiv(bounds.hi, b)) {
     return whole(FloorDiv(bounds.lo, b));
   }
-  if (rest.terms.size() > 1 && ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled({{}, b - 1}, rest, -1), 0))
+  if (rest.terms.size() > 1 && ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled(Constant(b - 1), rest, -1), 0))
     return whole(0);
 
   // rest = g * high + low with 0 <= low < g and g dividing b: the digits of a mixed-radix number.
   std::vector<int64_t> divisors;
-  for (const LinearTerm& x : rest.terms) divisors.push_back(std::gcd(x.coef, b));
+  for (const LinearTerm& x : rest.terms) divisors.push_back(Gcd(x.coef, b));
   for (int64_t g : Candidates(divisors)) {
     Linear high, low;
     high.constant = FloorDiv(rest.constant, g);
@@ -330,7 +328,9 @@ Expr Analyzer::RewriteCompare(ExprOp op, Expr a, Expr b) {
   if (!CannotWrap(la, t) || !CannotWrap(lb, t)) return same;
   Linear d = AddScaled(lb, la, -1);
   if (op == ExprOp::kLe) AddConstant(d, 1);
+  if (!d.exact) return same;
   d = Recombine(std::move(d), t);
+  if (!d.exact) return same;
   Expr r = is_equality ? RewriteEqual(op == ExprOp::kNe, d, t) : RewritePositive(d, t);
   // Moving terms across may overflow where the sides did not.
   return IsInt(r) || (t == DType::kI64 && !IsData(same)) ? r : same;
@@ -352,10 +352,11 @@ Expr Analyzer::RewritePositive(const Linear& d, DType t) {
     const int64_t m = CeilDiv(1 - r.hi, g);
     if (m != CeilDiv(1 - r.lo, g)) continue;
     // high >= g * m; where the coefficients allow, divided by g.
-    const int64_t common = std::gcd(GcdOfCoefs(high), g);
+    const int64_t common = Gcd(GcdOfCoefs(high), g);
     Linear next = high;
     for (LinearTerm& x : next.terms) x.coef /= common;
-    next.constant = -(g / common) * (m - 1);
+    next = AddScaled(std::move(next), Constant(m - 1), -(g / common));
+    if (!next.exact) continue;
     if (next.terms.size() == d.terms.size() && next.terms[0].coef == d.terms[0].coef && next.constant == d.constant)
       break;
     return RewritePositive(next, t);
@@ -490,7 +491,7 @@ Expr Analyzer::RewriteVector(Expr e) {
     auto it = std::find(factors.begin(), factors.end(), lane);
     if (it == factors.end()) continue;
     factors.erase(it);
-    AddTerm(base, x.atom, -x.coef);
+    RemoveTerm(base, x.atom);
     if (factors.empty()) {
       AddConstant(stride, x.coef);
     } else {

@@ -248,7 +248,8 @@ StatusOr<Expr> ParseExprOf(const Func& f, std::string_view text);
 StatusOr<Expr> ParseIndexExpr(Context& c, std::string_view text);
 
 // Every rule of this header: names unique and declared before use, types agree, indices match the rank, bindings use
-// enclosing loops. InvalidArgument naming the function and the statement.
+// enclosing loops, constant extents are not negative, no buffer is beyond kMaxBytes. InvalidArgument naming the
+// function and the statement.
 Status Verify(const Func& f);
 Status Verify(const Module& m);
 

@@ -57,9 +57,13 @@ class Verifier {
   }
   Status DeclareBuffer(Buffer b) {
     RETURN_IF_ERROR(Declare(b->name));
-    for (const auto* list : {&b->shape, &b->strides}) {
-      for (Expr e : *list) RETURN_IF_ERROR(Index(e));
+    double bytes = BytesOf(b->dtype);
+    for (Expr e : b->shape) {
+      RETURN_IF_ERROR(Extent(e));
+      if (IsInt(e)) bytes *= std::max(1.0, static_cast<double>(e->int_value));
     }
+    if (bytes > kMaxBytes) return Error(Cat("buffer ", b->name, " is too large"));
+    for (Expr e : b->strides) RETURN_IF_ERROR(Index(e));
     if (!b->strides.empty() && b->strides.size() != b->shape.size()) {
       return Error(
           Cat("buffer ", b->name, " has ", b->shape.size(), " dimensions and ", b->strides.size(), " strides"));
@@ -72,6 +76,12 @@ class Verifier {
     RETURN_IF_ERROR(Check(e));
     if (!IsInt(e->type.dtype) || e->type.lanes != 1)
       return Error(Cat(Print(e), " is ", Print(e->type), ", not an integer"));
+    return {};
+  }
+  Status Extent(Expr e) {
+    RETURN_IF_ERROR(Index(e));
+    if (IsInt(e) && (e->int_value < 0 || static_cast<double>(e->int_value) > kMaxBytes))
+      return Error(Cat("expected an extent in 0..", static_cast<int64_t>(kMaxBytes), ", got ", Print(e)));
     return {};
   }
   Status Condition(Expr e) {
@@ -187,7 +197,7 @@ class Verifier {
     });
   }
   Status Visit(const For& n) {
-    RETURN_IF_ERROR(Index(n.extent));
+    RETURN_IF_ERROR(Extent(n.extent));
     if (n.extent->type != n.var->type) {
       return Error(
           Cat("variable ", n.var->name, " is ", Print(n.var->type), " and its extent ", Print(n.extent->type)));
@@ -232,7 +242,7 @@ class Verifier {
     if (!blocks_.insert(n.name).second) return Error(Cat("the block name ", n.name, " is used twice"));
     if (in_block_) return Error("a block inside a block");
     for (const BlockIter& i : n.iters) {
-      RETURN_IF_ERROR(Index(i.extent));
+      RETURN_IF_ERROR(Extent(i.extent));
       RETURN_IF_ERROR(Index(i.binding));
     }
     if (n.predicate != nullptr) RETURN_IF_ERROR(Condition(n.predicate));

@@ -27,6 +27,8 @@ const DTypeInfo& InfoOf(DType t);
 
 inline std::string_view Name(DType t) { return InfoOf(t).text; }
 inline int BytesOf(DType t) { return InfoOf(t).bits / 8; }
+// Of a tensor or a buffer, and of a loop's iterations: more than any machine has, and far from what int64 counts.
+inline constexpr double kMaxBytes = 1e18;
 inline bool IsFloat(DType t) { return InfoOf(t).kind == DTypeKind::kFloat; }
 inline bool IsInt(DType t) { return InfoOf(t).kind == DTypeKind::kInt || InfoOf(t).kind == DTypeKind::kUInt; }
 inline bool IsSigned(DType t) { return InfoOf(t).kind == DTypeKind::kInt; }

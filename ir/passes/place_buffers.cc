@@ -137,7 +137,10 @@ class Placer {
     r.indices.resize(old.size());
     for (size_t d = 0; d < old_shape.size(); ++d) {
       std::vector<Linear> l;
-      for (const std::vector<Expr>& index : old) l.push_back(ToLinear(c_, index[d]));
+      for (const std::vector<Expr>& index : old) {
+        l.push_back(ToLinear(c_, index[d]));
+        if (!l.back().exact) return InvalidArgument("buffer ", b.name, ": the index ", Print(index[d]), " overflows");
+      }
       const std::vector<Linear> whole = l;
       DropFixed(l);
       // What falls from where it starts (n - 1 - v) keeps that.
@@ -245,7 +248,7 @@ class Placer {
     for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
     // Rows that run downwards (n - 1 - p) leave a constant below 0 behind.
     int64_t start = l[0].constant;
-    for (const Linear& x : l) start = std::max(start, x.constant);
+    for (const Linear& x : l) start = std::max<int64_t>(start, x.constant);
     for (Linear& x : l) x.constant -= std::min<int64_t>(start, 0);
     // The same whole index everywhere, moved by threads alone: one element for each thread.
     const Expr first = FromLinear(c_, l[0], DType::kI64);
@@ -263,7 +266,7 @@ class Placer {
   Status DropThreads(const BufferNode& b, size_t d, std::vector<Linear>& l, Analyzer& analyzer) {
     for (const auto& [thread, info] : inner_) {
       if (!info.is_thread) continue;
-      int64_t coef = 0;
+      WrapInt coef = 0;
       for (const Linear& x : l) {
         for (const LinearTerm& t : x.terms) {
           if (t.atom == thread) coef = t.coef;
@@ -278,7 +281,7 @@ class Placer {
         bool found =
             !Uses(FromLinear(c_, x, DType::kI64), thread) && StaysBelow(accesses_[k].path, thread, c_.Int(1), analyzer);
         bool fits = true;
-        int64_t low = x.constant;
+        WrapInt low = x.constant;
         for (const LinearTerm& t : x.terms) {
           if (t.atom == thread) {
             found = t.coef == coef;

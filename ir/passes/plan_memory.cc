@@ -87,14 +87,17 @@ StatusOr<Func> PlanMemory(Func f) {
     place_of[l.buffer] = static_cast<size_t>(best);
   }
   std::vector<Expr> offsets;
-  Expr total = c.Int(0);
+  Linear total;
   for (const Place& p : places) {
-    offsets.push_back(total);
-    total = analyzer.Simplify(c.Add(total, p.bytes));
+    offsets.push_back(analyzer.Simplify(FromLinear(c, total, DType::kI64)));
+    total = AddScaled(std::move(total), ToLinear(c, p.bytes), 1);
   }
+  if (!total.exact) return InvalidArgument("@", f.name, ": its buffers take more bytes than can be counted");
   NameSupply names(f);
-  const Buffer arena =
-      c.MakeBuffer({.name = names.Fresh("arena"), .dtype = DType::kU8, .shape = {total}, .alignment = kAlignment});
+  const Buffer arena = c.MakeBuffer({.name = names.Fresh("arena"),
+                                     .dtype = DType::kU8,
+                                     .shape = {analyzer.Simplify(FromLinear(c, total, DType::kI64))},
+                                     .alignment = kAlignment});
   std::vector<Stmt> body = {MakeStmt(Alloc{arena})};
   for (const Stmt& s : rest) {
     body.push_back(RewriteExprs(c, s, [&](Expr e) -> Expr {

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "cinn_like/base/int_math.h"
+
 namespace cinn_like::ir {
 namespace {
 
@@ -33,9 +35,10 @@ class Nest {
         return Error("the extent of ", NameOf(i), " is at most ", most, ", got ", extents_[i]->int_value);
       }
     }
-    int64_t threads = 1;
+    WrapInt threads = 1;
     for (size_t i = 3; i < 6; ++i) threads *= Extent(i)->int_value;
-    if (threads > limits_.threads) return Error("a block has at most ", limits_.threads, " threads, got ", threads);
+    if (threads > limits_.threads)
+      return Error("a block has at most ", limits_.threads, " threads, got ", threads.value);
     Status status;
     Stmt r = RewriteStmts(s, [&](const Stmt& x) -> Stmt {
       const For* n = As<For>(x);
@@ -205,19 +208,19 @@ class Splitter {
 }  // namespace
 
 int64_t SharedBytesOf(Buffer b) {
-  int64_t bytes = BytesOf(b->dtype);
+  WrapInt bytes = BytesOf(b->dtype);
   for (Expr e : b->shape) bytes *= e->int_value;
   return (bytes + kSharedAlignment - 1) / kSharedAlignment * kSharedAlignment;
 }
 
 int64_t DynamicSharedBytes(const Stmt& kernel_body) {
-  int64_t bytes = 0;
+  WrapInt bytes = 0;
   VisitStmts(kernel_body, [&](const Stmt& s) {
     if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope == Scope::kShared)
       bytes += SharedBytesOf(n->buffer);
     return true;
   });
-  return bytes <= kStaticSharedBytes ? 0 : bytes;
+  return bytes <= kStaticSharedBytes ? WrapInt(0) : bytes;
 }
 
 StatusOr<Module> SplitHostDevice(Module m, const LaunchLimits& limits) {

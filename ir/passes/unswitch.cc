@@ -102,6 +102,7 @@ class Unswitcher {
   // `a < b` where a - b is largest; null if that is not at an end of each loop, or no loop moves it.
   Expr AtWorst(Expr guard, const absl::flat_hash_map<Expr, int64_t>& extents) {
     const Linear difference = AddScaled(ToLinear(c_, guard->args[0]), ToLinear(c_, guard->args[1]), -1);
+    if (!difference.exact) return nullptr;
     VarMap at;
     for (const LinearTerm& t : difference.terms) {
       if (auto it = extents.find(t.atom); it != extents.end()) {

@@ -18,9 +18,9 @@ Expr Quotient(Analyzer& a, Expr x, Expr k) {
   Context& c = a.context();
   Linear sum = ToLinear(c, x);
   for (const LinearTerm& t : sum.terms) {
-    if (t.coef != 1 || t.atom->op != ExprOp::kDiv) continue;
+    if (t.coef != 1 || t.atom->op != ExprOp::kDiv || !sum.exact) continue;
     const Expr inner = t.atom->args[0], divisor = t.atom->args[1];
-    AddTerm(sum, t.atom, -1);
+    RemoveTerm(sum, t.atom);
     const Expr rest = FromLinear(c, sum, DType::kI64);
     return a.Simplify(c.Div(c.Add(c.Mul(rest, divisor), inner), c.Mul(k, divisor)));
   }
@@ -98,7 +98,7 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     for (size_t k = 0; k < open.size(); ++k) {
       const Expr y = known.empty() ? open[k].y : a_.Simplify(Substitute(c_, open[k].y, known));
       Linear d = AddScaled(ToLinear(c_, open[k].x), ToLinear(c_, y), -1);
-      for (bool found = true; found && !d.terms.empty();) {
+      for (bool found = d.exact; found && !d.terms.empty();) {
         found = false;
         for (const LinearTerm& t : d.terms) {
           if (!Uses(t.atom, free)) continue;
@@ -111,9 +111,9 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
           for (Expr e : FactorsOf(t.atom)) (Uses(e, free) ? moving : scale).push_back(e);
           if (moving.size() != 1) continue;
           Linear rest = d;
-          AddTerm(rest, t.atom, -t.coef);
-          AddTerm(rest, other, t.coef);
-          const int64_t coef = t.coef < 0 ? -t.coef : t.coef;
+          RemoveTerm(rest, t.atom);
+          RemoveTerm(rest, other);
+          const WrapInt coef = t.coef < 0 ? -t.coef : t.coef;
           const Expr x = moving[0];
           int64_t distance = 0;
           if (rest.IsConst() && scale.empty() && rest.constant % coef == 0 && x->op == ExprOp::kVar) {
@@ -135,6 +135,10 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
           found = true;
           break;
         }
+      }
+      if (!d.exact) {
+        settled = false;
+        continue;
       }
       if (d.IsConst() ? d.constant != 0
                       : a_.CanProve(c_.Lt(FromLinear(c_, d, DType::kI64), c_.Int(0))) ||

@@ -108,6 +108,7 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
   RETURN_IF_ERROR(CheckNewNames(f, {name}));
   Context& c = *f.context;
   std::vector<const For*> chain;
+  double times = 1;
   Stmt s = path.back();
   for (size_t i = 0; i < loops.size(); ++i) {
     const For* n = As<For>(s);
@@ -122,6 +123,9 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
       }
     }
     chain.push_back(n);
+    if (IsInt(n->extent)) times *= static_cast<double>(n->extent->int_value);
+    if (times > kMaxBytes)
+      return InvalidArgument("fuse: the loops to ", loops[i], " have more iterations than can be counted");
     s = n->body;
   }
   Expr var = c.Var(name), extent = c.Int(1), rest = var;

@@ -8,9 +8,10 @@ namespace cinn_like::ir {
 
 std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, Expr>& inner) {
   Context& c = a.context();
-  Linear min, size;
-  size.constant = 1;
-  for (const LinearTerm& t : ToLinear(c, e).terms) {
+  Linear min, size = Constant(1);
+  const Linear whole = ToLinear(c, e);
+  if (!whole.exact) return std::nullopt;
+  for (const LinearTerm& t : whole.terms) {
     std::vector<Expr> moving;
     for (Expr v : VarsOf(t.atom)) {
       if (inner.contains(v)) moving.push_back(v);
@@ -31,7 +32,7 @@ std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, 
     Expr reach = c.Mul(scale, c.Sub(inner.at(moving[0]), c.Int(1)));
     size = AddScaled(size, ToLinear(c, reach), t.coef);
   }
-  min.constant = ToLinear(c, e).constant;
+  min.constant = whole.constant;
   return Span{a.Simplify(FromLinear(c, min, DType::kI64)), a.Simplify(FromLinear(c, size, DType::kI64))};
 }
 

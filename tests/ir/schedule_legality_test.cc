@@ -119,6 +119,16 @@ const Illegal kIllegal[] = {
        for i in 0..8 { for j in 0..i { block c(u in 0..8 = i, v in 0..8 = j) { y[u, v] = x[u, v] } } } })",
      "fuse i j -> k",
      {"fuse: the extent i of loop j depends on loop i"}},
+    {"FuseBeyondCounting",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..4294967296 { for j in 0..4294967296 { block c(u in 0..8 = 0) { y[u] = x[u] } } } })",
+     "fuse i j -> k",
+     {"fuse: the loops to j have more iterations than can be counted"}},
+    {"ParallelStepsBeyondCounting",
+     R"(func @f(y: f32[8]) {
+       for i in 0..8 { y[i * -9223372036854775808] = 1.0 } })",
+     "parallel i",
+     {"parallel i: the loop carries a dependence"}},
     {"SplitBareStore",
      R"(func @f(x: f32[10], y: f32[10]) {
        for i in 0..10 { y[i] = x[i] } })",

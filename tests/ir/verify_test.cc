@@ -52,6 +52,32 @@ TEST_F(VerifyTest, Types) {
             "@f: in 'let v = 1.0': v is i64 and its value f32");
 }
 
+// What comes after may count what is in bounds.
+TEST_F(VerifyTest, Extents) {
+  const auto buffer = [&](std::vector<Expr> shape) {
+    return ErrorOf(MakeStmt(Alloc{c.MakeBuffer({.name = "y", .shape = shape, .scope = Scope::kGlobal})}));
+  };
+  const auto loop = [&](int64_t extent) {
+    return ErrorOf(MakeStmt(For{c.Var("i"), c.Int(extent), ForKind::kSerial, StoreAt(c.Int(0))}));
+  };
+  EXPECT_EQ(loop(0), "");
+  EXPECT_EQ(loop(int64_t{1} << 59), "");
+  EXPECT_EQ(loop(-1), "@f: in 'for i in 0..-1 {': expected an extent in 0..1000000000000000000, got -1");
+  EXPECT_EQ(loop(INT64_MIN), Cat("@f: in 'for i in 0..", INT64_MIN,
+                                 " {': expected an extent in 0..1000000000000000000, got ", INT64_MIN));
+  EXPECT_EQ(buffer({c.Int(1 << 20), c.Int(1 << 20)}), "");
+  EXPECT_EQ(buffer({c.Int(0), c.Int(int64_t{1} << 31), c.Int(int64_t{1} << 31)}),
+            "@f: in 'alloc y: f32[0, 2147483648, 2147483648] @global': buffer y is too large");
+  EXPECT_EQ(buffer({c.Int(-8)}),
+            "@f: in 'alloc y: f32[-8] @global': expected an extent in 0..1000000000000000000, got -8");
+  Block b;
+  b.name = "b";
+  b.iters = {{c.Var("v"), c.Int(-8), IterKind::kData, c.Int(0)}};
+  b.body = StoreAt(c.Int(0));
+  EXPECT_EQ(ErrorOf(MakeStmt(std::move(b))),
+            "@f: in 'block b(v in 0..-8 = 0) {': expected an extent in 0..1000000000000000000, got -8");
+}
+
 TEST_F(VerifyTest, Blocks) {
   Expr i = c.Var("i"), v = c.Var("v");
   auto block = [&](Expr binding, Stmt body) {
