@@ -10,7 +10,6 @@
 #include "hlir/stage_analysis.h"
 #include "ir/alignment.h"
 #include "ir/index_map.h"
-#include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
 
@@ -151,7 +150,7 @@ class Planner {
       const bool is_layout = source != nullptr && IsView(s) && IsLayoutOfProduct(i, *source);
       if (IsView(s) ? is_layout || IsRounding(i) : !IsCheaperToRepeat(i)) {
         std::vector<Stage> packed = PackOperands({p_.name, p_.context, {}, p_.symbols, {s}, p_.exact}, target_, names);
-        if (packed.empty()) packed.push_back(AtSource(s, writer, kept, names));
+        if (packed.empty()) packed.push_back(s);
         for (Stage& x : packed) keep(std::move(x));
         continue;
       }
@@ -166,20 +165,6 @@ class Planner {
     DropUnread();
     p_.stages = PadProducts(p_, target_, names);
     p_.stages = SplitReductions(p_, target_, names);
-  }
-
-  // View `s` of what a stage other than a product computes, moved to the places of that one, if it writes each element
-  // somewhere: so both can be one kernel.
-  Stage AtSource(const Stage& s, const absl::flat_hash_map<Buffer, size_t>& writer, const std::vector<Stage>& kept,
-                 NameSupply& names) {
-    const std::vector<Buffer> inputs = InputsOf(s);
-    const auto from = IsView(s) && inputs.size() == 1 ? writer.find(inputs[0]) : writer.end();
-    if (from == writer.end() || FindContraction(kept[from->second])) return s;
-    const Stage& source = kept[from->second];
-    std::vector<std::string> iters;
-    for (size_t d = 0; d < source.iters.size(); ++d) iters.push_back(names.Fresh(Cat(s.name, "_", d)));
-    const StatusOr<Stage> moved = AlignStage(c_, s, source, iters);
-    return moved.ok() && !moved->at.empty() ? *moved : s;
   }
 
   // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed

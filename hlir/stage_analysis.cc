@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "ir/schedule/stage_steps.h"
+
 namespace cinn_like::hlir {
 
 using namespace ir;  // NOLINT: this file speaks of nothing else
@@ -341,6 +343,30 @@ constexpr int kMostRepeated = 256;
 
 constexpr int kMostLevels = 160;  // of a stage's value, so that its text can be read again
 
+// Views that no stage reads go to the places of the stage whose results they rearrange, so that both have one row
+// space: a 16-bit copy of another shape. nullopt: there are none. (The tactics for products move their epilogues
+// themselves.)
+std::optional<std::vector<Stage>> AlignViews(Context& c, std::vector<Stage> stages) {
+  bool moved = false;
+  for (size_t k = 1; k < stages.size(); ++k) {
+    Stage& s = stages[k];
+    if (!IsView(s) || !s.at.empty()) continue;
+    const std::vector<Buffer> inputs = InputsOf(s);
+    const auto reads = [&](const Stage& x) { return Contains(InputsOf(x), s.outputs[0]); };
+    if (inputs.size() != 1 || std::any_of(stages.begin(), stages.end(), reads)) continue;
+    const auto source = std::find_if(stages.begin(), stages.begin() + static_cast<ptrdiff_t>(k),
+                                     [&](const Stage& x) { return Contains(x.outputs, inputs[0]); });
+    if (source == stages.begin() + static_cast<ptrdiff_t>(k) || FindContraction(*source)) continue;
+    std::vector<std::string> iters;
+    for (size_t d = 0; d < source->iters.size(); ++d) iters.push_back(Cat(s.name, "_at", d));
+    StatusOr<Stage> at_source = AlignStage(c, s, *source, iters);
+    if (!at_source.ok()) continue;
+    s = *std::move(at_source);
+    moved = true;
+  }
+  return moved ? std::optional(std::move(stages)) : std::nullopt;
+}
+
 std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> stages, const std::vector<Buffer>& outputs,
                                               const std::vector<SymbolFact>& symbols) {
   // More dimensions than those of `s` and more values than a rest adds where one dimension was cut into two.
@@ -408,7 +434,9 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       }
     }
   }
-  return kept;
+  if (FindRowSpace(kept)) return kept;
+  std::optional<std::vector<Stage>> aligned = AlignViews(c, kept);
+  return aligned && FindRowSpace(*aligned) ? std::move(*aligned) : std::move(kept);
 }
 
 }  // namespace cinn_like::hlir

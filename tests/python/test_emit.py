@@ -273,3 +273,23 @@ def test_large_constants(engine):
     check(
         lambda x: (x + torch.finfo(torch.float32).min, x.clamp(-1e-30, 1e30), torch.where(x > 0, x, math.nan)), rand(5)
     )
+
+
+def test_rounded_copies_of_other_shapes():
+    """16-bit copies of f32 results, transposed or reshaped, which others read in the same kernel or in another."""
+    half = torch.bfloat16
+
+    def normalized(x, t):
+        z = F.gelu(x).to(half).transpose(1, 2)
+        return F.layer_norm((z + t).float(), (6,)).to(half), z.reshape(10, 6)
+
+    def summed(x):
+        y = x.exp()
+        z = y.to(half).reshape(20, 6)
+        return y, z, z.float().sum(1).to(half)
+
+    check(normalized, rand(1, 6, 10), rand(10, 6, dtype=half))
+    check(lambda x, t: F.gelu(x).permute(0, 2, 1) + t, rand(1, 6, 10, dtype=half), rand(10, 6, dtype=half))
+    check(summed, rand(4, 5, 6))
+    check(lambda x, w: (F.silu(x.to(half).permute(0, 2, 1)) * w, x + 1), rand(2, 7, 9), rand(2, 9, 7, dtype=half))
+    check(lambda x, w: F.softmax((x * 2).to(half).permute(0, 2, 1).float() + w, -1).to(half), rand(2, 7, 9), rand(2, 9, 7))
