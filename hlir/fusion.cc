@@ -226,10 +226,10 @@ class Planner {
   // again, which takes less than to write and to read them.
   bool IsCheaperToRepeat(size_t i) const {
     constexpr double kMostRead = 0.75, kMostGiven = 1.05;  // of the bytes made
+    constexpr int kMostDepth = 64;                         // chains of such stages end up in one expression
     const Stage& s = p_.stages[i];
-    if (s.IsReduction() || s.values.size() != 1 || results_.contains(s.outputs[0]) || CostOf(s.values[0]) >= kCostly) {
-      return false;
-    }
+    if (s.IsReduction() || s.values.size() != 1 || results_.contains(s.outputs[0])) return false;
+    if (s.values[0]->depth > kMostDepth || CostOf(s.values[0]) >= kCostly) return false;
     const double made = TypicalBytes(s.outputs[0], p_.symbols);
     double read = 0, computed = 0;
     for (Buffer b : InputsOf(s)) {
