@@ -649,6 +649,7 @@ TEST(CudaLowering, PaddedProducts) {
     // The product rounds, so that what lies between it and its reader is narrow.
     if (c.graph == moved) {
       EXPECT_EQ(Count(ir::Print(compiled->module), "o0: bf16[10752]"), 1) << compiled->text;
+      EXPECT_EQ(Count(compiled->text, "-> eb eu et"), 1) << "a thread has several of the odd rows' elements";
     }
     if (!IsTried(tried++)) continue;
     for (int64_t n : {161, 16}) {
