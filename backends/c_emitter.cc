@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "backends/expr_printer.h"
 #include "backends/kernel_facts.h"
+#include "backends/mma_printer.h"
 #include "ir/passes/split_host_device.h"
 
 namespace cinn_like::backends {
@@ -13,9 +14,12 @@ using ir::Expr;
 using ir::ForKind;
 using ir::Stmt;
 
+constexpr std::string_view kConst = "const ", kFragment = "const uint4 ";
+
 class FuncEmitter {
  public:
-  FuncEmitter(const ir::Func& f, const Dialect& d) : f_(f), d_(d), printer_(d, f, out_), facts_(FindKernelFacts(f)) {}
+  FuncEmitter(const ir::Func& f, const Dialect& d)
+      : f_(f), d_(d), printer_(d, f, out_), facts_(FindKernelFacts(f)), mma_(d, f, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
@@ -84,10 +88,17 @@ class FuncEmitter {
     return ir::Match(
         s,
         [&](const ir::Seq& n) -> Status {
-          for (const Stmt& x : n.stmts) RETURN_IF_ERROR(Emit(x));
+          for (size_t i = 0; i < n.stmts.size();) {
+            size_t end = i;
+            while (end < n.stmts.size() && IsMma(n.stmts[end])) ++end;
+            RETURN_IF_ERROR(end > i ? EmitMma({n.stmts.begin() + static_cast<ptrdiff_t>(i),
+                                               n.stmts.begin() + static_cast<ptrdiff_t>(end)})
+                                    : Emit(n.stmts[i]));
+            i = std::max(end, i + 1);
+          }
           return absl::OkStatus();
         },
-        [&](const ir::For& n) { return EmitFor(n); },
+        [&](const ir::For& n) { return IsMma(s) ? EmitMma({s}) : EmitFor(n); },
         [&](const ir::If& n) -> Status {
           printer_.Begin({n.cond});
           out_.Open("if (", printer_.Print(n.cond), ")");
@@ -117,14 +128,10 @@ class FuncEmitter {
           std::vector<Expr> roots = {n.indices[0], n.value};
           if (n.mask != nullptr) roots.push_back(n.mask);
           printer_.Begin(roots);
-          printer_.PrintStore(n);
+          if (!in_copies_ || !printer_.PrintCopy(n)) printer_.PrintStore(n);
           return absl::OkStatus();
         },
-        [&](const ir::Barrier&) -> Status {
-          if (d_.barrier.empty()) return Unsupported("a barrier");
-          out_.Line(d_.barrier);
-          return absl::OkStatus();
-        },
+        [&](const ir::Barrier& n) { return EmitBarrier(n); },
         [&](const ir::Call& n) -> Status {
           if (n.callee == "cinn_range_error" && !d_.assertion.empty()) {
             std::string text(d_.assertion);
@@ -149,16 +156,148 @@ class FuncEmitter {
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
   }
 
+  Status EmitBarrier(const ir::Barrier& n) {
+    switch (n.scope) {
+      case ir::BarrierScope::kBlock:
+        if (d_.barrier.empty()) return Unsupported("a barrier");
+        out_.Line(d_.barrier);
+        break;
+      case ir::BarrierScope::kBeginCopies:
+        in_copies_ = d_.HasCopies();
+        break;
+      case ir::BarrierScope::kCommitCopies:
+        if (in_copies_) out_.Line(d_.commit_copies);
+        in_copies_ = false;
+        break;
+      case ir::BarrierScope::kAwaitCopies:
+        if (d_.HasCopies()) {
+          std::string text(d_.await_copies);
+          absl::StrReplaceAll({{"$0", Cat(n.pending)}}, &text);
+          out_.Line(text);
+        }
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  bool IsMma(const Stmt& s) const {
+    const auto* loop = ir::As<ir::For>(s);
+    return loop != nullptr && loop->kind == ForKind::kMma && d_.has_mma;
+  }
+
+  // One nest after the other. Fragments of the next are on their way while one's products are computed.
+  Status EmitMma(const std::vector<Stmt>& nests) {
+    ASSIGN_OR_RETURN(const std::vector<ir::MmaNest> m, MatchMmas(nests));
+    int id = mma_.NewFragments();
+    RETURN_IF_ERROR(mma_.Load(m[0], id, kFragment));
+    for (size_t i = 0; i < m.size(); ++i) {
+      const int next = i + 1 < m.size() ? mma_.NewFragments() : -1;
+      if (next >= 0) RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kFragment));
+      RETURN_IF_ERROR(mma_.Multiply(m[i], id));
+      id = next;
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<std::vector<ir::MmaNest>> MatchMmas(const std::vector<Stmt>& nests) {
+    std::vector<ir::MmaNest> r;
+    for (const Stmt& s : nests) {
+      ASSIGN_OR_RETURN(r.emplace_back(), ir::MatchMma(*f_.context, *ir::As<ir::For>(s), around_));
+    }
+    return r;
+  }
+
+  // A pipelined loop whose iterations wait, copy for later ones and multiply by matrix units, some steps each: the next
+  // iteration's first fragments are on their way, too, while the last products run, and what is copied is asked for
+  // behind the first ones. False, and nothing is printed, where it is another loop.
+  StatusOr<bool> EmitPipelinedMma(const ir::For& n, std::string_view head) {
+    std::vector<Stmt> waits, copies, threads;
+    Stmt body;
+    bool copying = false;
+    const auto* seq = ir::As<ir::Seq>(n.body);
+    for (const Stmt& s : seq != nullptr ? seq->stmts : std::vector<Stmt>()) {
+      const auto* barrier = ir::As<ir::Barrier>(s);
+      if (barrier != nullptr && barrier->scope == ir::BarrierScope::kBeginCopies) copying = true;
+      if (copying || barrier != nullptr) {
+        (copying ? copies : waits).push_back(s);
+      } else if (std::exchange(body, s) != nullptr) {
+        return false;
+      }
+      if (barrier != nullptr && barrier->scope == ir::BarrierScope::kCommitCopies) copying = false;
+    }
+    while (ir::As<ir::For>(body) != nullptr && ir::IsThreadAxis(ir::As<ir::For>(body)->kind)) {
+      threads.push_back(body);
+      body = ir::As<ir::For>(body)->body;
+    }
+    const auto* nests = ir::As<ir::Seq>(body);
+    const auto is_mma = [&](const Stmt& s) { return IsMma(s); };
+    if (nests == nullptr || !std::all_of(nests->stmts.begin(), nests->stmts.end(), is_mma)) return false;
+
+    for (const Stmt& s : threads) {
+      EmitAxis(*ir::As<ir::For>(s));
+      around_.push_back(ir::As<ir::For>(s));
+    }
+    ASSIGN_OR_RETURN(const std::vector<ir::MmaNest> m, MatchMmas(nests->stmts));
+    const auto first_at = [&](Expr iteration) {
+      ir::MmaNest r = m[0];
+      for (auto* x : {&r.lhs, &r.rhs}) x->base = ir::Substitute(*f_.context, x->base, {{n.var, iteration}});
+      return r;
+    };
+    const auto emit = [&](const std::vector<Stmt>& stmts) -> Status {
+      for (const Stmt& s : stmts) RETURN_IF_ERROR(Emit(s));
+      return absl::OkStatus();
+    };
+    const DType index = n.var->type.dtype;
+    const int first = mma_.NewFragments();
+    RETURN_IF_ERROR(emit(waits));
+    RETURN_IF_ERROR(mma_.Load(first_at(f_.context->Int(0, index)), first, kFragment.substr(kConst.size())));
+    out_.Open(head);
+    int id = first;
+    for (size_t i = 0; i < m.size(); ++i) {
+      const bool last = i + 1 == m.size();
+      const int next = last ? first : mma_.NewFragments();
+      if (last) {
+        // Behind the last iteration there is nothing to wait for, and what is loaded is not used.
+        RETURN_IF_ERROR(emit(waits));
+        const Expr after = f_.context->Add(n.var, f_.context->Int(1, index));
+        RETURN_IF_ERROR(mma_.Load(first_at(after), first, ""));
+      } else {
+        RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kFragment));
+      }
+      RETURN_IF_ERROR(mma_.Multiply(m[i], id));
+      if (i == 0) RETURN_IF_ERROR(emit(copies));
+      id = next;
+    }
+    out_.Close();
+    for (size_t i = 0; i < threads.size(); ++i) around_.pop_back();
+    return true;
+  }
+
   Status EmitFor(const ir::For& n) {
+    around_.push_back(&n);
+    const Status status = EmitLoop(n);
+    around_.pop_back();
+    return status;
+  }
+
+  // The thread's or block's number.
+  void EmitAxis(const ir::For& n) {
+    const std::string name = Cat("i", loop_count_++);
+    printer_.NameVar(n.var, name);
+    const int axis = static_cast<int>(n.kind) - static_cast<int>(ForKind::kBlockX);
+    out_.Line("const ", printer_.ValueType(n.var->type.dtype), " ", name, " = ", d_.axes[static_cast<size_t>(axis)],
+              ";");
+  }
+
+  Status EmitLoop(const ir::For& n) {
+    if (ir::IsBlockAxis(n.kind) || ir::IsThreadAxis(n.kind)) {
+      if (!d_.HasKernels()) return Unsupported(Cat("loops bound to ", Name(n.kind)));
+      EmitAxis(n);
+      return Emit(n.body);
+    }
     const std::string name = Cat("i", loop_count_++);
     const std::string_view type = printer_.ValueType(n.var->type.dtype);
     printer_.NameVar(n.var, name);
-    if (ir::IsBlockAxis(n.kind) || ir::IsThreadAxis(n.kind)) {
-      if (!d_.HasKernels()) return Unsupported(Cat("loops bound to ", Name(n.kind)));
-      const int axis = static_cast<int>(n.kind) - static_cast<int>(ForKind::kBlockX);
-      out_.Line("const ", type, " ", name, " = ", d_.axes[static_cast<size_t>(axis)], ";");
-      return Emit(n.body);
-    }
     if (n.kind == ForKind::kVectorized || (n.kind == ForKind::kParallel && d_.HasKernels())) {
       return Unsupported(Cat(Name(n.kind), " loops: lower the function first"));
     }
@@ -169,7 +308,12 @@ class FuncEmitter {
     // The registers of what runs seldom would be taken from what runs most.
     if (!unroll && rests_ > 0 && !d_.keep.empty()) out_.Directive(d_.keep);
     if (n.kind == ForKind::kParallel) out_.Directive(d_.parallel);
-    out_.Open("for (", type, " ", name, " = 0; ", name, " < ", extent, "; ++", name, ")");
+    const std::string head = Cat("for (", type, " ", name, " = 0; ", name, " < ", extent, "; ++", name, ")");
+    if (ir::PipelineStages(n.kind) > 0 && d_.HasCopies()) {
+      ASSIGN_OR_RETURN(const bool done, EmitPipelinedMma(n, head));
+      if (done) return absl::OkStatus();
+    }
+    out_.Open(head);
     RETURN_IF_ERROR(Emit(n.body));
     out_.Close();
     return absl::OkStatus();
@@ -209,7 +353,10 @@ class FuncEmitter {
   ExprPrinter printer_;
   const KernelFacts facts_;
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
-  int rests_ = 0;                // branches around that another goes before
+  MmaPrinter mma_;
+  std::vector<const ir::For*> around_;  // loops
+  bool in_copies_ = false;              // asynchronous ones
+  int rests_ = 0;                       // branches around that another goes before
   int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0;
 };
 

@@ -330,6 +330,51 @@ constexpr Helper kCudaHelpers[] = {
      "      : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p));\n"
      "  return r;\n"
      "}\n"},
+    {"cinn_shared_address", 0,
+     "$F unsigned int cinn_shared_address(const void* p) {\n"
+     "  unsigned int r;\n"
+     "  asm(\"{.reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a;}\" : \"=r\"(r) : \"l\"(p));\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_copy4", 0,
+     "$F void cinn_copy4(unsigned int to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4, %2;\"\n"
+     "               : : \"r\"(to), \"l\"(from), \"r\"(bytes) : \"memory\");\n"
+     "}\n"},
+    {"cinn_copy8", 0,
+     "$F void cinn_copy8(unsigned int to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.ca.shared.global [%0], [%1], 8, %2;\"\n"
+     "               : : \"r\"(to), \"l\"(from), \"r\"(bytes) : \"memory\");\n"
+     "}\n"},
+    {"cinn_copy16", 0,
+     "$F void cinn_copy16(unsigned int to, const void* from, int bytes) {\n"
+     "  asm volatile(\"cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\"\n"
+     "               : : \"r\"(to), \"l\"(from), \"r\"(bytes) : \"memory\");\n"
+     "}\n"},
+    // Four 8x8 matrices of 16-bit elements; thread l of a warp gives row l % 8 of matrix l / 8, and gets two neighbours
+    // of each: of row l / 4, or of column l / 4 (trans).
+    {"cinn_ldmatrix", 0,
+     "$F uint4 cinn_ldmatrix(unsigned int p) {\n"
+     "  uint4 r;\n"
+     "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
+     "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"r\"(p) : \"memory\");\n"
+     "  return r;\n"
+     "}\n"},
+    {"cinn_ldmatrix_trans", 0,
+     "$F uint4 cinn_ldmatrix_trans(unsigned int p) {\n"
+     "  uint4 r;\n"
+     "  asm volatile(\"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];\"\n"
+     "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"r\"(p) : \"memory\");\n"
+     "  return r;\n"
+     "}\n"},
+    // 16x8 sums += 16x16 by 16x8; c and d are of row l / 4, e and f of row l / 4 + 8.
+    {"cinn_mma_$t", kHalves,
+     "$F void cinn_mma_$t(float& c, float& d, float& e, float& f, uint4 a, unsigned int b0, unsigned int b1) {\n"
+     "  asm(\"mma.sync.aligned.m16n8k16.row.col.f32.$t.$t.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, \"\n"
+     "      \"{%0, %1, %2, %3};\"\n"
+     "      : \"+f\"(c), \"+f\"(d), \"+f\"(e), \"+f\"(f)\n"
+     "      : \"r\"(a.x), \"r\"(a.y), \"r\"(a.z), \"r\"(a.w), \"r\"(b0), \"r\"(b1));\n"
+     "}\n"},
     {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { return __float_as_uint(a); }\n"},
     {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { return __uint_as_float(a); }\n"},
     {"cinn_bits_f64", 0, "$F unsigned long long cinn_bits_f64(double a) { return __double_as_longlong(a); }\n"},
@@ -417,6 +462,7 @@ const Dialect& CDialect() {
       .word_types = {},
       .word_makers = {},
       .stream_loads = {},
+      .copies = {},
   };
   return *d;
 }
@@ -450,6 +496,12 @@ const Dialect& CudaDialect() {
       .word_types = {"unsigned int", "uint2", "uint4"},
       .word_makers = {"$0", "make_uint2($0, $1)", "make_uint4($0, $1, $2, $3)"},
       .stream_loads = {"cinn_load4($0)", "cinn_load8($0)", "cinn_load16($0)"},
+      .copies = {"cinn_copy4(cinn_shared_address($0) + $1, $2, $3);",
+                 "cinn_copy8(cinn_shared_address($0) + $1, $2, $3);",
+                 "cinn_copy16(cinn_shared_address($0) + $1, $2, $3);"},
+      .commit_copies = "asm volatile(\"cp.async.commit_group;\" : : : \"memory\");",
+      .await_copies = "asm volatile(\"cp.async.wait_group $0;\" : : : \"memory\");",
+      .has_mma = true,
   };
   return *d;
 }

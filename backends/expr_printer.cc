@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "absl/strings/str_replace.h"
+
 namespace cinn_like::backends {
 namespace {
 using ir::Expr;
@@ -361,6 +363,42 @@ std::string ExprPrinter::Chunk(ir::Buffer b, Chunks c, const Piece& base, int ch
     return Fill({ExprOp::kLoad, 0, d_.stream_loads[Row(c.words)], kAtom}, {{pointer, kSum}}, b->dtype).text;
   }
   return Cat("*(", is_const ? "const " : "", d_.word_types[Row(c.words)], "*)(", pointer, ")");
+}
+
+bool ExprPrinter::PrintCopy(const ir::Store& s) {
+  const Expr e = s.value;
+  if (s.buffer->scope != ir::Scope::kShared || s.mask != nullptr || e->op != ExprOp::kLoad) return false;
+  if (e->buffer->scope != ir::Scope::kGlobal || e->buffer->dtype != s.buffer->dtype) return false;
+  const Expr mask = ir::MaskOf(e);
+  if (e->type.lanes == 1 || (mask != nullptr && mask->type.lanes != 1)) return false;
+  const Chunks to = ChunksOf(s.buffer, s.indices[0]), from = ChunksOf(e->buffer, e->args[0]);
+  if (to.words == 0 || to.words != from.words) return false;
+  const int bytes = to.words * 4;
+  // What varies, and a constant that the access can hold.
+  const auto split = [](Expr e) {
+    const bool sums = e->op == ExprOp::kAdd && ir::IsInt(e->args[1]);
+    return sums ? std::pair(e->args[0], e->args[1]->int_value) : std::pair(e, int64_t{0});
+  };
+  const auto [to_index, to_offset] = split(s.indices[0]->args[0]);
+  const auto [from_index, from_offset] = split(e->args[0]->args[0]);
+  const Piece at = Lane(to_index, 0), from_at = Lane(from_index, 0);
+  const std::string &to_name = buffer_names_.at(s.buffer), &from_name = buffer_names_.at(e->buffer);
+  const std::string guard = mask == nullptr ? "" : Mask(mask)[0];
+  const int64_t element = BytesOf(s.buffer->dtype);
+  for (int i = 0; i < to.count; ++i) {
+    const std::string source = Cat(from_name, " + ", Paren(from_at.text, from_at.precedence, kProduct), " + ",
+                                   from_offset + i * bytes / element);
+    std::string text(d_.copies[Row(to.words)]);
+    // Where nothing is copied, nothing is read: from an address that exists.
+    absl::StrReplaceAll(
+        {{"$0", to_name},
+         {"$1", Cat(Paren(at.text, at.precedence, kProduct), " * ", element, " + ", to_offset * element + i * bytes)},
+         {"$2", guard.empty() ? source : Cat(guard, " ? ", source, " : ", from_name)},
+         {"$3", guard.empty() ? Cat(bytes) : Cat(guard, " ? ", bytes, " : 0")}},
+        &text);
+    out_.Line(text);
+  }
+  return true;
 }
 
 const ExprPrinter::Words& ExprPrinter::LoadWords(Expr e, Chunks c) {

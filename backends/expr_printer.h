@@ -64,6 +64,9 @@ class ExprPrinter {
   // The text of a lane of an expression under a root.
   std::string Print(ir::Expr e, int lane = 0) { return Lane(e, lane).text; }
   void PrintStore(const ir::Store& s);
+  // A store to shared memory of what is a load of global memory, as the dialect's asynchronous copies. False, and
+  // nothing is printed, where it is anything else.
+  bool PrintCopy(const ir::Store& s);
 
   std::string_view ValueType(DType t) const { return d_.value_types[static_cast<int>(t)]; }
   std::string_view MemoryType(DType t) const { return d_.memory_types[static_cast<int>(t)]; }

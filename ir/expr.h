@@ -76,6 +76,9 @@ struct BufferNode {
   std::vector<Expr> strides = {};
   Scope scope = Scope::kGlobal;
   int alignment = 0;  // bytes that the first element is known to be aligned to; 0: the element's size
+  // Of shared and local memory that is not placed yet: rows of the last dimension will lie so many elements apart that
+  // this modulo `pitch_factor` is `pitch_offset`; factor 0: without a gap.
+  int pitch_factor = 0, pitch_offset = 0;
 };
 using Buffer = const BufferNode*;
 

@@ -71,7 +71,8 @@ class Machine {
         },
         [&](const Let& n) { vars_[n.var] = Eval(n.value); }, [&](const Alloc& n) { RunAlloc(n.buffer); },
         [&](const Store& n) { RunStore(n); }, [&](const Block& n) { RunBlock(n); },
-        [&](const Barrier&) {
+        [&](const Barrier& n) {
+          if (n.scope != BarrierScope::kBlock) return;  // copies are there at once
           if (grid_ == nullptr) return Fail(InvalidArgument("a barrier outside thread loops"));
           if (active_.size() != static_cast<size_t>(threads_))
             return Fail(InvalidArgument("not every thread reaches a barrier"));

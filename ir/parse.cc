@@ -8,6 +8,8 @@
 namespace cinn_like::ir {
 namespace {
 
+constexpr int64_t kMostPending = 7;  // groups of copies
+
 class Parser {
  public:
   Parser(std::shared_ptr<Context> context, std::string_view text)
@@ -128,6 +130,15 @@ class Parser {
             Cat("buffer ", name, ": expected a power of 2 up to ", kMaxAlignment, " as alignment, not ", a));
       }
       b.alignment = static_cast<int>(a);
+    }
+    if (has_scope && lex_.Eat("pitch")) {
+      ASSIGN_OR_RETURN(const int64_t offset, lex_.Int("the pitch's remainder"));
+      RETURN_IF_ERROR(lex_.Expect("mod"));
+      ASSIGN_OR_RETURN(const int64_t factor, lex_.Int("the pitch's divisor"));
+      if (factor < 1 || factor > kMaxAlignment || offset < 0 || offset >= factor)
+        return lex_.Error(Cat("buffer ", name, ": expected a pitch of R mod D, 0 <= R < D <= ", kMaxAlignment));
+      b.pitch_factor = static_cast<int>(factor);
+      b.pitch_offset = static_cast<int>(offset);
     }
     if (has_scope) {
       RETURN_IF_ERROR(lex_.Expect("@"));
@@ -277,6 +288,20 @@ class Parser {
     }
     if (lex_.Eat("block")) return ParseBlock();
     if (lex_.Eat("barrier")) return MakeStmt(Barrier{});
+    for (const auto& [word, scope] : {std::pair("begin", BarrierScope::kBeginCopies),
+                                      {"commit", BarrierScope::kCommitCopies},
+                                      {"await", BarrierScope::kAwaitCopies}}) {
+      if (!lex_.Eat(word)) continue;
+      RETURN_IF_ERROR(lex_.Expect("copies"));
+      Barrier n{scope};
+      if (scope == BarrierScope::kAwaitCopies) {
+        ASSIGN_OR_RETURN(const int64_t pending, lex_.Int("a number of groups"));
+        if (pending < 0 || pending > kMostPending)
+          return lex_.Error(Cat("expected 0 to ", kMostPending, " groups and got ", pending));
+        n.pending = static_cast<int>(pending);
+      }
+      return MakeStmt(n);
+    }
     if (lex_.Eat("launch")) {
       Launch n;
       RETURN_IF_ERROR(lex_.Expect("@"));

@@ -6,6 +6,7 @@
 #include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
 #include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_pipeline.h"
 #include "ir/passes/lower_thread_reductions.h"
 #include "ir/passes/narrow_index.h"
 #include "ir/passes/place_buffers.h"
@@ -41,6 +42,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"simplify", Run<Simplify>},
       {"guard_stores", Run<GuardStores>, true},
       {"place_buffers", Run<PlaceBuffers>, true},
+      {"lower_pipeline", Run<LowerPipeline>, true},
       {"insert_barriers", RunFor<InsertBarriers>, true},
       {"unswitch", Run<Unswitch>},
       {"unroll", Run<Unroll>},

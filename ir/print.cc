@@ -180,7 +180,18 @@ class Printer {
           if (n.init != nullptr) head += "init " + body(n.init) + " ";
           return head + body(n.body) + "\n";
         },
-        [&](const Barrier&) { return in + "barrier\n"; },
+        [&](const Barrier& n) -> std::string {
+          switch (n.scope) {
+            case BarrierScope::kBlock:
+              return in + "barrier\n";
+            case BarrierScope::kBeginCopies:
+              return in + "begin copies\n";
+            case BarrierScope::kCommitCopies:
+              return in + "commit copies\n";
+            default:
+              return Cat(in, "await copies ", n.pending, "\n");
+          }
+        },
         [&](const Launch& n) {
           std::vector<Expr> roots = n.grid;
           roots.insert(roots.end(), n.block.begin(), n.block.end());
@@ -205,6 +216,7 @@ class Printer {
     std::string s = Cat(b.name, ": ", Name(b.dtype), "[", List(b.shape), "]");
     if (!b.strides.empty()) s += Cat(" strides [", List(b.strides), "]");
     if (b.alignment != 0) s += Cat(" align ", b.alignment);
+    if (b.pitch_factor != 0) s += Cat(" pitch ", b.pitch_offset, " mod ", b.pitch_factor);
     return s;
   }
 

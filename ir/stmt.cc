@@ -5,7 +5,8 @@
 namespace cinn_like::ir {
 namespace {
 constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x",
-                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"};
+                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
+                                          "pipelined2", "pipelined3", "pipelined4",  "mma_m16n8k16"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {

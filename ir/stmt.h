@@ -42,11 +42,23 @@ enum class ForKind : uint8_t {
   kThreadX,
   kThreadY,
   kThreadZ,
+  // Software pipelining: what fills shared memory for an iteration runs 1, 2 or 3 iterations ahead, into one of 2, 3 or
+  // 4 copies of that memory (ir/passes/lower_pipeline.h).
+  kPipelined2,
+  kPipelined3,
+  kPipelined4,
+  // The nest runs as instructions of a warp's matrix unit (ir/mma.h); its loops are what these compute.
+  kMma,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
 inline bool IsBlockAxis(ForKind k) { return k >= ForKind::kBlockX && k <= ForKind::kBlockZ; }
 inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kThreadZ; }
+// Copies of the memory that a pipelined loop's iterations pass to each other; 0 for other kinds.
+inline int PipelineStages(ForKind k) {
+  const int stages = static_cast<int>(k) - static_cast<int>(ForKind::kPipelined2) + 2;
+  return k >= ForKind::kPipelined2 && k <= ForKind::kPipelined4 ? stages : 0;
+}
 
 // for var in 0..extent @kind. Loops bound to one thread axis in a kernel are the same threads; the smaller extent is
 // guarded.
@@ -97,9 +109,12 @@ struct Block {
   Stmt init;                 // may be null
   Stmt body;
 };
-enum class BarrierScope : uint8_t { kBlock };
+// barrier: the threads of a block wait for each other. What a thread copies to shared memory between `begin copies` and
+// `commit copies` may arrive later, as a group: `await copies n` waits for all but the last n groups of the thread.
+enum class BarrierScope : uint8_t { kBlock, kBeginCopies, kCommitCopies, kAwaitCopies };
 struct Barrier {
   BarrierScope scope = BarrierScope::kBlock;
+  int pending = 0;  // groups that kAwaitCopies leaves
 };
 // Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
 struct Launch {

@@ -23,6 +23,8 @@ struct SpeedRow {
   // Of an element of a product's right-hand side, by one core: what laying it out takes before it is multiplied, in
   // 1e-9 seconds. Products of one row do without. Of a convolution, all operands and the result are laid out.
   Rates laid_out;
+  // Of one SM's matrix units, by schedules of ours, in 1e9 operations a second; 0: it has none for 16-bit floats.
+  double own_mma;
   double pooling;      // two operations for each element of each window
   double own_product;  // ours in f32, with operands as the register tiles want them
   double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other

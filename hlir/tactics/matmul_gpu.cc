@@ -1,6 +1,7 @@
 // Contractions on a GPU: a block computes a tile of results, each thread a few rows and columns of it in registers.
 // Both operands pass through shared memory, a few steps of the reduction at a time, read through their own access maps:
-// transposed, batched, grouped and windowed (convolutions) alike. The epilogue runs over the finished registers.
+// transposed, batched, grouped and windowed (convolutions) alike. The epilogue runs over the finished registers. Of
+// 16-bit operands, warps take the products by their matrix units (ir/mma.h), and panels are fetched some steps ahead.
 //   out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, j, k]):   j is the side along which results are contiguous
 #include <algorithm>
 #include <cmath>
@@ -37,6 +38,7 @@ struct Tile {
   double efficiency;      // of the device's rate: products for each value that is read from shared memory
   int64_t depth = 16;     // of a panel, for each slice
   int64_t slices = 1;     // of the reduction, each by threads of its own
+  bool mma = false;       // by the matrix units of warps of 8 rows of 4 threads
   int64_t M() const { return rows * m; }
   int64_t N() const { return columns * n; }
   int64_t Threads() const { return rows * columns * slices; }
@@ -46,6 +48,20 @@ constexpr Tile kTiles[] = {{16, 16, 8, 8, 0.6},  {8, 16, 8, 8, 0.6},  {8, 8, 8, 
                            {4, 32, 4, 4, 0.4},   {8, 16, 2, 4, 0.25}, {4, 32, 2, 4, 0.25}, {8, 8, 2, 4, 0.25},
                            {16, 16, 1, 4, 0.15}, {8, 16, 1, 4, 0.15}, {4, 32, 1, 4, 0.15}, {8, 8, 1, 4, 0.15},
                            {4, 4, 4, 4, 0.25},   {4, 8, 2, 4, 0.2},   {4, 4, 2, 4, 0.15}};
+// By matrix units, warps of 64x64, 64x32 or 32x64, and 32x32 results.
+constexpr Tile kMmaTiles[] = {{16, 16, 8, 16, 1, 64, 1, true},   {32, 8, 8, 16, 0.95, 64, 1, true},
+                              {16, 8, 8, 16, 0.85, 64, 1, true}, {16, 8, 8, 8, 0.65, 64, 1, true},
+                              {16, 8, 4, 16, 0.65, 64, 1, true}, {16, 8, 4, 8, 0.55, 64, 1, true},
+                              {8, 16, 4, 8, 0.45, 64, 1, true},  {8, 8, 4, 8, 0.4, 64, 1, true}};
+constexpr int64_t kWarpRows = 8, kWarpColumns = 4;  // of threads
+constexpr int64_t kMmaDepth = 16;                   // of one product of tiles
+constexpr int64_t kRowFactor = 16, kRowOffset = 8;  // elements: rows of a tile begin in different banks
+constexpr int64_t kMostMmaDepth = 64;               // of a panel
+constexpr int64_t kMostStages = 3;                  // of a pipeline
+constexpr int64_t kMmaRegisters = 96;               // of a thread, beside its sums
+constexpr double kMmaBusyThreads = 128;             // keep an SM's matrix units busy
+constexpr double kStepSeconds = 0.05e-6;            // of a panel that was asked for in time, with a barrier
+constexpr double kResultSeconds = 0.12e-9;          // of an SM, two neighbours at a time
 
 Expr Product(Context& c, const Iters& iters) {
   Expr e = c.Int(1);
@@ -220,6 +236,11 @@ class MatmulGpu {
   // Steps of the reduction that a panel holds: a divisor if there is a good one, more of them in small tiles.
   int64_t DepthFor(const Tile& t) {
     const int64_t divisor = IsInt(extent_k_) ? extent_k_->int_value : a_.KnownDivisor(extent_k_);
+    if (t.mma) {
+      int64_t depth = kMmaDepth;
+      while (depth < kMostMmaDepth && (!IsInt(extent_k_) || depth < divisor)) depth *= 2;
+      return depth;
+    }
     if (IsInt(extent_k_) && divisor < 16) return divisor;
     if (divisor % 32 == 0 && t.M() + t.N() <= 96) return 32;
     return divisor % 16 != 0 && divisor % 8 == 0 ? 8 : 16;
@@ -227,30 +248,68 @@ class MatmulGpu {
 
   // The cheapest tile; its predicted time.
   double ChooseTile() {
+    const bool has_mma = HasMma();
     double best = 1e30;
+    Tile chosen = kTiles[0];
+    const auto bid = [&](const Tile& t) {
+      const double seconds = Fits(t) ? SecondsOf(t) : best;
+      if (seconds >= best) return;
+      best = seconds;
+      chosen = t;
+    };
     for (Tile t : kTiles) {
       t.depth = DepthFor(t);
-      for (t.slices = 1; t.slices <= 16; t.slices *= 2) {
-        if (!Fits(t)) continue;
-        const double seconds = SecondsOf(t);
-        if (seconds >= best) continue;
-        best = seconds;
-        tile_ = t;
-      }
+      for (t.slices = 1; t.slices <= 16; t.slices *= 2) bid(t);
     }
+    for (Tile t : kMmaTiles) {
+      t.depth = DepthFor(t);
+      if (has_mma) bid(t);
+    }
+    tile_ = chosen;
     return best;
   }
 
-  int64_t Width() const { return BytesOf(group_.stages[0].outputs[0]->dtype); }
-  int64_t RegistersOf(const Tile& t) const { return t.Threads() * (t.m * t.n * Width() / 4 + 40); }
-
-  bool Fits(const Tile& t) const {
-    const int64_t shared = t.slices * ((t.M() + t.N()) * t.depth + (t.slices > 1 ? t.M() * t.N() : 0)) * Width();
-    return t.m * t.n * Width() <= kAccumulatorBytes && t.Threads() <= kMaxThreads && RegistersOf(t) <= kRegisters &&
-           shared <= kSharedBytes;
+  // Both operands are 16-bit floats of one type, summed in f32 by a device with instructions for that.
+  bool HasMma() const {
+    const Expr product = ProductOf(flat_);
+    if (group_.exact || SpeedsOf(target_).own_mma == 0 || Width() != 4 || product->op != ExprOp::kMul) return false;
+    std::vector<DType> types;
+    for (Expr e : product->args) {
+      if (e->op != ExprOp::kCast || !IsHalf(e->args[0]->type.dtype)) return false;
+      types.push_back(e->args[0]->type.dtype);
+    }
+    return types[0] == types[1];
   }
 
-  double SecondsOf(const Tile& t) const {
+  // The value of an operand that its tile in shared memory holds.
+  Expr Held(Expr operand) const { return tile_.mma ? operand->args[0] : operand; }
+  int64_t HeldBytes(const Tile& t) const { return t.mma ? 2 : Width(); }
+
+  // Copies of a panel.
+  int64_t Stages(const Tile& t) const {
+    if (!t.mma) return 1;
+    const int64_t steps = IsInt(extent_k_) ? (extent_k_->int_value + t.depth - 1) / t.depth : kMostStages;
+    return std::clamp<int64_t>(steps, 1, kMostStages);
+  }
+  int64_t SharedBytes(const Tile& t) const {
+    const int64_t gap = t.mma ? kRowOffset : 0;
+    const int64_t panels = Stages(t) * t.slices * (t.M() + t.N()) * (t.depth + gap) * HeldBytes(t);
+    return panels + (t.slices > 1 ? t.slices * t.M() * t.N() * Width() : 0);
+  }
+
+  int64_t Width() const { return BytesOf(group_.stages[0].outputs[0]->dtype); }
+  int64_t RegistersOf(const Tile& t) const {
+    return t.Threads() * (t.m * t.n * Width() / 4 + (t.mma ? kMmaRegisters : 40));
+  }
+
+  bool Fits(const Tile& t) const {
+    const int64_t most = t.mma ? std::max(kSharedBytes, target_.shared_bytes) : kSharedBytes;
+    return t.m * t.n * Width() <= (t.mma ? 2 : 1) * kAccumulatorBytes && t.Threads() <= kMaxThreads &&
+           RegistersOf(t) <= kRegisters && SharedBytes(t) <= most;
+  }
+
+  double SecondsOf(const Tile& t) {
+    if (t.mma) return SecondsOfMma(t);
     auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
     auto tiles = [&](Expr e, int64_t tile) { return std::ceil(size(e) / static_cast<double>(tile)); };
     const double width = static_cast<double>(Width()), k = size(extent_k_);
@@ -266,6 +325,33 @@ class MatmulGpu {
     const double panels = tiles(extent_k_, t.depth * t.slices) + (t.slices > 1 ? 1 : 0);
     return kKernelSeconds + std::ceil(in_turn / together) * panels * kPanelSeconds +
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
+  }
+
+  // While some blocks compute, others of an SM wait for their first panel or write their results.
+  double SecondsOfMma(const Tile& t) {
+    const auto tiles = [&](Expr e, int64_t tile) {
+      return std::ceil(TypicalSize(e, group_.symbols) / static_cast<double>(tile));
+    };
+    const auto results = static_cast<double>(t.M() * t.N());
+    const double cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
+    const double steps = tiles(extent_k_, t.depth);
+    const double in_turn =
+        std::ceil(TypicalSize(extent_b_, group_.symbols) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N()) / cores);
+    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kMmaBusyThreads);
+    const double depth = steps * static_cast<double>(t.depth);
+    const double compute = in_turn * 2 * results * depth / (SpeedsOf(target_).own_mma * 1e9 * t.efficiency * busy);
+    const double moving = in_turn * static_cast<double>((t.M() + t.N()) * HeldBytes(t)) * depth / kSmBytesPerSecond;
+    const auto together = static_cast<double>(
+        std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
+    // Copies of less than 4 bytes can't be asked for ahead.
+    tile_ = t;
+    ReadPanel(left_, t.M());
+    ReadPanel(right_, t.N());
+    const bool ahead = Stages(t) > 1 && left_.vector > 1 && right_.vector > 1;
+    const double waits = ahead ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
+    return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) +
+           std::max({compute, moving, in_turn * results * kResultSeconds,
+                     CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
   // How a tile of so many values of an operand's side is read from memory.
@@ -305,9 +391,13 @@ class MatmulGpu {
     round_up(flat_.reduce_iters[0], tile_.depth * tile_.slices);
     for (const Panel* p : {&left_, &right_}) {
       if (!s.status().ok()) return true;  // which WriteSchedule finds
-      const Expr value = ProductOf(s.stages()->stages[p == &right_])->args[p->operand];
+      const Expr value = Held(ProductOf(s.stages()->stages[p == &right_])->args[p->operand]);
       if (!PrintsWithin(value, kMostNodesOfStep)) return false;
-      s.Step("define ", p->name, "[vb, vk, ", p->side.var->name, "] = ", Print(value));
+      // In the order in which memory is read, where what is computed from the tile can have either.
+      const bool along_k = tile_.mma && !p->along_side;
+      s.Step("define ", p->name,
+             along_k ? Cat("[vb, ", p->side.var->name, ", vk]") : Cat("[vb, vk, ", p->side.var->name, "]"), " = ",
+             Print(value));
     }
     if (tile_.slices == 1) return true;
     // Slices take turns in a panel.
@@ -335,6 +425,9 @@ class MatmulGpu {
       s.Step("scope ", buffer, " ", where, " align ", kAccessBytes);
     };
     scope(acc_buffer, "local"), scope("lhs", "shared"), scope("rhs", "shared");
+    if (tile_.mma) {
+      for (const char* panel : {"lhs", "rhs"}) s.Step("storage_align ", panel, " ", kRowFactor, " ", kRowOffset);
+    }
     if (sliced) scope("parts", "shared"), scope(sums, "local");
     if (sliced) s.Step("compute_at ", sum, " p").Run("compute_at b_parts p");
     s.Step("compute_at ", acc_block, " p");
@@ -347,6 +440,7 @@ class MatmulGpu {
     s.Run("bind p blockIdx.x");  // not before: what is moved into a loop of blocks takes longer to prove
     RETURN_IF_ERROR(s.status());
     for (const Panel* p : {&left_, &right_}) RETURN_IF_ERROR(Fill(s, *p));
+    if (tile_.mma) return WriteMma(s, acc_block, rows, columns);
     std::string steps = "ki";
     if (tile_.depth > kUnroll && tile_.depth % kUnroll == 0) {
       s.Step("split ki ", kUnroll, " -> kj kl");
@@ -366,6 +460,36 @@ class MatmulGpu {
     } else {
       BindTile(s, "o", "", "ii", "ji", "");
     }
+    return s.status();
+  }
+
+  // Of a warp's 32 rows a thread has every eighth, and of 8 columns two neighbours: what its matrix unit gives it.
+  void BindWarps(Schedule& s, const std::string& base, const std::string& rows, const std::string& columns) {
+    s.Step("split ", rows, " ", tile_.m / 2, " 2 ", kWarpRows, " -> ", base, "_v ", base, "_i ", base, "_h ", base,
+           "_y");
+    s.Step("split ", columns, " ", tile_.n / 2, " ", kWarpColumns, " 2 -> ", base, "_w ", base, "_j ", base, "_x ",
+           base, "_l");
+  }
+
+  Status WriteMma(Schedule& s, const std::string& acc_block, const std::string& rows, const std::string& columns) {
+    const auto bind = [&](const std::string& base) {
+      s.Step("fuse ", base, "_v ", base, "_w -> ", base, "_z");
+      s.Step("bind ", base, "_z threadIdx.z")
+          .Step("bind ", base, "_y threadIdx.y")
+          .Step("bind ", base, "_x threadIdx.x");
+    };
+    BindWarps(s, "a", rows, columns);
+    const bool splits = tile_.depth > kMmaDepth;
+    if (splits) s.Step("split ki ", kMmaDepth, " -> kk ke");
+    s.Step("reorder a_v a_w a_y a_x ", splits ? "kk " : "", "a_i a_j a_h a_l ", splits ? "ke" : "ki");
+    bind("a");
+    s.Step("split_init ", acc_block, " ko -> b_init").Run("tensorize a_i mma_m16n8k16");
+    if (splits) s.Run("unroll kk");
+    BindWarps(s, "o", "ii", "ji");
+    s.Run("reorder o_v o_w o_y o_x o_i o_h o_j o_l");
+    bind("o");
+    s.Run("unroll o_i").Run("unroll o_h").Run("unroll o_j").Run("vectorize o_l");
+    if (Stages(tile_) > 1) s.Step("pipeline ko ", Stages(tile_));
     return s.status();
   }
 
@@ -389,7 +513,7 @@ class MatmulGpu {
     around.erase(around.begin(), std::find(around.begin(), around.end(), "ko") + 1);
     RET_CHECK(!around.empty() && around.size() <= 2, s.text());
     const std::string n = panel.name;
-    if (around.size() == 2 && !panel.along_side) {
+    if (around.size() == 2 && !panel.along_side && !tile_.mma) {
       s.Step("reorder ", around[1], " ", around[0]);
       std::swap(around[0], around[1]);
     }
@@ -402,12 +526,18 @@ class MatmulGpu {
     std::string fuse = "fuse";
     for (const std::string& l : around) fuse += " " + l;
     s.Run(Cat(fuse, " -> ", n, "_f"));
-    const std::string z = tile_.slices > 1 ? n + "_z " : "";
-    s.Step("split ", n, "_f ", tile_.slices > 1 ? Cat(tile_.slices, " ") : "", tile_.rows, " ", tile_.columns, " -> ",
-           n, "_s ", z, n, "_y ", n, "_t");
-    s.Step("reorder ", z, n, "_y ", n, "_t ", n, "_s").Step("unroll ", n, "_s");
-    if (tile_.slices > 1) s.Step("bind ", z, "threadIdx.z");
-    s.Step("bind ", n, "_y threadIdx.y").Step("bind ", n, "_t threadIdx.x");
+    // The block's threads, as loops z, y and x.
+    std::vector<std::pair<char, int64_t>> axes = {{'y', tile_.rows}, {'x', tile_.columns}};
+    if (tile_.mma) axes = {{'z', tile_.Threads() / (kWarpRows * kWarpColumns)}, {'y', kWarpRows}, {'x', kWarpColumns}};
+    if (tile_.slices > 1) axes.insert(axes.begin(), {'z', tile_.slices});
+    std::string factors, loops;
+    for (const auto& [axis, extent] : axes)
+      factors += Cat(" ", extent), loops += Cat(" ", n, "_", std::string(1, axis));
+    s.Step("split ", n, "_f", factors, " -> ", n, "_s", loops);
+    s.Step("reorder", loops, " ", n, "_s").Step("unroll ", n, "_s");
+    for (const auto& [axis, extent] : axes) {
+      s.Step("bind ", n, "_", std::string(1, axis), " threadIdx.", std::string(1, axis));
+    }
     if (!lane.empty()) s.Step("vectorize ", lane);
     return s.status();
   }

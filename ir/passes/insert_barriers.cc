@@ -80,7 +80,16 @@ bool MeetsInside(const Stmt& s) {
 Stmt Insert(const Stmt& s, Accesses& pending) {
   if (const Seq* q = As<Seq>(s)) {
     std::vector<Stmt> out;
+    bool copies = false;
     for (const Stmt& x : q->stmts) {
+      // What a pipelined loop waits for, each into memory of its own.
+      const Barrier* barrier = As<Barrier>(x);
+      copies = barrier != nullptr ? barrier->scope == BarrierScope::kBeginCopies : copies;
+      if (copies) {
+        pending.Add(SharedAccesses(x));
+        out.push_back(x);
+        continue;
+      }
       // What a statement needs at its start: its accesses up to its own first barrier, taken whole (safe).
       const bool nested = As<Seq>(x) != nullptr || As<For>(x) != nullptr;
       if (!nested && Conflicts(pending, SharedAccesses(x))) {
@@ -90,6 +99,11 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
       out.push_back(Insert(x, pending));
     }
     return MakeSeq(std::move(out));
+  }
+  if (const For* n = As<For>(s); n != nullptr && PipelineStages(n->kind) > 0) {
+    // Begins with a barrier, and needs no other (ir/passes/lower_pipeline.h).
+    pending = SharedAccesses(n->body);
+    return s;
   }
   if (const For* n = As<For>(s)) {
     const bool is_loop = !IsThreadAxis(n->kind) && !IsBlockAxis(n->kind);

@@ -77,6 +77,7 @@ class Placer {
     for (size_t k = 0; k < accesses_.size(); ++k) {
       for (Expr e : accesses_[k].indices) old[k].push_back(analyzer.Simplify(Substitute(c_, e, canonical_)));
     }
+    SplitThreads(old, analyzer);
     StatusOr<Placement> placement = Shrink(*b, old, b->shape, analyzer);
     // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset: over all
     // dimensions, or, where no dimension stands for itself, over some. Where an index may run over an inner dimension
@@ -85,7 +86,7 @@ class Placer {
     const bool apart = placement.ok();
     for (size_t begin = 0; begin + 1 < rank; ++begin) {
       for (size_t end = rank; end > begin + 1; --end) {
-        if (apart && end - begin < rank) continue;
+        if (b->pitch_factor != 0 || (apart && end - begin < rank)) continue;
         StatusOr<Placement> joined = ShrinkJoined(*b, old, begin, end, analyzer);
         if (joined.ok() && (!placement.ok() || joined->Elements() < placement->Elements()))
           placement = std::move(joined);
@@ -96,6 +97,11 @@ class Placer {
     BufferNode n = *b;
     n.shape = shape;
     n.strides.clear();
+    if (n.pitch_factor != 0 && IsInt(shape.back())) {
+      const int64_t gap = (n.pitch_offset - shape.back()->int_value) % n.pitch_factor;
+      n.shape.back() = c_.Int(shape.back()->int_value + (gap < 0 ? gap + n.pitch_factor : gap));
+    }
+    n.pitch_factor = n.pitch_offset = 0;
     const Buffer placed = c_.MakeBuffer(std::move(n));
     absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>> map;
     for (size_t k = 0; k < accesses_.size(); ++k) map[accesses_[k].indices] = indices[k];
@@ -230,6 +236,47 @@ class Placer {
       path.pop_back();
     };
     go(body);
+  }
+
+  // A thread's number that indices speak of by its digits alone, t / 4 and t % 4, becomes two threads' numbers.
+  void SplitThreads(std::vector<std::vector<Expr>>& indices, Analyzer& analyzer) {
+    const auto inner = inner_;
+    for (const auto& [thread, info] : inner) {
+      if (!info.is_thread || !IsInt(info.extent)) continue;
+      int64_t factor = 0;
+      const auto is_digit = [&](Expr e) {
+        return (e->op == ExprOp::kDiv || e->op == ExprOp::kMod) && e->args[0] == thread && IsInt(e->args[1]);
+      };
+      for (const std::vector<Expr>& index : indices) {
+        for (Expr e : index) {
+          Visit(e, [&](Expr x) {
+            if (is_digit(x)) factor = x->args[1]->int_value;
+            return true;
+          });
+        }
+      }
+      if (factor < 2 || info.extent->int_value % factor != 0) continue;
+      const Expr high = c_.Var(Cat(thread->name, "_high"), thread->type),
+                 low = c_.Var(Cat(thread->name, "_low"), thread->type);
+      Rewriter rewrite(c_, [&](Expr e) -> Expr {
+        if (!is_digit(e) || e->args[1]->int_value != factor) return nullptr;
+        return e->op == ExprOp::kDiv ? high : low;
+      });
+      std::vector<std::vector<Expr>> digits = indices;
+      bool alone = true;
+      for (std::vector<Expr>& index : digits) {
+        for (Expr& e : index) {
+          e = rewrite(e);
+          alone = alone && !Uses(e, thread);
+        }
+      }
+      if (!alone) continue;
+      indices = std::move(digits);
+      inner_.erase(thread);
+      inner_[high] = {c_.Int(info.extent->int_value / factor), true};
+      inner_[low] = {c_.Int(factor), true};
+      for (Expr v : {high, low}) analyzer.BindRange(v, c_.Int(0), inner_[v].extent);
+    }
   }
 
   // Subtracts the part that only variables outside of the allocation move, if it is the same in every access.

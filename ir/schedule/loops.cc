@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "ir/mma.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
@@ -224,6 +225,23 @@ StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind) {
   f.body = Replace(f.body, path.back(), changed);
   RETURN_IF_ERROR(CheckLoopKinds(f, {changed}));
   return f;
+}
+
+StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages) {
+  constexpr int64_t kMost = 4;
+  if (stages < 2 || stages > kMost)
+    return InvalidArgument("pipeline ", loop, ": expected 2 to ", kMost, " stages and got ", stages);
+  return SetKind(std::move(f), loop, static_cast<ForKind>(static_cast<int64_t>(ForKind::kPipelined2) + stages - 2));
+}
+
+StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic) {
+  if (intrinsic != Name(ForKind::kMma))
+    return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), " and got '", intrinsic, "'");
+  ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
+  std::vector<const For*> around = LoopsOf(path);
+  around.pop_back();
+  RETURN_IF_ERROR(MatchMma(*f.context, *As<For>(path.back()), around).status());
+  return SetKind(std::move(f), loop, ForKind::kMma);
 }
 
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {

@@ -43,6 +43,17 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
 // before). Its size and place follow from its uses when blocks are lowered.
 StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alignment = 0);
 
+// storage_align x 16 8: rows of the last dimension of x, shared or local memory, will lie so many elements apart that
+// this is 8 modulo 16: rows then begin in different banks.
+StatusOr<Func> StorageAlign(Func f, const std::string& buffer, int64_t factor, int64_t offset);
+
+// pipeline k 3: of the serial loop k, what fills shared memory runs 2 iterations ahead of the rest, in one of 3 copies
+// of that memory (ir/passes/lower_pipeline.h). 2 to 4 copies.
+StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages);
+
+// tensorize i mma_m16n8k16: the nest at loop i runs on the matrix unit of a warp (ir/mma.h says which nests can).
+StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic);
+
 // split_init b k -> b_init: the reduction's start becomes a block of its own in a nest just before loop k, which must
 // be outside or equal to every loop that carries the reduction inside it.
 StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& loop, const std::string& name);

@@ -137,6 +137,18 @@ const StepRow kSteps[] = {
        }
        return InvalidArgument("unknown scope '", w.args[1], "' (global, shared, local)");
      }},
+    {"storage_align", "BUFFER FACTOR OFFSET", 3, 3, 0, 0,
+     [](Func f, const Words& w) -> StatusOr<Func> {
+       ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, ParseFactors(w.args, 1));
+       return StorageAlign(std::move(f), w.args[0], numbers[0], numbers[1]);
+     }},
+    {"pipeline", "LOOP STAGES", 2, 2, 0, 0,
+     [](Func f, const Words& w) -> StatusOr<Func> {
+       ASSIGN_OR_RETURN(const std::vector<int64_t> stages, ParseFactors(w.args, 1));
+       return PipelineLoop(std::move(f), w.args[0], stages[0]);
+     }},
+    {"tensorize", "LOOP INTRINSIC", 2, 2, 0, 0,
+     [](Func f, const Words& w) { return Tensorize(std::move(f), w.args[0], w.args[1]); }},
     {"pad", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Pad(std::move(f), w.args[0]); }},
     {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kMany, 0, 0,
      [](Func f, const Words& w) { return Implement(std::move(f), absl::StrJoin(w.args, " ")); }},

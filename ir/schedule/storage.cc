@@ -174,6 +174,22 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alig
   return f;
 }
 
+StatusOr<Func> StorageAlign(Func f, const std::string& buffer, int64_t factor, int64_t offset) {
+  constexpr int64_t kMostFactor = 4096;
+  ASSIGN_OR_RETURN(Buffer b, FindBuffer(f, buffer));
+  if (IsParam(f, b) || b->scope == Scope::kGlobal)
+    return InvalidArgument("storage_align ", buffer, ": expected shared or local memory");
+  if (factor < 1 || factor > kMostFactor || offset < 0 || offset >= factor) {
+    return InvalidArgument("storage_align ", buffer, ": expected a factor from 1 to ", kMostFactor,
+                           " and an offset below it, got ", factor, " and ", offset);
+  }
+  BufferNode n = *b;
+  n.pitch_factor = static_cast<int>(factor);
+  n.pitch_offset = static_cast<int>(offset);
+  f.body = ReplaceBuffers(*f.context, f.body, {{b, f.context->MakeBuffer(std::move(n))}});
+  return f;
+}
+
 StatusOr<Func> Implement(Func f, const std::string& call) {
   ASSIGN_OR_RETURN(const Stmt s, ParseStmtOf(f, call));
   const Call* parsed = As<Call>(s);

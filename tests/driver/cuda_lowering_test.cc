@@ -817,6 +817,71 @@ TEST(CudaLowering, OwnProducts) {
   }
 }
 
+// Products of 16-bit floats run on matrix units, their operands fetched ahead, whichever way these lie: sides that are
+// no multiple of a tile, more panels than are kept, windows of channels-last images.
+TEST(CudaLowering, MatrixUnits) {
+  std::mt19937 rng(11);
+  std::vector<std::string> graphs;
+  const auto product = [&](const std::string& t, int64_t m, int64_t k, int64_t n, int transposed) {
+    const bool x = transposed % 2 != 0, w = transposed / 2 != 0;
+    graphs.push_back(Cat("(%x: ", t, "[", x ? k : m, ",", x ? m : k, "], %w: ", t, "[", w ? n : k, ",", w ? k : n,
+                         "]) {\n  %0 = transpose(%x) {perm=", x ? "[1,0]" : "[0,1]", "} : ", t, "[", m, ",", k,
+                         "]\n  %1 = transpose(%w) {perm=", w ? "[1,0]" : "[0,1]", "} : ", t, "[", k, ",", n,
+                         "]\n  %2 = matmul(%0, %1) : ", t, "[", m, ",", n, "]\n  return %2\n}\n"));
+  };
+  for (const int transposed : {0, 1, 2, 3}) {
+    product("bf16", 72, 264, 72, transposed);
+    product("f16", 40, 200, 136, transposed);
+  }
+  graphs.push_back(R"((%x: bf16[n,136], %w: bf16[136,72], %b: bf16[72]) where n in 1..300 hint 200 {
+  %0 = matmul(%x, %w) : bf16[n,72]
+  %1 = add(%0, %b) : bf16[n,72]
+  %2 = relu(%1) : bf16[n,72]
+  return %2
+}
+)");
+  graphs.emplace_back(R"((%x: bf16[72,n], %w: bf16[n,72]) where n in 8..512 multiple 8 hint 264 {
+  %0 = matmul(%x, %w) : bf16[72,72]
+  return %0
+}
+)");
+  graphs.emplace_back(
+      "(%x: bf16[3,40,264], %w: bf16[3,264,72]) {\n  %0 = matmul(%x, %w) : bf16[3,40,72]\n  return %0\n}\n");
+  const auto source_of = [](const Graph& g) {
+    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    if (!compiled.ok()) return std::string();
+    EXPECT_EQ(Count(compiled->text, "tensorize"), 1) << Print(g) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, "pipeline"), 1) << Print(g) << compiled->text;
+    std::string source = Emit(g);
+    EXPECT_GT(Count(source, " cinn_mma_"), 0) << source;
+    EXPECT_GT(Count(source, "cp.async.wait_group"), 0) << source;
+    return source;
+  };
+  for (size_t i = 0; i < graphs.size(); ++i) {
+    const Graph g = ParseGraph(Cat("graph @product", graphs[i]));
+    EXPECT_GT(Count(source_of(g), "  cinn_copy16("), 0) << Print(g);
+    if (i % 3 == 0 || i >= 8) ExpectRuns(g, 136, rng);
+    if (HasFatalFailure()) return;
+  }
+  // Windows of images, and rows that begin anywhere, are copied 2 bytes at a time, which waits.
+  source_of(ParseGraph(R"(graph @images(%x: bf16[8,64,28,28], %w: bf16[64,64,3,3]) {
+  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[8,64,28,28]
+  return %0
+}
+)"));
+  graphs.clear();
+  product("bf16", 999, 777, 601, 0);
+  const std::string odd = source_of(ParseGraph(Cat("graph @product", graphs[0])));
+  EXPECT_EQ(Count(odd, "  cinn_copy"), 0) << odd;
+  // Older GPUs have other tiles.
+  product("bf16", 72, 264, 72, 0);
+  const StatusOr<Compiled> older =
+      Lower(ParseGraph(Cat("graph @product", graphs[1])), true, *Target::Parse("cuda -arch=sm_75"));
+  ASSERT_TRUE(older.ok()) << older.status();
+  EXPECT_EQ(Count(older->text, "tensorize"), 0) << older->text;
+}
+
 // Where another tactic fails, loops as they stand serve every group: several results, scalars beside tensors,
 // reductions of reductions, products.
 TEST(CudaLowering, NaiveServesEveryGroup) {

@@ -124,7 +124,7 @@ TEST(Bids, SmallProductsCostLessThanTheBordersTheyWouldMake) {
 TEST(Bids, UnknownRowsAreAnErrorThatListsTheKnown) {
   EXPECT_EQ(Target::Parse("cpu -framework=vax").status().message(),
             "target: option -framework: unknown row 'vax'; known: auto, intel-amx, intel-avx512, amd-avx512, avx2, "
-            "sm_80, sm_90");
+            "sm_70, sm_80, sm_90");
 }
 
 // As products their rows would start at 8 bytes; the framework's kernels make no rows.
