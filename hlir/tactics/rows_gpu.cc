@@ -22,8 +22,10 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
-constexpr int64_t kThreads = 256;             // where each has elements of its own
-constexpr double kBlocksPerCore = 8;          // of 256 threads, that keep a core busy
+constexpr int64_t kThreads = 128;             // where each has elements of its own
+constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flight there
+constexpr double kBlocksPerCore = 16;         // of these threads, that keep a core busy
+constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
@@ -183,9 +185,9 @@ class RowsGpu {
       elements.push_back(e);
     }
     Merge(elements);
-    // Of accesses that lines of odd lengths make narrow a thread has as many as 16 bytes hold, side by side with the
-    // other threads', unless the device would have idle cores then.
-    int64_t accesses = AccessElements(r_, along.back()) / v;
+    // A thread has two accesses of 16 bytes in flight; of those that lines of odd lengths make narrow, as many as 16
+    // bytes hold. They lie side by side with the other threads', unless the device would have idle cores then.
+    int64_t accesses = v == AccessElements(r_, along.back()) ? kLineLoads : AccessElements(r_, along.back()) / v;
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
@@ -246,24 +248,28 @@ class RowsGpu {
 
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     const int64_t length = RowLength();
     int64_t v = reduced.back() == vector && CanShare() ? VectorFor({vector}) : 1;
     int64_t threads = 1;
     bool in_registers = false;
+    const int64_t loads = std::max<int64_t>(kRowLoads / std::max<size_t>(r_.FindInputs().size(), 1), 2);
     auto share = [&] {
       // A row whose length is not known may be longer than the likely one.
       const int64_t likely = length == 0 ? std::max(LikelyRowLength(), kLikelyRow) : length;
       const int64_t accesses = (likely + v - 1) / v;
-      threads =
-          std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
-                              kWarp, accesses > 4096 ? kMaxThreads : 512);
+      threads = std::clamp<int64_t>(
+          PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * AccessElements(r_, vector)), 1)), kWarp,
+          accesses > 4096 ? kMaxThreads : 512);
       if (accesses <= 2 * kWarp)
         threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
       if (!CanShare()) threads = 1;
       in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
     };
     share();
+    // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
+    // pairs.
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
+    const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && v > 1 && !in_registers) {
       v = 1;
       share();

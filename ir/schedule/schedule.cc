@@ -94,6 +94,8 @@ const StepRow kSteps[] = {
      }},
     {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
+    {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));

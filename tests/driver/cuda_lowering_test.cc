@@ -314,8 +314,11 @@ TEST(CudaLowering, ReductionsOfPairs) {
   }
   const std::string source =
       Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
-  EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
-  EXPECT_EQ(Count(source, "(p0 + "), 2) << source;                          // 16 bytes at a time
+  EXPECT_NE(source.find("__launch_bounds__(256)"), source.npos) << source;  // a row is one block's
+  EXPECT_EQ(Count(source, "(p0 + "), 4) << source;                          // 16 bytes at a time, once
+  // Threads exchange single values, the value and then its place, which fits into 32 bits.
+  EXPECT_EQ(Count(source, "__shared__ __align__(16) long long"), 0) << source;
+  EXPECT_NE(source.find("cinn_min_i32(int"), source.npos) << source;
 }
 
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.
