@@ -19,6 +19,8 @@ class Finder {
       facts_.heap.push_back(n->buffer);
       facts_.can_fail = true;
     }
+    if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kShared)
+      facts_.has_shared = true;
     if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);
@@ -34,9 +36,8 @@ class Finder {
     const auto* loop = ir::As<ir::For>(s);
     if (loop != nullptr) {
       expr(loop->extent);
-      const int axis = static_cast<int>(loop->kind) - static_cast<int>(ir::ForKind::kBlockX);
       if (ir::IsBlockAxis(loop->kind) || ir::IsThreadAxis(loop->kind))
-        facts_.extents[static_cast<size_t>(axis)] = loop->extent;
+        facts_.extents[ir::AxisOf(loop->kind)] = loop->extent;
       loops_.push_back(loop);
       Walk(loop->body);
       loops_.pop_back();
@@ -94,12 +95,12 @@ class Finder {
 
 StatusOr<int64_t> KernelFacts::Threads() const {
   WrapInt threads = 1;
-  for (size_t i = 3; i < extents.size(); ++i) {
+  for (size_t i = ir::AxisOf(ir::ForKind::kThreadX); i < extents.size(); ++i) {
     if (extents[i] == nullptr) continue;
     if (!ir::IsInt(extents[i])) {
       return InvalidArgument("the extent of a thread axis must be constant, got ", ir::Print(extents[i]));
     }
-    threads *= extents[i]->int_value;
+    if (i != ir::AxisOf(ir::ForKind::kClusterX)) threads *= extents[i]->int_value;
   }
   return threads;
 }

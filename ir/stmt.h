@@ -42,11 +42,17 @@ enum class ForKind : uint8_t {
   kThreadX,
   kThreadY,
   kThreadZ,
+  kClusterX,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
 inline bool IsBlockAxis(ForKind k) { return k >= ForKind::kBlockX && k <= ForKind::kBlockZ; }
-inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kThreadZ; }
+inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kClusterX; }
+
+// The blocks of a cluster (clusterIdx.x) run at once and count as threads of one large block: they have their shared
+// memory and their barriers in common.
+constexpr size_t kNumAxes = 7;  // blockIdx.x .. clusterIdx.x
+inline size_t AxisOf(ForKind k) { return static_cast<size_t>(k) - static_cast<size_t>(ForKind::kBlockX); }
 
 // for var in 0..extent @kind. Loops bound to one thread axis in a kernel are the same threads; the smaller extent is
 // guarded.
@@ -101,13 +107,15 @@ enum class BarrierScope : uint8_t { kBlock };
 struct Barrier {
   BarrierScope scope = BarrierScope::kBlock;
 };
-// Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
+// Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n). Where
+// each block of the grid is a cluster of them, `cluster 4` stands before `shared`.
 struct Launch {
   std::string kernel;
   std::vector<Expr> grid;   // 3
   std::vector<Expr> block;  // 3
   Expr shared_bytes = nullptr;
   std::vector<Expr> args;  // addresses and scalars
+  Expr cluster = nullptr;  // null: 1
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)). A runtime
 // call gets `args` and the call's environment. It may carry its meaning, statements that compute the same

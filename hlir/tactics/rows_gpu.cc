@@ -27,6 +27,8 @@ constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flig
 constexpr double kBlocksPerCore = 16;         // of these threads, that keep a core busy
 constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
+constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
+constexpr int64_t kClusterThreads = 256;      // of each of the blocks that share a row
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
 constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
@@ -250,9 +252,10 @@ class RowsGpu {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     const int64_t length = RowLength();
     int64_t v = reduced.back() == vector && CanShare() ? VectorFor({vector}) : 1;
-    int64_t threads = 1;
+    int64_t threads = 1, blocks = 1;  // that share a row
     bool in_registers = false;
-    const int64_t loads = std::max<int64_t>(kRowLoads / std::max<size_t>(r_.FindInputs().size(), 1), 2);
+    const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
     auto share = [&] {
       // A row whose length is not known may be longer than the likely one.
       const int64_t likely = length == 0 ? std::max(LikelyRowLength(), kLikelyRow) : length;
@@ -264,6 +267,16 @@ class RowsGpu {
         threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
       if (!CanShare()) threads = 1;
       in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
+      // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
+      // cluster, that have a part of a row each, do so side by side.
+      if (!CanShare() || 2 * (length * inputs + threads * kOwnRegisters) <= target_.registers) return;
+      int64_t most = 1;
+      while (most < target_.cluster && most * kClusterThreads * kMaxRegisterElements < length * inputs) most *= 2;
+      if (most == 1 || (accesses + most * kClusterThreads - 1) / (most * kClusterThreads) * v > kMaxRegisterElements)
+        return;
+      blocks = most;
+      threads = kClusterThreads;
+      in_registers = true;
     };
     share();
     // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
@@ -281,23 +294,25 @@ class RowsGpu {
       RETURN_IF_ERROR(r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
-    std::vector<std::string> row_loops, thread_loops;
+    std::vector<std::string> row_loops, thread_loops, cluster_loops;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;  // substituted away, or a single element
       const std::string row = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
       if (!row.empty()) row_loops.push_back(row);
       if (line.empty()) continue;
-      const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l");
+      const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l"), c = s_.Fresh("c");
       if (threads == 1 && v == 1) {
         if (in_registers) s_.Step("unroll ", line);
         continue;
       }
+      const std::string of_cluster = blocks > 1 ? Cat(blocks, " ") : "", in_cluster = blocks > 1 ? c + " " : "";
       if (v > 1)
-        s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
+        s_.Step("split ", line, " ", of_cluster, threads, " ", v, " -> ", k, " ", in_cluster, t, " ", lane);
       else
-        s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
-      s_.Step("reorder ", t, " ", k);
+        s_.Step("split ", line, " ", of_cluster, threads, " -> ", k, " ", in_cluster, t);
+      s_.Step("reorder ", in_cluster, t, " ", k);
+      if (blocks > 1) cluster_loops.push_back(c);
       if (threads > 1) thread_loops.push_back(t);
       if (v > 1) s_.Step(IsTuple(r_.group.stages[i]) ? "unroll " : "vectorize ", lane);
       if (in_registers) s_.Step("unroll ", k);
@@ -312,6 +327,7 @@ class RowsGpu {
       s_.Step("bind ", block, " blockIdx.x");
     }
     for (const std::string& t : thread_loops) s_.Step("bind ", t, " threadIdx.x");
+    for (const std::string& c : cluster_loops) s_.Step("bind ", c, " clusterIdx.x");
     return absl::OkStatus();
   }
 

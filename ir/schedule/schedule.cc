@@ -116,11 +116,11 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kVectorized); }},
     {"unroll", "LOOP", 1, 1, 0, 0,
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
-    {"bind", "LOOP blockIdx.x|threadIdx.x|...", 2, 2, 0, 0,
+    {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
        auto kind = ParseForKind(w.args[1]);
        if (!kind || (!IsBlockAxis(*kind) && !IsThreadAxis(*kind))) {
-         return InvalidArgument("expected blockIdx.x|y|z or threadIdx.x|y|z and got '", w.args[1], "'");
+         return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z or clusterIdx.x and got '", w.args[1], "'");
        }
        return SetKind(std::move(f), w.args[0], *kind);
      }},

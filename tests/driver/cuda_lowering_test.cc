@@ -168,7 +168,7 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
     else
       args.emplace_back(n);
   }
-  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}});
+  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}}, Hopper().device->limits);
   ASSERT_TRUE(ran.ok()) << Print(g) << compiled->text << ir::Print(compiled->module) << ran;
   for (size_t k = 0; k < expected.size(); ++k) {
     const double tolerance = ToleranceOf(expected[k].dtype);
@@ -263,6 +263,34 @@ TEST(CudaLowering, Softmax) {
       }
     }
   }
+}
+
+// Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
+TEST(CudaLowering, RowsOfClusters) {
+  std::mt19937 rng(11);
+  for (const auto& [shape, dtype] :
+       {std::pair("2,33001", "bf16"), {"1,33024", "bf16"}, {"1,70001", "f32"}, {"1,40960", "f32"}}) {
+    const Graph g = ParseGraph(SoftmaxGraph(shape, 1, dtype));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+    if (HasFatalFailure()) return;
+  }
+  const Graph best = ParseGraph(
+      "graph @best(%x: f32[2,50001], %y: f32[2,50001]) {\n  %0 = add(%x, %y) : f32[2,50001]\n"
+      "  %1 = argmax(%0) {axis=1} : i64[2]\n  %2 = reduce_max(%0) {axes=[1]} : f32[2]\n"
+      "  return %1, %2\n}\n");
+  ExpectRuns(best, 1, rng);
+  Emit(best);
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("4096,50257", 1, "bf16")));
+  EXPECT_NE(source.find("__cluster_dims__(4, 1, 1) __launch_bounds__(256)"), source.npos) << source;
+  EXPECT_EQ(Count(source, "cinn_cluster_barrier();"), 2) << source;
+  EXPECT_EQ(Count(source, "__syncthreads"), 0) << source;
+  // Two blocks of such a row fit on a core.
+  EXPECT_EQ(Emit(ParseGraph(SoftmaxGraph("4096,20000", 1, "bf16"))).find("cluster"), source.npos);
+  // Older devices have none.
+  const Compiled old =
+      *Lower(ParseGraph(SoftmaxGraph("4096,50257", 1, "bf16")), true, *Target::Parse("cuda -arch=sm_80"));
+  EXPECT_EQ(ir::Print(old.module).find("cluster"), std::string::npos);
 }
 
 // Columns too long for registers wait in shared memory, if that holds them.
