@@ -127,7 +127,8 @@ class FuncEmitter {
           std::vector<Expr> roots = {n.indices[0], n.value};
           if (n.mask != nullptr) roots.push_back(n.mask);
           printer_.Begin(roots);
-          if (IsCluster() && n.buffer->scope == ir::Scope::kShared) return EmitClusterStore(n);
+          if (IsCluster() && n.buffer->scope == ir::Scope::kShared && !facts_.own.contains(n.buffer))
+            return EmitClusterStore(n);
           printer_.PrintStore(n);
           return absl::OkStatus();
         },

@@ -1,6 +1,10 @@
 #include "backends/kernel_facts.h"
 
+#include <algorithm>
+
 #include "cinn_like/base/int_math.h"
+#include "ir/analyzer.h"
+#include "ir/linear.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -44,6 +48,53 @@ class Finder {
       return;
     }
     ir::ForEachChild(s, expr, [&](const Stmt& x) { Walk(x); });
+  }
+
+  // own: every index is the block's number in the cluster times as many elements as there are, and less than that.
+  void FindOwn(const ir::Func& f) {
+    if (facts_.Cluster() == 1) return;
+    ir::Context& c = *f.context;
+    ir::Analyzer a(c);
+    VarSet ranks;
+    ir::VarMap lets;
+    absl::flat_hash_set<Buffer> shared;
+    absl::flat_hash_map<Buffer, std::vector<Expr>> indices;
+    ir::VisitStmts(f.body, [&](const Stmt& s) {
+      if (const auto* n = ir::As<ir::For>(s)) {
+        a.BindRange(n->var, c.Int(0, n->var->type.dtype), n->extent);
+        if (n->kind == ir::ForKind::kClusterX) ranks.insert(n->var);
+      }
+      const auto add = [&](Buffer b, Expr index) {
+        if (b->scope == ir::Scope::kShared) indices[b].push_back(ir::Substitute(c, index, lets));
+      };
+      ir::ForEachChild(
+          s,
+          [&](Expr e) {
+            ir::Visit(e, [&](Expr x) {
+              if (x->op == ir::ExprOp::kLoad) add(x->buffer, x->args[0]);
+              return true;
+            });
+          },
+          [](const Stmt&) {});
+      if (const auto* n = ir::As<ir::Let>(s)) lets[n->var] = ir::Substitute(c, n->value, lets);
+      if (const auto* n = ir::As<ir::Store>(s)) add(n->buffer, n->indices[0]);
+      return true;
+    });
+    for (const auto& [b, list] : indices) {
+      const int64_t part = ir::IsInt(b->shape[0]) ? b->shape[0]->int_value / facts_.Cluster() : 0;
+      const bool own = std::all_of(list.begin(), list.end(), [&](Expr e) {
+        ir::Linear l = ir::ToLinear(c, e);
+        const auto rank = std::find_if(l.terms.begin(), l.terms.end(), [&](const ir::LinearTerm& t) {
+          return ranks.contains(t.atom) && t.coef.value == part;
+        });
+        if (!l.exact || rank == l.terms.end()) return false;
+        ir::RemoveTerm(l, rank->atom);
+        const DType t = e->type.dtype;
+        const Expr rest = ir::FromLinear(c, l, t);
+        return !ir::Uses(rest, ranks) && a.CanProve(c.Le(c.Int(0, t), rest)) && a.CanProve(c.Lt(rest, c.Int(part, t)));
+      });
+      if (own) facts_.own.insert(b);
+    }
   }
 
   void Finish() {
@@ -110,6 +161,7 @@ KernelFacts FindKernelFacts(const ir::Func& f) {
   Finder finder(facts);
   if (f.body != nullptr) finder.Walk(f.body);
   finder.Finish();
+  if (f.body != nullptr) finder.FindOwn(f);
   return facts;
 }
 

@@ -19,6 +19,7 @@ struct KernelFacts {
   std::array<ir::Expr, ir::kNumAxes> extents = {};  // of blockIdx.x .. clusterIdx.x; null: unbound
 
   bool has_shared = false;
+  absl::flat_hash_set<ir::Buffer> own;  // shared memory of a cluster of which each block touches a part of its own
   // Blocks of a cluster; 1: there are none.
   int64_t Cluster() const { return extents.back() == nullptr ? 1 : extents.back()->int_value; }
   // The number of threads of a block; InvalidArgument if it is no constant.

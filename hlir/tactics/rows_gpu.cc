@@ -1,9 +1,9 @@
 // Row spaces on a GPU. Three shapes, by where memory is contiguous:
 //   along a reduced dimension: a block (or a few warps) a row; the row stays in registers between the stages, is read
-//   and
-//     written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
+//   and written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
-//   rows; no reduction: one thread an access of 16 bytes, or a tile where what is read lies across what is written.
+//   rows; no reduction: one thread two accesses of 16 bytes, or a tile where what is read lies across what is written.
+// Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
 
 #include "hlir/tactics/matmul_cost.h"
@@ -342,8 +342,27 @@ class RowsGpu {
     int64_t sharers = !CanShare()   ? 1
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
-    const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
+    // two blocks fit on a core, so that one loads while another stores.
+    int64_t blocks = 1;
+    const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    const bool again =
+        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
+    for (const int64_t threads : {8, 16}) {  // of a column in a block
+      if (in_registers || !again || length == 0 || !CanShare()) break;
+      const int64_t elements =
+          std::min(target_.registers / (2 * kWarp * threads) - kOwnRegisters, kMaxRegisterElements);
+      int64_t wanted = 1;
+      while (wanted * threads * elements < length * kept) wanted *= 2;
+      if (elements < 1 || wanted > target_.cluster) continue;
+      in_registers = true;
+      blocks = wanted;
+      sharers = threads;
+    }
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
+    if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;
     if (!in_registers && CanShare()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
@@ -365,7 +384,7 @@ class RowsGpu {
       std::string rows, columns;
       bool staged;
     };
-    std::vector<std::string> blocks, columns_of, rows;
+    std::vector<std::string> clusters, strips, columns_of, rows;
     std::vector<Line> lines;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
@@ -374,7 +393,7 @@ class RowsGpu {
       s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
-      blocks.push_back(block);
+      strips.push_back(block);
       columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
@@ -382,7 +401,7 @@ class RowsGpu {
       }
       lines.push_back({line, lane, i < staged});
     }
-    Merge(blocks);
+    Merge(strips);
     // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
     // number.
     int64_t inputs = 0;
@@ -391,9 +410,13 @@ class RowsGpu {
     const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
     const int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
     for (const Line& line : lines) {
-      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");
       rows.push_back(y);
-      if (line.staged && v > 1) {
+      if (blocks > 1) {
+        s_.Step("split ", line.rows, " ", blocks, " ", sharers, " -> ", k, " ", c, " ", y);
+        s_.Step("reorder ", c, " ", y, " ", k).Step("unroll ", k);
+        clusters.push_back(c);
+      } else if (line.staged && v > 1) {
         // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
         const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
         s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
@@ -408,7 +431,8 @@ class RowsGpu {
         s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }
-    s_.Step("bind ", blocks[0], " blockIdx.x");
+    s_.Step("bind ", strips[0], " blockIdx.x");
+    for (const std::string& l : clusters) s_.Step("bind ", l, " clusterIdx.x");
     for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
     for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();

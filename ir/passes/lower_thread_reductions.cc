@@ -109,17 +109,18 @@ class Lowering {
         AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
       }
     } else {
-      if (blocks > 1) return Unimplemented("block ", b.name, ": blocks of a cluster reduce along threadIdx.x alone");
-      const std::pair<Expr, Expr> column = OtherThreads(path, loop_index);
+      const std::pair<Expr, Expr> column = OtherThreads(path, outer_index);
       // Many parts are combined in two rounds: by groups of threads, then their results.
       const bool groups = threads > kDirect && threads % kDirect == 0;
       const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
+      const Expr own = slot_of(threads), all = c_.Int(threads * blocks);
       if (groups) {
-        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)), c_.Int(kDirect));
-        const Expr count = c_.Int(threads / kDirect);
-        Exchange(out, column, count, group, leads, c_.Int(0), count);
+        Exchange(out, column, all, c_.Add(own, loop.var), nullptr, c_.Add(own, c_.Mul(group, c_.Int(kDirect))),
+                 c_.Int(kDirect));
+        const Expr count = c_.Int(threads / kDirect * blocks);
+        Exchange(out, column, count, c_.Add(slot_of(threads / kDirect), group), leads, c_.Int(0), count);
       } else {
-        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Int(0), loop.extent);
+        Exchange(out, column, all, c_.Add(own, loop.var), nullptr, c_.Int(0), all);
       }
     }
     // Of what the block shares with others one thread writes, and only where the block's result exists.

@@ -293,7 +293,7 @@ TEST(CudaLowering, RowsOfClusters) {
   EXPECT_EQ(ir::Print(old.module).find("cluster"), std::string::npos);
 }
 
-// Columns too long for registers wait in shared memory, if that holds them.
+// Columns too long for registers are shared by a cluster's blocks, or wait in shared memory, if that holds them.
 TEST(CudaLowering, LongColumns) {
   std::mt19937 rng(6);
   for (const auto& [shape, dtype] : {std::pair("1030,24", "bf16"), {"1025,7", "f32"}, {"2,1500,8", "f32"}}) {
@@ -301,9 +301,25 @@ TEST(CudaLowering, LongColumns) {
     ExpectRuns(g, 1, rng);
     Emit(g);
   }
-  const std::string source = Emit(ParseGraph(SoftmaxGraph("4097,16384", 0, "bf16")));
+  const std::string clusters = Emit(ParseGraph(SoftmaxGraph("4096,16384", 0, "bf16")));
+  EXPECT_NE(clusters.find("__cluster_dims__(8, 1, 1) __launch_bounds__(256)"), clusters.npos) << clusters;
+  EXPECT_EQ(Count(clusters, "p0["), 64) << clusters;  // each element is read once
+  const Graph best = ParseGraph(
+      "graph @best(%x: f32[1100,40]) {\n  %0 = argmax(%x) {axis=0} : i64[40]\n"
+      "  %1 = reduce_sum(%x) {axes=[0]} : f32[40]\n  return %0, %1\n}\n");
+  ExpectRuns(best, 1, rng);
+  Emit(best);
+  // What is read once needs no place, and no cluster.
+  EXPECT_EQ(Emit(ParseGraph("graph @sum(%x: f32[4096,16384]) {\n  %0 = reduce_sum(%x) {axes=[0]} : f32[16384]\n"
+                            "  return %0\n}\n"))
+                .find("cluster"),
+            std::string::npos);
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("6000,16384", 0, "bf16")));
   EXPECT_EQ(Count(source, "p0["), 0) << source;  // each 16 bytes of it are read once
-  EXPECT_EQ(Count(source, "(p0 + "), 9) << source;
+  EXPECT_EQ(Count(source, "cluster"), 0) << source;
+  const Graph long_columns = ParseGraph(SoftmaxGraph("5500,9", 0, "f32"));
+  ExpectRuns(long_columns, 1, rng);
+  Emit(long_columns);
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
