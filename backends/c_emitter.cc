@@ -1,6 +1,7 @@
 #include "backends/c_emitter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "backends/expr_printer.h"
@@ -30,7 +31,8 @@ class FuncEmitter {
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
     ASSIGN_OR_RETURN(const int64_t threads, facts_.Threads());
-    absl::StrReplaceAll({{"$N", Cat(threads)}}, &signature);
+    absl::StrReplaceAll({{"$N", Cat(threads)}, {"$C", Cat(facts_.Cluster())}}, &signature);
+    if (facts_.Cluster() > 1 && d_.cluster_kernel.empty()) return Unsupported("clusters of blocks");
     out_.Open(signature);
     if (!is_kernel && facts_.can_fail) {
       out_.Line("int32_t status = 0;");
@@ -40,6 +42,8 @@ class FuncEmitter {
       dynamic_shared_ = 0;
       out_.Line(d_.dynamic_shared);
     }
+    // Nobody's memory is written before all blocks have started.
+    if (IsCluster()) out_.Line("cinn_cluster_start();");
     RETURN_IF_ERROR(Emit(f_.body));
     RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
     if (!is_kernel) {
@@ -71,7 +75,8 @@ class FuncEmitter {
       }
     }
     if (params.empty() && !d_.HasKernels()) params = "void";
-    return Cat(d_.HasKernels() ? d_.kernel : d_.function, " ", name, "(", params, ")");
+    const std::string_view kernel = facts_.Cluster() > 1 ? d_.cluster_kernel : d_.kernel;
+    return Cat(d_.HasKernels() ? kernel : d_.function, " ", name, "(", params, ")");
   }
 
   std::string DeclareHeap(ir::Buffer b) {
@@ -83,6 +88,9 @@ class FuncEmitter {
   Status Unsupported(std::string_view what) {
     return Unimplemented("function ", f_.name, ": no ", d_.name, " text for ", what);
   }
+
+  // Blocks that share memory.
+  bool IsCluster() const { return facts_.Cluster() > 1 && facts_.has_shared; }
 
   Status Emit(const Stmt& s) {
     return ir::Match(
@@ -102,6 +110,7 @@ class FuncEmitter {
         [&](const ir::If& n) -> Status {
           printer_.Begin({n.cond});
           out_.Open("if (", printer_.Print(n.cond), ")");
+          ++nesting_;
           RETURN_IF_ERROR(Emit(n.then));
           if (n.otherwise != nullptr) {
             out_.Else();
@@ -109,6 +118,7 @@ class FuncEmitter {
             RETURN_IF_ERROR(Emit(n.otherwise));
             --rests_;
           }
+          --nesting_;
           out_.Close();
           return absl::OkStatus();
         },
@@ -128,6 +138,8 @@ class FuncEmitter {
           std::vector<Expr> roots = {n.indices[0], n.value};
           if (n.mask != nullptr) roots.push_back(n.mask);
           printer_.Begin(roots);
+          if (IsCluster() && n.buffer->scope == ir::Scope::kShared && !facts_.own.contains(n.buffer))
+            return EmitClusterStore(n);
           if (!in_copies_ || !printer_.PrintCopy(n)) printer_.PrintStore(n);
           return absl::OkStatus();
         },
@@ -160,7 +172,7 @@ class FuncEmitter {
     switch (n.scope) {
       case ir::BarrierScope::kBlock:
         if (d_.barrier.empty()) return Unsupported("a barrier");
-        out_.Line(d_.barrier);
+        out_.Line(IsCluster() ? "cinn_cluster_barrier();" : d_.barrier);
         break;
       case ir::BarrierScope::kBeginCopies:
         in_copies_ = d_.HasCopies();
@@ -284,9 +296,13 @@ class FuncEmitter {
   void EmitAxis(const ir::For& n) {
     const std::string name = Cat("i", loop_count_++);
     printer_.NameVar(n.var, name);
-    const int axis = static_cast<int>(n.kind) - static_cast<int>(ForKind::kBlockX);
-    out_.Line("const ", printer_.ValueType(n.var->type.dtype), " ", name, " = ", d_.axes[static_cast<size_t>(axis)],
-              ";");
+    // The blocks of a cluster lie side by side along x.
+    const bool is_cluster = n.kind == ForKind::kClusterX;
+    std::string index(d_.axes[is_cluster ? 0 : ir::AxisOf(n.kind)]);
+    if (facts_.Cluster() > 1 && (is_cluster || n.kind == ForKind::kBlockX))
+      index += Cat(is_cluster ? " % " : " / ", facts_.Cluster());
+    out_.Line("const ", printer_.ValueType(n.var->type.dtype), " ", name, " = ",
+              is_cluster && facts_.Cluster() == 1 ? "0" : index, ";");
   }
 
   Status EmitLoop(const ir::For& n) {
@@ -314,8 +330,21 @@ class FuncEmitter {
       if (done) return absl::OkStatus();
     }
     out_.Open(head);
+    ++nesting_;
     RETURN_IF_ERROR(Emit(n.body));
+    --nesting_;
     out_.Close();
+    return absl::OkStatus();
+  }
+
+  // What a cluster shares each of its blocks has a copy of, which it reads.
+  Status EmitClusterStore(const ir::Store& n) {
+    if (n.mask != nullptr || n.value->type.lanes > 1 || n.indices[0]->type.lanes > 1)
+      return Unsupported(Cat("a vector in the shared memory ", n.buffer->name, " of a cluster"));
+    const std::string value = printer_.Print(n.value), index = printer_.Print(n.indices[0]);
+    const std::string_view type = printer_.MemoryType(n.buffer->dtype);
+    out_.Line("cinn_cluster_store(", printer_.NameOf(n.buffer), " + ", index, ", (", type, ")(", value, "), ",
+              facts_.Cluster(), ");");
     return absl::OkStatus();
   }
 
@@ -336,6 +365,11 @@ class FuncEmitter {
     }
     const bool shared = b->scope == ir::Scope::kShared;
     if (shared && d_.shared.empty()) return Unsupported(Cat("shared memory ", b->name));
+    if (shared && IsCluster()) {
+      if (nesting_ > 0)
+        return Unsupported(Cat("shared memory ", b->name, " of a cluster, which not all threads reach"));
+      if (!std::exchange(waited_, true)) out_.Line("cinn_cluster_wait();");
+    }
     const std::string n = shared ? Cat("s", shared_count_++) : Cat("r", local_count_++);
     printer_.NameBuffer(b, n);
     if (shared && dynamic_shared_ >= 0) {
@@ -356,6 +390,8 @@ class FuncEmitter {
   MmaPrinter mma_;
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
+  int nesting_ = 0;                     // branches and loops around
+  bool waited_ = false;                 // for all blocks of a cluster
   int rests_ = 0;                       // branches around that another goes before
   int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0;
 };

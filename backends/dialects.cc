@@ -311,6 +311,23 @@ constexpr Helper kCudaHelpers[] = {
      "}\n"},
     {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
+    {"cinn_cluster_start", 0,
+     "$F void cinn_cluster_start() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n"},
+    {"cinn_cluster_wait", 0,
+     "$F void cinn_cluster_wait() { asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\"); }\n"},
+    {"cinn_cluster_barrier", 0,
+     "$F void cinn_cluster_barrier() {\n"
+     "  asm volatile(\"barrier.cluster.arrive.release.aligned;\" ::: \"memory\");\n"
+     "  asm volatile(\"barrier.cluster.wait.acquire.aligned;\" ::: \"memory\");\n"
+     "}\n"},
+    {"cinn_cluster_store", 0,
+     "template <class T> $F void cinn_cluster_store(T* p, T v, int blocks) {\n"
+     "  for (int i = 0; i < blocks; ++i) {\n"
+     "    T* of_block;\n"
+     "    asm(\"mapa.u64 %0, %1, %2;\" : \"=l\"(of_block) : \"l\"(p), \"r\"(i));\n"
+     "    *of_block = v;\n"
+     "  }\n"
+     "}\n"},
     {"cinn_load4", 0,
      "$F unsigned int cinn_load4(const void* p) {\n"
      "  unsigned int r;\n"
@@ -455,6 +472,7 @@ const Dialect& CDialect() {
       .dynamic_shared = "",
       .axes = {},
       .barrier = "",
+      .cluster_kernel = "",
       .assertion = "",
       .parallel = "#pragma omp parallel for",
       .unroll = "",
@@ -489,6 +507,7 @@ const Dialect& CudaDialect() {
       .dynamic_shared = "extern __shared__ __align__(16) unsigned char cinn_shared[];",
       .axes = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"},
       .barrier = "__syncthreads();",
+      .cluster_kernel = "extern \"C\" __global__ void __cluster_dims__($C, 1, 1) __launch_bounds__($N)",
       .assertion = "__assertfail(\"$0\", \"cinn_like\", 0, __func__, 1);",
       .parallel = "",
       .unroll = "#pragma unroll",

@@ -67,6 +67,10 @@ struct Dialect {
   std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
   std::array<std::string_view, 6> axes;  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
+  // Starts a kernel whose blocks come in clusters of $C along x; empty: none do. The helpers that such kernels call:
+  // cinn_cluster_start() at their start, cinn_cluster_wait() before what they share, cinn_cluster_barrier(), and
+  // cinn_cluster_store(pointer, value, $C) into all blocks' memory at once.
+  std::string_view cluster_kernel;
   std::string_view assertion;  // one that fails, with the text $0
   std::string_view parallel;   // the line before a parallel loop
   std::string_view unroll;     // the line before an unrolled loop

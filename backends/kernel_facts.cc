@@ -1,6 +1,10 @@
 #include "backends/kernel_facts.h"
 
+#include <algorithm>
+
 #include "cinn_like/base/int_math.h"
+#include "ir/analyzer.h"
+#include "ir/linear.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -19,6 +23,8 @@ class Finder {
       facts_.heap.push_back(n->buffer);
       facts_.can_fail = true;
     }
+    if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kShared)
+      facts_.has_shared = true;
     if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);
@@ -34,15 +40,61 @@ class Finder {
     const auto* loop = ir::As<ir::For>(s);
     if (loop != nullptr) {
       expr(loop->extent);
-      const int axis = static_cast<int>(loop->kind) - static_cast<int>(ir::ForKind::kBlockX);
       if (ir::IsBlockAxis(loop->kind) || ir::IsThreadAxis(loop->kind))
-        facts_.extents[static_cast<size_t>(axis)] = loop->extent;
+        facts_.extents[ir::AxisOf(loop->kind)] = loop->extent;
       loops_.push_back(loop);
       Walk(loop->body);
       loops_.pop_back();
       return;
     }
     ir::ForEachChild(s, expr, [&](const Stmt& x) { Walk(x); });
+  }
+
+  // own: every index is the block's number in the cluster times as many elements as there are, and less than that.
+  void FindOwn(const ir::Func& f) {
+    if (facts_.Cluster() == 1) return;
+    ir::Context& c = *f.context;
+    ir::Analyzer a(c);
+    VarSet ranks;
+    ir::VarMap lets;
+    absl::flat_hash_set<Buffer> shared;
+    absl::flat_hash_map<Buffer, std::vector<Expr>> indices;
+    ir::VisitStmts(f.body, [&](const Stmt& s) {
+      if (const auto* n = ir::As<ir::For>(s)) {
+        a.BindRange(n->var, c.Int(0, n->var->type.dtype), n->extent);
+        if (n->kind == ir::ForKind::kClusterX) ranks.insert(n->var);
+      }
+      const auto add = [&](Buffer b, Expr index) {
+        if (b->scope == ir::Scope::kShared) indices[b].push_back(ir::Substitute(c, index, lets));
+      };
+      ir::ForEachChild(
+          s,
+          [&](Expr e) {
+            ir::Visit(e, [&](Expr x) {
+              if (x->op == ir::ExprOp::kLoad) add(x->buffer, x->args[0]);
+              return true;
+            });
+          },
+          [](const Stmt&) {});
+      if (const auto* n = ir::As<ir::Let>(s)) lets[n->var] = ir::Substitute(c, n->value, lets);
+      if (const auto* n = ir::As<ir::Store>(s)) add(n->buffer, n->indices[0]);
+      return true;
+    });
+    for (const auto& [b, list] : indices) {
+      const int64_t part = ir::IsInt(b->shape[0]) ? b->shape[0]->int_value / facts_.Cluster() : 0;
+      const bool own = std::all_of(list.begin(), list.end(), [&](Expr e) {
+        ir::Linear l = ir::ToLinear(c, e);
+        const auto rank = std::find_if(l.terms.begin(), l.terms.end(), [&](const ir::LinearTerm& t) {
+          return ranks.contains(t.atom) && t.coef.value == part;
+        });
+        if (!l.exact || rank == l.terms.end()) return false;
+        ir::RemoveTerm(l, rank->atom);
+        const DType t = e->type.dtype;
+        const Expr rest = ir::FromLinear(c, l, t);
+        return !ir::Uses(rest, ranks) && a.CanProve(c.Le(c.Int(0, t), rest)) && a.CanProve(c.Lt(rest, c.Int(part, t)));
+      });
+      if (own) facts_.own.insert(b);
+    }
   }
 
   void Finish() {
@@ -94,12 +146,12 @@ class Finder {
 
 StatusOr<int64_t> KernelFacts::Threads() const {
   WrapInt threads = 1;
-  for (size_t i = 3; i < extents.size(); ++i) {
+  for (size_t i = ir::AxisOf(ir::ForKind::kThreadX); i < extents.size(); ++i) {
     if (extents[i] == nullptr) continue;
     if (!ir::IsInt(extents[i])) {
       return InvalidArgument("the extent of a thread axis must be constant, got ", ir::Print(extents[i]));
     }
-    threads *= extents[i]->int_value;
+    if (i != ir::AxisOf(ir::ForKind::kClusterX)) threads *= extents[i]->int_value;
   }
   return threads;
 }
@@ -109,6 +161,7 @@ KernelFacts FindKernelFacts(const ir::Func& f) {
   Finder finder(facts);
   if (f.body != nullptr) finder.Walk(f.body);
   finder.Finish();
+  if (f.body != nullptr) finder.FindOwn(f);
   return facts;
 }
 

@@ -16,8 +16,12 @@ struct KernelFacts {
   absl::flat_hash_set<ir::Expr> unrolled;
   std::vector<ir::Buffer> heap;  // global memory that the function allocates
   bool can_fail = false;
-  std::array<ir::Expr, 6> extents = {};  // of blockIdx.x .. threadIdx.z; null: unbound
+  std::array<ir::Expr, ir::kNumAxes> extents = {};  // of blockIdx.x .. clusterIdx.x; null: unbound
 
+  bool has_shared = false;
+  absl::flat_hash_set<ir::Buffer> own;  // shared memory of a cluster of which each block touches a part of its own
+  // Blocks of a cluster; 1: there are none.
+  int64_t Cluster() const { return extents.back() == nullptr ? 1 : extents.back()->int_value; }
   // The number of threads of a block; InvalidArgument if it is no constant.
   StatusOr<int64_t> Threads() const;
 };

@@ -413,9 +413,11 @@ class FunctionEmitter {
   void EmitLaunch(const ir::Launch& n) {
     llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
     std::vector<llvm::Value*> args = {Device(), b_.CreateLoad(b_.getPtrTy(), kernel)};
-    for (const auto* dims : {&n.grid, &n.block}) {
-      for (Expr e : *dims) args.push_back(exprs_.Emit(e));
-    }
+    // A device counts the blocks of clusters along x.
+    llvm::Value* blocks = exprs_.Emit(n.grid[0]);
+    args.push_back(n.cluster == nullptr ? blocks : b_.CreateMul(blocks, exprs_.Emit(n.cluster)));
+    for (size_t i = 1; i < 3; ++i) args.push_back(exprs_.Emit(n.grid[i]));
+    for (Expr e : n.block) args.push_back(exprs_.Emit(e));
     args.push_back(exprs_.Emit(n.shared_bytes));
     llvm::Value* params = Local(llvm::ArrayType::get(b_.getPtrTy(), n.args.size()), llvm::Align(8));
     for (size_t i = 0; i < n.args.size(); ++i) {

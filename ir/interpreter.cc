@@ -159,7 +159,7 @@ class Machine {
     auto extent_of = [&](int t) { return extent.At(t)->i; };
     if (is_block || is_thread) {
       const int axis = static_cast<int>(n.kind) - static_cast<int>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
-      const int64_t size = (is_block ? grid_->grid : grid_->block)[static_cast<size_t>(axis)];
+      const int64_t size = is_block ? grid_->grid[static_cast<size_t>(axis)] : grid_->block[static_cast<size_t>(axis)];
       Value index;
       ForEachThread(index, 1, is_thread && size > 1, [&](int t, Lane* r) {
         if (extent_of(t) > size) {
@@ -184,7 +184,8 @@ class Machine {
 
   int64_t ThreadIndex(int t, int axis) const {
     const auto& b = grid_->block;
-    return axis == 0 ? t % b[0] : axis == 1 ? t / b[0] % b[1] : t / (b[0] * b[1]);
+    if (axis == 3) return t / (b[0] * b[1] * b[2]);
+    return axis == 0 ? t % b[0] : axis == 1 ? t / b[0] % b[1] : t / (b[0] * b[1]) % b[2];
   }
 
   // A nest with block and thread loops in a function that was not split yet: the launch has the largest extents.
@@ -196,7 +197,7 @@ class Machine {
       const bool is_block = IsBlockAxis(n->kind);
       const auto axis =
           static_cast<size_t>(n->kind) - static_cast<size_t>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
-      int64_t& size = (is_block ? grid.grid : grid.block)[axis];
+      int64_t& size = is_block ? grid.grid[axis] : grid.block[axis];
       size = std::max(size, EvalInt(n->extent));
       return true;
     });
@@ -211,6 +212,7 @@ class Machine {
       grid.grid[d] = EvalInt(n.grid[d]);
       grid.block[d] = EvalInt(n.block[d]);
     }
+    if (n.cluster != nullptr) grid.block[3] = EvalInt(n.cluster);
     EvalInt(n.shared_bytes);
     const Indices args = EvalAll(n.args);
     if (!error_.ok()) return;
@@ -223,8 +225,10 @@ class Machine {
   }
 
   void RunGrid(const Stmt& body, Grid grid) {
-    const int64_t threads = grid.block[0] * grid.block[1] * grid.block[2];
-    if (threads < 1 || threads > limits_.threads) return Fail(InvalidArgument("a block of ", threads, " threads"));
+    const int64_t block = grid.block[0] * grid.block[1] * grid.block[2], threads = block * grid.block[3];
+    if (block < 1 || block > limits_.threads) return Fail(InvalidArgument("a block of ", block, " threads"));
+    if (grid.block[3] < 1 || grid.block[3] > limits_.cluster)
+      return Fail(InvalidArgument("a cluster of ", grid.block[3], " blocks"));
     ++clock_.launch;
     for (int64_t z = 0; z < grid.grid[2]; ++z) {
       for (int64_t y = 0; y < grid.grid[1]; ++y) {

@@ -12,7 +12,8 @@ namespace cinn_like::ir {
 
 // A launch and where in it a block is.
 struct Grid {
-  std::array<int64_t, 3> grid{1, 1, 1}, block{1, 1, 1}, block_index{};
+  std::array<int64_t, 3> grid{1, 1, 1}, block_index{};
+  std::array<int64_t, 4> block{1, 1, 1, 1};  // threads along x, y and z, blocks of a cluster
 };
 // Counts from the start of the program: kernels started, blocks started, and barriers (each block starts with one).
 struct Clock {

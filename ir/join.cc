@@ -105,4 +105,13 @@ std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const 
   return r;
 }
 
+Expr ComesFirst(Context& c, bool largest, Expr x, Expr place, Expr best, Expr best_place) {
+  const Expr lower = c.Lt(place, best_place);
+  const Expr better = largest ? c.Make(ExprOp::kLt, {best, x}) : c.Make(ExprOp::kLt, {x, best});
+  const Expr first = c.Or(better, c.And(c.Make(ExprOp::kEq, {x, best}), lower));
+  if (!IsFloat(x->type.dtype)) return first;
+  const Expr nan = c.Make(ExprOp::kIsNan, {x}), best_nan = c.Make(ExprOp::kIsNan, {best});
+  return c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(best_nan), lower), first});
+}
+
 }  // namespace cinn_like::ir

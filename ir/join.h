@@ -31,4 +31,8 @@ struct Join {
 };
 std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running);
 
+// Whether the pair (x, place) comes before the best so far: the largest x (or smallest), NaN before any number, of
+// equals the lower place.
+Expr ComesFirst(Context& c, bool largest, Expr x, Expr place, Expr best, Expr best_place);
+
 }  // namespace cinn_like::ir

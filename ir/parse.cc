@@ -313,6 +313,9 @@ class Parser {
       RETURN_IF_ERROR(lex_.Expect("("));
       ASSIGN_OR_RETURN(n.block, ParseList(")"));
       if (n.grid.size() != 3 || n.block.size() != 3) return lex_.Error("grid and block have three extents each");
+      if (lex_.Eat("cluster")) {
+        ASSIGN_OR_RETURN(n.cluster, ParseExpr(1));
+      }
       RETURN_IF_ERROR(lex_.Expect("shared"));
       ASSIGN_OR_RETURN(n.shared_bytes, ParseExpr(1));
       RETURN_IF_ERROR(lex_.Expect("("));

@@ -198,7 +198,8 @@ class Printer {
           roots.push_back(n.shared_bytes);
           roots.insert(roots.end(), n.args.begin(), n.args.end());
           std::string head = Share(roots, in);
-          return head + Cat(in, "launch @", n.kernel, " grid(", List(n.grid), ") block(", List(n.block), ") shared ",
+          return head + Cat(in, "launch @", n.kernel, " grid(", List(n.grid), ") block(", List(n.block), ") ",
+                            n.cluster == nullptr ? "" : Cat("cluster ", Expression(n.cluster, 0), " "), "shared ",
                             Expression(n.shared_bytes, 0), " (", List(n.args), ")\n");
         },
         [&](const Call& n) {

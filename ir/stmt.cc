@@ -4,9 +4,10 @@
 
 namespace cinn_like::ir {
 namespace {
-constexpr std::string_view kForKinds[] = {"",           "parallel",   "vectorized",  "unrolled",    "blockIdx.x",
-                                          "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z",
-                                          "pipelined2", "pipelined3", "pipelined4",  "mma_m16n8k16"};
+constexpr std::string_view kForKinds[] = {
+    "",           "parallel",    "vectorized",  "unrolled",    "blockIdx.x",   "blockIdx.y",
+    "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z", "clusterIdx.x", "pipelined2",
+    "pipelined3", "pipelined4",  "mma_m16n8k16"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {
@@ -104,8 +105,8 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
       },
       [&](const Barrier&) { return s; },
       [&](const Launch& n) {
-        return MakeStmt(
-            Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes), MapAll(n.args, fe)});
+        return MakeStmt(Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes),
+                               MapAll(n.args, fe), n.cluster == nullptr ? nullptr : fe(n.cluster)});
       },
       [&](const Call& n) {
         Call r = n;
@@ -141,6 +142,7 @@ void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std:
         all(n.block);
         fe(n.shared_bytes);
         all(n.args);
+        opt(n.cluster);
       },
       [&](const Call& n) { all(n.args); }, [](const Seq&) {}, [](const Alloc&) {}, [](const Barrier&) {});
   ForEachChild(s, fs);

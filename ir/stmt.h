@@ -42,6 +42,7 @@ enum class ForKind : uint8_t {
   kThreadX,
   kThreadY,
   kThreadZ,
+  kClusterX,
   // Software pipelining: what fills shared memory for an iteration runs 1, 2 or 3 iterations ahead, into one of 2, 3 or
   // 4 copies of that memory (ir/passes/lower_pipeline.h).
   kPipelined2,
@@ -53,12 +54,18 @@ enum class ForKind : uint8_t {
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
 inline bool IsBlockAxis(ForKind k) { return k >= ForKind::kBlockX && k <= ForKind::kBlockZ; }
-inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kThreadZ; }
+inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kClusterX; }
+
 // Copies of the memory that a pipelined loop's iterations pass to each other; 0 for other kinds.
 inline int PipelineStages(ForKind k) {
   const int stages = static_cast<int>(k) - static_cast<int>(ForKind::kPipelined2) + 2;
   return k >= ForKind::kPipelined2 && k <= ForKind::kPipelined4 ? stages : 0;
 }
+
+// The blocks of a cluster (clusterIdx.x) run at once and count as threads of one large block: they have their shared
+// memory and their barriers in common.
+constexpr size_t kNumAxes = 7;  // blockIdx.x .. clusterIdx.x
+inline size_t AxisOf(ForKind k) { return static_cast<size_t>(k) - static_cast<size_t>(ForKind::kBlockX); }
 
 // for var in 0..extent @kind. Loops bound to one thread axis in a kernel are the same threads; the smaller extent is
 // guarded.
@@ -116,13 +123,15 @@ struct Barrier {
   BarrierScope scope = BarrierScope::kBlock;
   int pending = 0;  // groups that kAwaitCopies leaves
 };
-// Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n)
+// Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n). Where
+// each block of the grid is a cluster of them, `cluster 4` stands before `shared`.
 struct Launch {
   std::string kernel;
   std::vector<Expr> grid;   // 3
   std::vector<Expr> block;  // 3
   Expr shared_bytes = nullptr;
   std::vector<Expr> args;  // addresses and scalars
+  Expr cluster = nullptr;  // null: 1
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)). A runtime
 // call gets `args` and the call's environment. It may carry its meaning, statements that compute the same

@@ -268,6 +268,7 @@ class Verifier {
       for (Expr e : *list) RETURN_IF_ERROR(Index(e));
     }
     RETURN_IF_ERROR(Index(n.shared_bytes));
+    if (n.cluster != nullptr) RETURN_IF_ERROR(Index(n.cluster));
     for (Expr e : n.args) RETURN_IF_ERROR(Check(e));
     return {};
   }

@@ -170,7 +170,13 @@ TIMED = [
     ("transpose+bias 8192^2 f32", lambda x, b: (x.t() + b).contiguous(), [randn(8192, 8192), randn(8192)], 0),
     ("softmax 4096x50257 bf16", lambda x: F.softmax(x, 1), [randn(4096, 50257, dtype=BF16)], 0),
     ("softmax first axis 4097x16384 bf16", lambda x: F.softmax(x, 0), [randn(4097, 16384, dtype=BF16)], 0),
+    ("softmax first axis 4096x16384 bf16", lambda x: F.softmax(x, 0), [randn(4096, 16384, dtype=BF16)], 0),
+    ("softmax 4096x32000 bf16", lambda x: F.softmax(x, 1), [randn(4096, 32000, dtype=BF16)], 0),
+    ("softmax 2048x128256 bf16", lambda x: F.softmax(x, 1), [randn(2048, 128256, dtype=BF16)], 0),
+    ("log-softmax 8192x50257 bf16", lambda x: F.log_softmax(x, 1), [randn(8192, 50257, dtype=BF16)], 0),
     ("argmax 16384x4096 f32", lambda x: x.argmax(1), [randn(16384, 4096)], 0),
+    ("argmax first axis 4096x16384 f32", lambda x: x.argmax(0), [randn(4096, 16384)], 0),
+    ("SwiGLU 32768x8192 bf16", lambda a, b: F.silu(a) * b, [randn(32768, 8192, dtype=BF16) for _ in "ab"], 0),
 ]  # fmt: skip
 # Also without the library.
 OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched")

@@ -73,8 +73,8 @@ DeviceKind MakeCuda() {
       {"sm_87", {16, 16, 192 * kKi, 4 * kMi, 200, 163 * kKi, 65536, 32}},
       {"sm_88", {16, 16, 192 * kKi, 4 * kMi, 200, 163 * kKi, 65536, 32}},
       {"sm_89", {128, 16, 128 * kKi, 72 * kMi, 900, 99 * kKi, 65536, 32}},
-      {"sm_90", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32}},
-      {"sm_90a", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32}},
+      {"sm_90", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32, 8}},
+      {"sm_90a", {132, 16, 256 * kKi, 50 * kMi, 3350, 227 * kKi, 65536, 32, 8}},
       {"sm_100", {148, 16, 256 * kKi, 126 * kMi, 8000, 227 * kKi, 65536, 32}},
       {"sm_100a", {148, 16, 256 * kKi, 126 * kMi, 8000, 227 * kKi, 65536, 32}},
       {"sm_103", {148, 16, 256 * kKi, 126 * kMi, 8000, 227 * kKi, 65536, 32}},
@@ -86,8 +86,9 @@ DeviceKind MakeCuda() {
       {"sm_121", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
       {"sm_121a", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
   };
-  d.options = {"arch",     "libs",     "allow-tf32", "framework",    "sm-count",  "vector-bytes",
-               "l1-bytes", "l2-bytes", "bandwidth",  "shared-bytes", "registers", "warp-size"};
+  d.options = {"arch",     "libs",      "allow-tf32",   "framework", "sm-count",  "vector-bytes", "l1-bytes",
+               "l2-bytes", "bandwidth", "shared-bytes", "registers", "warp-size", "cluster"};
+  d.limits.cluster = 8;  // of those that have them
   d.libs = {"cublas"};
   d.speed_class = SpeedClassOfArch;
   return d;

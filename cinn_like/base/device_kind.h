@@ -18,6 +18,7 @@ namespace cinn_like {
 // For cost models; the fields of Target of these names.
 struct DeviceNumbers {
   int64_t cores, vector_bytes, l1_bytes, l2_bytes, bandwidth, shared_bytes, registers, warp_size;
+  int64_t cluster = 1;
 };
 
 // Of a kernel's launch: a grid of blocks of threads.
@@ -25,6 +26,7 @@ struct LaunchLimits {
   std::array<int64_t, 3> grid = {2147483647, 65535, 65535};
   std::array<int64_t, 3> block = {1024, 1024, 64};
   int64_t threads = 1024;  // of a block
+  int64_t cluster = 1;     // blocks that share memory and barriers; 1: none do
   int64_t warp = 32;       // threads that exchange values by shuffles; a power of 2, 1: they don't
   // Of memory that a block shares, for every kernel. 0: blocks share none and have no barriers.
   int64_t shared_bytes = int64_t{48} << 10;

@@ -35,6 +35,7 @@ const Option kOptions[] = {
     {"shared-bytes", &Target::shared_bytes, 0, kMostBytes},
     {"registers", &Target::registers, 1, 1 << 20},
     {"warp-size", &Target::warp_size, 1, 1024, true},
+    {"cluster", &Target::cluster, 1, 8, true},
 };
 
 bool Takes(const Option& option, const DeviceKind& device) {
@@ -85,6 +86,7 @@ void SetNumbers(const DeviceNumbers& n, Target* t) {
   t->shared_bytes = n.shared_bytes;
   t->registers = n.registers;
   t->warp_size = n.warp_size;
+  t->cluster = n.cluster;
 }
 
 // Fills every field but the ones written in the text: the defaults of a device and its mcpu or arch (empty: its first).

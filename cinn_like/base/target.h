@@ -39,6 +39,7 @@ struct Target {
   int64_t shared_bytes = 0;  // per block, opted in
   int64_t registers = 0;     // 32-bit, per SM (GPU); vector registers (CPU)
   int64_t warp_size = 0;
+  int64_t cluster = 1;  // most blocks of a cluster (GPU); 1: they make none
 
   bool operator==(const Target&) const = default;
 

@@ -7,6 +7,7 @@
 #include "hlir/ops/infer_util.h"
 #include "hlir/ops/widen.h"
 #include "hlir/te_call.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -91,13 +92,7 @@ std::vector<ir::Buffer> LowerArg(TeCall& call, bool max) {
       call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})),
       {worst, none}, [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
         const Expr x = Widened(c, call.At(0, MergeIndices(call, {axis}, i, r)));
-        const Expr lower = c.Lt(r[0], best[1]);
-        const Expr better = max ? c.Make(ExprOp::kLt, {best[0], x}) : c.Make(ExprOp::kLt, {x, best[0]});
-        Expr take = c.Or(better, c.And(c.Make(ExprOp::kEq, {x, best[0]}), lower));
-        if (IsFloat(wide)) {
-          const Expr nan = c.Make(ExprOp::kIsNan, {x}), best_nan = c.Make(ExprOp::kIsNan, {best[0]});
-          take = c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(best_nan), lower), take});
-        }
+        const Expr take = ir::ComesFirst(c, max, x, r[0], best[0], best[1]);
         return {c.Make(ExprOp::kSelect, {take, x, best[0]}), c.Make(ExprOp::kSelect, {take, r[0], best[1]})};
       });
   return {pair[1]};

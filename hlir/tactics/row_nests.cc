@@ -4,6 +4,7 @@
 
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
+#include "ir/join.h"
 #include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
@@ -121,6 +122,16 @@ Status RowNests::KeepResults(bool rows) {
           std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads))
         schedule.Step("keep ", out->name, " -> ", schedule.Fresh("kept_" + out->name));
     }
+  }
+  return ReadAgain();
+}
+
+Status RowNests::SeparatePairs() {
+  for (const Stage& s : group.stages) {
+    if (!s.IsReduction() || s.outputs.size() != 2) continue;
+    const std::optional<Join> join = FindJoin(*group.context, s.values, RunningOf(*group.context, s));
+    if (join && CostOf(join->elements[0]) < kCostly)  // both compute it
+      schedule.Try(Cat("separate ", s.name, " -> ", schedule.Fresh("place")));
   }
   return ReadAgain();
 }

@@ -34,6 +34,8 @@ struct RowNests {
   // others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept
   // too: each element's thread reads it back.
   Status KeepResults(bool rows);
+  // Reductions that choose pairs of a value and its place find the value first, then the place, where they can.
+  Status SeparatePairs();
   // A load of an input, element by element of the whole space.
   struct Input {
     ir::Expr load;                                  // at SpaceVars

@@ -1,9 +1,9 @@
 // Row spaces on a GPU. Three shapes, by where memory is contiguous:
 //   along a reduced dimension: a block (or a few warps) a row; the row stays in registers between the stages, is read
-//   and
-//     written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
+//   and written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
-//   rows; no reduction: one thread an access of 16 bytes, or a tile where what is read lies across what is written.
+//   rows; no reduction: one thread two accesses of 16 bytes, or a tile where what is read lies across what is written.
+// Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
 
 #include "hlir/tactics/matmul_cost.h"
@@ -22,9 +22,13 @@ constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMaxThreads = 1024;         // of a block
-constexpr int64_t kThreads = 256;             // where each has elements of its own
-constexpr double kBlocksPerCore = 8;          // of 256 threads, that keep a core busy
+constexpr int64_t kThreads = 128;             // where each has elements of its own
+constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flight there
+constexpr double kBlocksPerCore = 16;         // of these threads, that keep a core busy
+constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
+constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
+constexpr int64_t kClusterThreads = 256;      // of each of the blocks that share a row
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
 constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
@@ -183,9 +187,9 @@ class RowsGpu {
       elements.push_back(e);
     }
     Merge(elements);
-    // Of accesses that lines of odd lengths make narrow a thread has as many as 16 bytes hold, side by side with the
-    // other threads', unless the device would have idle cores then.
-    int64_t accesses = AccessElements(r_, along.back()) / v;
+    // A thread has two accesses of 16 bytes in flight; of those that lines of odd lengths make narrow, as many as 16
+    // bytes hold. They lie side by side with the other threads', unless the device would have idle cores then.
+    int64_t accesses = v == AccessElements(r_, along.back()) ? kLineLoads : AccessElements(r_, along.back()) / v;
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
@@ -246,24 +250,39 @@ class RowsGpu {
 
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     const int64_t length = RowLength();
     int64_t v = reduced.back() == vector && CanShare() ? VectorFor({vector}) : 1;
-    int64_t threads = 1;
+    int64_t threads = 1, blocks = 1;  // that share a row
     bool in_registers = false;
+    const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
     auto share = [&] {
       // A row whose length is not known may be longer than the likely one.
       const int64_t likely = length == 0 ? std::max(LikelyRowLength(), kLikelyRow) : length;
       const int64_t accesses = (likely + v - 1) / v;
-      threads =
-          std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (2 * AccessElements(r_, vector)), 1)),
-                              kWarp, accesses > 4096 ? kMaxThreads : 512);
+      threads = std::clamp<int64_t>(
+          PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * AccessElements(r_, vector)), 1)), kWarp,
+          accesses > 4096 ? kMaxThreads : 512);
       if (accesses <= 2 * kWarp)
         threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
       if (!CanShare()) threads = 1;
       in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
+      // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
+      // cluster, that have a part of a row each, do so side by side.
+      if (!CanShare() || 2 * (length * inputs + threads * kOwnRegisters) <= target_.registers) return;
+      int64_t most = 1;
+      while (most < target_.cluster && most * kClusterThreads * kMaxRegisterElements < length * inputs) most *= 2;
+      if (most == 1 || (accesses + most * kClusterThreads - 1) / (most * kClusterThreads) * v > kMaxRegisterElements)
+        return;
+      blocks = most;
+      threads = kClusterThreads;
+      in_registers = true;
     };
     share();
+    // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
+    // pairs.
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
+    const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && v > 1 && !in_registers) {
       v = 1;
       share();
@@ -275,23 +294,25 @@ class RowsGpu {
       RETURN_IF_ERROR(r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     PlaceTemporaries(in_registers);
     r_.ReorderAll({parallel, reduced});
-    std::vector<std::string> row_loops, thread_loops;
+    std::vector<std::string> row_loops, thread_loops, cluster_loops;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;  // substituted away, or a single element
       const std::string row = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
       if (!row.empty()) row_loops.push_back(row);
       if (line.empty()) continue;
-      const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l");
+      const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l"), c = s_.Fresh("c");
       if (threads == 1 && v == 1) {
         if (in_registers) s_.Step("unroll ", line);
         continue;
       }
+      const std::string of_cluster = blocks > 1 ? Cat(blocks, " ") : "", in_cluster = blocks > 1 ? c + " " : "";
       if (v > 1)
-        s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
+        s_.Step("split ", line, " ", of_cluster, threads, " ", v, " -> ", k, " ", in_cluster, t, " ", lane);
       else
-        s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
-      s_.Step("reorder ", t, " ", k);
+        s_.Step("split ", line, " ", of_cluster, threads, " -> ", k, " ", in_cluster, t);
+      s_.Step("reorder ", in_cluster, t, " ", k);
+      if (blocks > 1) cluster_loops.push_back(c);
       if (threads > 1) thread_loops.push_back(t);
       if (v > 1) s_.Step(IsTuple(r_.group.stages[i]) ? "unroll " : "vectorize ", lane);
       if (in_registers) s_.Step("unroll ", k);
@@ -306,6 +327,7 @@ class RowsGpu {
       s_.Step("bind ", block, " blockIdx.x");
     }
     for (const std::string& t : thread_loops) s_.Step("bind ", t, " threadIdx.x");
+    for (const std::string& c : cluster_loops) s_.Step("bind ", c, " clusterIdx.x");
     return absl::OkStatus();
   }
 
@@ -320,8 +342,27 @@ class RowsGpu {
     int64_t sharers = !CanShare()   ? 1
                       : length == 0 ? 8
                                     : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
-    const bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
+    // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
+    // two blocks fit on a core, so that one loads while another stores.
+    int64_t blocks = 1;
+    const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    const bool again =
+        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
+    for (const int64_t threads : {8, 16}) {  // of a column in a block
+      if (in_registers || !again || length == 0 || !CanShare()) break;
+      const int64_t elements =
+          std::min(target_.registers / (2 * kWarp * threads) - kOwnRegisters, kMaxRegisterElements);
+      int64_t wanted = 1;
+      while (wanted * threads * elements < length * kept) wanted *= 2;
+      if (elements < 1 || wanted > target_.cluster) continue;
+      in_registers = true;
+      blocks = wanted;
+      sharers = threads;
+    }
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
+    if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;
     if (!in_registers && CanShare()) {
       columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
@@ -343,7 +384,7 @@ class RowsGpu {
       std::string rows, columns;
       bool staged;
     };
-    std::vector<std::string> blocks, columns_of, rows;
+    std::vector<std::string> clusters, strips, columns_of, rows;
     std::vector<Line> lines;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
@@ -352,7 +393,7 @@ class RowsGpu {
       s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
-      blocks.push_back(block);
+      strips.push_back(block);
       columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
         if (!line.empty() && in_registers) s_.Step("unroll ", line);
@@ -360,7 +401,7 @@ class RowsGpu {
       }
       lines.push_back({line, lane, i < staged});
     }
-    Merge(blocks);
+    Merge(strips);
     // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
     // number.
     int64_t inputs = 0;
@@ -369,9 +410,13 @@ class RowsGpu {
     const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
     const int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
     for (const Line& line : lines) {
-      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u");
+      const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");
       rows.push_back(y);
-      if (line.staged && v > 1) {
+      if (blocks > 1) {
+        s_.Step("split ", line.rows, " ", blocks, " ", sharers, " -> ", k, " ", c, " ", y);
+        s_.Step("reorder ", c, " ", y, " ", k).Step("unroll ", k);
+        clusters.push_back(c);
+      } else if (line.staged && v > 1) {
         // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
         const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
         s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
@@ -386,7 +431,8 @@ class RowsGpu {
         s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }
-    s_.Step("bind ", blocks[0], " blockIdx.x");
+    s_.Step("bind ", strips[0], " blockIdx.x");
+    for (const std::string& l : clusters) s_.Step("bind ", l, " clusterIdx.x");
     for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
     for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();

@@ -16,8 +16,24 @@ class Lowering {
   Lowering(Func& f, int64_t warp) : f_(f), c_(*f.context), names_(f), warp_(warp) {}
 
   StatusOr<Stmt> Run(const StmtPath& path, size_t loop_index) {
-    const For& loop = *As<For>(path[loop_index]);
     const Block& b = *As<Block>(path.back());
+    // Blocks of a cluster and their threads reduce together.
+    cluster_ = As<For>(path[loop_index]);
+    if (cluster_->kind != ForKind::kClusterX) {
+      cluster_ = nullptr;
+    } else if (const For* n = As<For>(path[loop_index + 1]); n == nullptr || !IsThreadAxis(n->kind)) {
+      return Unimplemented("block ", b.name, ": loop ", cluster_->var->name,
+                           " over a cluster's blocks is not around "
+                           "one over their threads");
+    }
+    const size_t outer_index = loop_index;
+    if (cluster_ != nullptr) ++loop_index;
+    const For& loop = *As<For>(path[loop_index]);
+    const int64_t blocks = cluster_ == nullptr ? 1 : cluster_->extent->int_value;
+    // The first of as many slots of a block as there are threads or groups of them.
+    const auto slot_of = [&](int64_t slots) {
+      return cluster_ == nullptr ? c_.Int(0) : c_.Mul(cluster_->var, c_.Int(slots));
+    };
     const std::optional<Stores> init = StoresOf(c_, b.init), update = StoresOf(c_, b.body);
     if (!init || !update || init->buffers != update->buffers) {
       return Unimplemented("block ", b.name, ": what starts and what continues the reduction store different values");
@@ -28,7 +44,7 @@ class Lowering {
     const VarMap bindings = Bindings(b);
     start_.clear();
     for (Expr v : init->values) start_.push_back(Substitute(c_, v, bindings));
-    for (size_t i = 0; i < loop_index; ++i) {
+    for (size_t i = 0; i < outer_index; ++i) {
       const For* n = As<For>(path[i]);
       for (const BlockIter& it : b.iters) {
         if (n != nullptr && it.kind == IterKind::kReduce && Uses(it.binding, n->var)) {
@@ -63,39 +79,48 @@ class Lowering {
     partial.body = MakeSeq(std::move(step));
     out.push_back(Replace(loop.body, path.back(), MakeStmt(std::move(partial))));
 
-    // The results of warps are combined by one warp.
-    if (loop.kind == ForKind::kThreadX && warp_ > 1 && threads <= warp_ * warp_) {
+    // The results of warps are combined by one warp, which joins several of them at a time.
+    if (loop.kind == ForKind::kThreadX && warp_ > 1 && (threads <= warp_ * warp_ || blocks > 1)) {
       if ((threads & (threads - 1)) != 0) {
         return Unimplemented("block ", b.name, ": ", threads, " threads along threadIdx.x are no power of two");
       }
       AddShuffles(out, std::min(threads, warp_));
-      if (threads > warp_) {
-        const int64_t warps = threads / warp_;
+      if (threads > warp_ || blocks > 1) {
+        if (threads < warp_ || (blocks & (blocks - 1)) != 0)
+          return Unimplemented("block ", b.name, ": a cluster of ", blocks, " blocks of ", threads, " threads");
+        const int64_t own = threads / warp_, warps = own * blocks;
         const Expr lane = c_.Mod(loop.var, c_.Int(warp_)), warp = c_.Div(loop.var, c_.Int(warp_));
-        auto [row, rows] = OtherThreads(path, loop_index);
+        auto [row, rows] = OtherThreads(path, outer_index);
         const Expr has = c_.Lt(lane, c_.Int(warps));
         std::vector<Stmt> stores;
-        std::vector<Expr> others;
+        std::vector<std::vector<Expr>> others(static_cast<size_t>(std::max<int64_t>(warps / warp_, 1)));
         for (size_t k = 0; k < part_.size(); ++k) {
           const Buffer red = Shared(out, k, {rows, c_.Int(warps)});
-          stores.push_back(MakeStmt(Store{red, {row, warp}, Part(k)}));
-          others.push_back(c_.Select(has, c_.Load(red, {row, c_.Mod(lane, c_.Int(warps))}), start_[k]));
+          stores.push_back(MakeStmt(Store{red, {row, c_.Add(slot_of(own), warp)}, Part(k)}));
+          for (size_t q = 0; q < others.size(); ++q) {
+            const Expr at = c_.Add(c_.Mod(lane, c_.Int(warps)), c_.Int(static_cast<int64_t>(q) * warp_));
+            others[q].push_back(c_.Select(has, c_.Load(red, {row, at}), start_[k]));
+          }
         }
         out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
-        StoreParts(out, others);
+        StoreParts(out, others[0]);
+        for (size_t q = 1; q < others.size(); ++q)
+          JoinWith(out, others[q].size() > 1 ? Named(out, others[q]) : others[q]);
         AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
       }
     } else {
-      const std::pair<Expr, Expr> column = OtherThreads(path, loop_index);
+      const std::pair<Expr, Expr> column = OtherThreads(path, outer_index);
       // Many parts are combined in two rounds: by groups of threads, then their results.
       const bool groups = threads > kDirect && threads % kDirect == 0;
       const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
+      const Expr own = slot_of(threads), all = c_.Int(threads * blocks);
       if (groups) {
-        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Mul(group, c_.Int(kDirect)), c_.Int(kDirect));
-        const Expr count = c_.Int(threads / kDirect);
-        Exchange(out, column, count, group, leads, c_.Int(0), count);
+        Exchange(out, column, all, c_.Add(own, loop.var), nullptr, c_.Add(own, c_.Mul(group, c_.Int(kDirect))),
+                 c_.Int(kDirect));
+        const Expr count = c_.Int(threads / kDirect * blocks);
+        Exchange(out, column, count, c_.Add(slot_of(threads / kDirect), group), leads, c_.Int(0), count);
       } else {
-        Exchange(out, column, loop.extent, loop.var, nullptr, c_.Int(0), loop.extent);
+        Exchange(out, column, all, c_.Add(own, loop.var), nullptr, c_.Int(0), all);
       }
     }
     // Of what the block shares with others one thread writes, and only where the block's result exists.
@@ -107,10 +132,13 @@ class Lowering {
       stores.push_back(MakeStmt(Store{update->buffers[k], at, Part(k)}));
     }
     if (!shared.empty()) {
-      const Expr writes = c_.And(DataCondition(b, path, loop_index), c_.Eq(loop.var, c_.Int(0)));
+      Expr writes = c_.And(DataCondition(b, path, outer_index), c_.Eq(loop.var, c_.Int(0)));
+      if (cluster_ != nullptr) writes = c_.And(writes, c_.Eq(cluster_->var, c_.Int(0)));
       out.push_back(MakeStmt(If{writes, MakeSeq(std::move(shared)), nullptr}));
     }
-    return MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
+    const Stmt all = MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
+    if (cluster_ == nullptr) return all;
+    return MakeStmt(For{cluster_->var, cluster_->extent, cluster_->kind, all});
   }
 
  private:
@@ -204,6 +232,7 @@ class Lowering {
   Context& c_;
   NameSupply names_;
   const int64_t warp_;  // threads that shuffle
+  const For* cluster_ = nullptr;
   std::optional<Join> join_;
   std::vector<Expr> start_;
   std::vector<Buffer> part_;

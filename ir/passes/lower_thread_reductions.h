@@ -12,8 +12,9 @@
 //
 // Every thread has the result where s is local; one thread writes it otherwise. The thread loop must hold just that
 // block, without data loops inside, and all of the reduction's loops; along threadIdx.x its extent is a power of two.
-// Several values (argmax) are joined by the block's own rule (ir/join.h). Barriers come from insert_barriers. Runs
-// before lower_blocks.
+// A loop over clusterIdx.x right around it reduces with it: the warps of all the cluster's blocks exchange what they
+// found. Several values (argmax) are joined by the block's own rule (ir/join.h). Barriers come from insert_barriers.
+// Runs before lower_blocks.
 #pragma once
 #include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"

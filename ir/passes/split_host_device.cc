@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kStaticSharedBytes = 48 << 10;
 bool IsBound(ForKind k) { return IsBlockAxis(k) || IsThreadAxis(k); }
-size_t AxisOf(ForKind k) { return static_cast<size_t>(k) - static_cast<size_t>(ForKind::kBlockX); }
+constexpr size_t kCluster = kNumAxes - 1;
 
 bool HasBarrier(const Stmt& s) {
   bool r = false;
@@ -24,19 +24,22 @@ class Nest {
 
   StatusOr<Stmt> Prepare(const Stmt& s) {
     RETURN_IF_ERROR(Collect(s, {}));
-    for (size_t i = 0; i < 6; ++i) {
+    for (size_t i = 0; i < kNumAxes; ++i) {
       if (extents_[i] == nullptr) continue;
       if (Uses(extents_[i], declared_)) {
         return Error("the extent ", Print(extents_[i]), " of ", NameOf(i), " depends on variables of the kernel");
       }
       if (!IsInt(extents_[i])) {
         if (i >= 3) return Error("the extent of ", NameOf(i), " must be constant, got ", Print(extents_[i]));
-      } else if (const int64_t most = i < 3 ? limits_.grid[i] : limits_.block[i - 3]; extents_[i]->int_value > most) {
+      } else if (const int64_t most = i < 3           ? limits_.grid[i]
+                                      : i == kCluster ? limits_.cluster
+                                                      : limits_.block[i - 3];
+                 extents_[i]->int_value > most) {
         return Error("the extent of ", NameOf(i), " is at most ", most, ", got ", extents_[i]->int_value);
       }
     }
     WrapInt threads = 1;
-    for (size_t i = 3; i < 6; ++i) threads *= Extent(i)->int_value;
+    for (size_t i = 3; i < kCluster; ++i) threads *= Extent(i)->int_value;
     if (threads > limits_.threads)
       return Error("a block has at most ", limits_.threads, " threads, got ", threads.value);
     Status status;
@@ -90,7 +93,7 @@ class Nest {
     return InvalidArgument("function ", func_, ": ", args...);
   }
 
-  Status Collect(const Stmt& s, std::array<bool, 6> bound) {
+  Status Collect(const Stmt& s, std::array<bool, kNumAxes> bound) {
     if (const Let* n = As<Let>(s)) declared_.insert(n->var);
     if (const Alloc* n = As<Alloc>(s)) {
       if (n->buffer->scope == Scope::kShared && limits_.shared_bytes == 0) {
@@ -125,7 +128,7 @@ class Nest {
   Context& c_;
   const std::string& func_;
   const LaunchLimits& limits_;
-  std::array<Expr, 6> extents_ = {};
+  std::array<Expr, kNumAxes> extents_ = {};
   absl::flat_hash_set<Expr> declared_;
   absl::flat_hash_set<Buffer> allocated_;
 };
@@ -189,6 +192,7 @@ class Splitter {
       launch.grid.push_back(nest.Extent(i));
       launch.block.push_back(nest.Extent(i + 3));
     }
+    if (const Expr cluster = nest.Extent(kCluster); !IsInt(cluster, 1)) launch.cluster = cluster;
     for (const Param& p : k.params) {
       launch.args.push_back(
           p.buffer == nullptr ? p.var : c_.Address(p.buffer, std::vector<Expr>(p.buffer->shape.size(), c_.Int(0))));

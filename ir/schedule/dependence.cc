@@ -10,8 +10,8 @@ namespace {
 
 using VarSet = absl::flat_hash_set<Expr>;
 
-constexpr ForKind kThreadKinds[] = {ForKind::kBlockX,  ForKind::kBlockY,  ForKind::kBlockZ,
-                                    ForKind::kThreadX, ForKind::kThreadY, ForKind::kThreadZ};
+constexpr ForKind kThreadKinds[] = {ForKind::kBlockX,  ForKind::kBlockY,  ForKind::kBlockZ,  ForKind::kThreadX,
+                                    ForKind::kThreadY, ForKind::kThreadZ, ForKind::kClusterX};
 
 // x / k, where the simplifier has taken a division into x: (a * 64 + b / 2) / 5 -> (a * 128 + b) / 10.
 Expr Quotient(Analyzer& a, Expr x, Expr k) {

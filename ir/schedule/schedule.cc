@@ -94,6 +94,8 @@ const StepRow kSteps[] = {
      }},
     {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
+    {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
@@ -114,11 +116,11 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kVectorized); }},
     {"unroll", "LOOP", 1, 1, 0, 0,
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
-    {"bind", "LOOP blockIdx.x|threadIdx.x|...", 2, 2, 0, 0,
+    {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
        auto kind = ParseForKind(w.args[1]);
        if (!kind || (!IsBlockAxis(*kind) && !IsThreadAxis(*kind))) {
-         return InvalidArgument("expected blockIdx.x|y|z or threadIdx.x|y|z and got '", w.args[1], "'");
+         return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z or clusterIdx.x and got '", w.args[1], "'");
        }
        return SetKind(std::move(f), w.args[0], *kind);
      }},

@@ -1,5 +1,6 @@
 // Steps that change over what a stage runs: digits, extents, parts of a reduction.
 #include <algorithm>
+#include <limits>
 
 #include "ir/join.h"
 #include "ir/schedule/stage_parts.h"
@@ -240,6 +241,69 @@ StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::st
   s.values = join.Joined(c, join.running, found);
   s.reduce_iters = {joined};
   p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at), std::move(parts));
+  return p;
+}
+
+StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::string& name) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  Stage& s = p.stages[at];
+  const std::vector<Expr> running = RunningOf(c, s);
+  const std::optional<Join> join =
+      s.IsReduction() && running.size() == 2 ? FindJoin(c, s.values, running) : std::nullopt;
+  std::optional<Combiner> best;
+  for (const Combiner k : {Combiner::kMax, Combiner::kMin}) {
+    if (!join) break;
+    const Expr first = ComesFirst(c, k == Combiner::kMax, join->elements[0], join->elements[1], running[0], running[1]);
+    const bool both = s.values[0] == c.Make(ExprOp::kSelect, {first, join->elements[0], running[0]}) &&
+                      s.values[1] == c.Make(ExprOp::kSelect, {first, join->elements[1], running[1]});
+    const bool starts = s.inits[0] == Identity(c, k, s.outputs[0]->dtype) &&
+                        s.inits[1] == Identity(c, Combiner::kMin, s.outputs[1]->dtype);
+    if (both && starts) best = k;
+  }
+  if (!best) return InvalidArgument("stage ", stage, " does not choose the first of pairs of a value and its place");
+  Stage values = s;
+  values.outputs = {s.outputs[0]};
+  if (!WritesAllocations(p, values))
+    return InvalidArgument("stage ", stage, " writes its values to a result, or not at its iterators");
+  const Buffer found = s.outputs[1];
+  const Expr x = join->elements[0], place = join->elements[1];
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(s));
+  const bool fits =
+      a.CanProve(c.Le(c.Int(0), place)) && a.CanProve(c.Lt(place, c.Int(std::numeric_limits<int32_t>::max())));
+  const DType dtype = fits ? DType::kI32 : found->dtype;
+  Stage places, copy;
+  places.name = name;
+  places.origin = copy.origin = s.origin;
+  places.outputs = {c.MakeBuffer({.name = name, .dtype = dtype, .shape = found->shape})};
+  std::vector<std::string> taken = {name, Cat("copy_", found->name)};
+  const auto again = [&](const std::vector<StageIter>& iters, VarMap& to) {
+    std::vector<StageIter> r;
+    for (const StageIter& i : iters) {
+      taken.push_back(Cat(name, "_", taken.size() - 2));
+      r.push_back({c.Var(taken.back()), i.extent});
+      to[i.var] = r.back().var;
+    }
+    return r;
+  };
+  VarMap to, to_copy;
+  places.iters = again(s.iters, to);
+  places.reduce_iters = again(s.reduce_iters, to);
+  places.inits = {Identity(c, Combiner::kMin, dtype)};
+  Expr is_best = c.Make(ExprOp::kEq, {x, running[0]});
+  if (IsFloat(x->type.dtype)) is_best = c.Or(is_best, c.Make(ExprOp::kIsNan, {x}));
+  const Expr of_best = c.Select(is_best, fits ? c.Cast(dtype, place) : place, places.inits[0]);
+  places.values = {Combine(c, Combiner::kMin, RunningOf(c, places)[0], Substitute(c, of_best, to))};
+  copy.name = taken[1];
+  copy.outputs = {found};
+  copy.iters = again(s.iters, to_copy);
+  RETURN_IF_ERROR(CheckNew(p, taken));
+  copy.values = {c.Cast(found->dtype, c.Load(places.outputs[0], VarsOf(copy.iters)))};
+  s.outputs.pop_back();
+  s.inits.pop_back();
+  s.values = {Combine(c, *best, running[0], x)};
+  p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at) + 1, {std::move(places), std::move(copy)});
   return p;
 }
 

@@ -49,6 +49,13 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
 StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,
                             const std::vector<std::string>& names);
 
+// separate t -> at:  t[i], o[i] = over k the pair (x[i, k], k) that comes first  =>  t[i] = max x[i, k] over k;  at[i]
+// = min (x[i, k] == t[i] || isnan(x[i, k]) ? k : none) over k;  o[i] = at[i]. A reduction of pairs by ComesFirst
+// (ir/join.h) finds the best value, then its lowest place, each by an operator that lanes and threads join fast; what
+// it reads is read twice. `at` has 32 bits where all places fit. The values are an allocation: of -0 and 0 either may
+// be t.
+StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::string& name);
+
 // define t[i, j] = x[j, i] before s:  y[i, j] = f(x[j, i])  =>  t[i, j] = x[j, i] in front of stage s;  y[i, j] =
 // f(t[i, j]). A value that a stage computes becomes a stage of its own, over those of its iterators that stand in
 // brackets. Where t is there already and computes this value, the stage reads it; else it is new and stands before

@@ -168,7 +168,7 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
     else
       args.emplace_back(n);
   }
-  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}});
+  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}}, Hopper().device->limits);
   ASSERT_TRUE(ran.ok()) << Print(g) << compiled->text << ir::Print(compiled->module) << ran;
   for (size_t k = 0; k < expected.size(); ++k) {
     const double tolerance = ToleranceOf(expected[k].dtype);
@@ -265,7 +265,35 @@ TEST(CudaLowering, Softmax) {
   }
 }
 
-// Columns too long for registers wait in shared memory, if that holds them.
+// Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
+TEST(CudaLowering, RowsOfClusters) {
+  std::mt19937 rng(11);
+  for (const auto& [shape, dtype] :
+       {std::pair("2,33001", "bf16"), {"1,33024", "bf16"}, {"1,70001", "f32"}, {"1,40960", "f32"}}) {
+    const Graph g = ParseGraph(SoftmaxGraph(shape, 1, dtype));
+    ExpectRuns(g, 1, rng);
+    Emit(g);
+    if (HasFatalFailure()) return;
+  }
+  const Graph best = ParseGraph(
+      "graph @best(%x: f32[2,50001], %y: f32[2,50001]) {\n  %0 = add(%x, %y) : f32[2,50001]\n"
+      "  %1 = argmax(%0) {axis=1} : i64[2]\n  %2 = reduce_max(%0) {axes=[1]} : f32[2]\n"
+      "  return %1, %2\n}\n");
+  ExpectRuns(best, 1, rng);
+  Emit(best);
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("4096,50257", 1, "bf16")));
+  EXPECT_NE(source.find("__cluster_dims__(4, 1, 1) __launch_bounds__(256)"), source.npos) << source;
+  EXPECT_EQ(Count(source, "cinn_cluster_barrier();"), 2) << source;
+  EXPECT_EQ(Count(source, "__syncthreads"), 0) << source;
+  // Two blocks of such a row fit on a core.
+  EXPECT_EQ(Emit(ParseGraph(SoftmaxGraph("4096,20000", 1, "bf16"))).find("cluster"), source.npos);
+  // Older devices have none.
+  const Compiled old =
+      *Lower(ParseGraph(SoftmaxGraph("4096,50257", 1, "bf16")), true, *Target::Parse("cuda -arch=sm_80"));
+  EXPECT_EQ(ir::Print(old.module).find("cluster"), std::string::npos);
+}
+
+// Columns too long for registers are shared by a cluster's blocks, or wait in shared memory, if that holds them.
 TEST(CudaLowering, LongColumns) {
   std::mt19937 rng(6);
   for (const auto& [shape, dtype] : {std::pair("1030,24", "bf16"), {"1025,7", "f32"}, {"2,1500,8", "f32"}}) {
@@ -273,9 +301,25 @@ TEST(CudaLowering, LongColumns) {
     ExpectRuns(g, 1, rng);
     Emit(g);
   }
-  const std::string source = Emit(ParseGraph(SoftmaxGraph("4097,16384", 0, "bf16")));
+  const std::string clusters = Emit(ParseGraph(SoftmaxGraph("4096,16384", 0, "bf16")));
+  EXPECT_NE(clusters.find("__cluster_dims__(8, 1, 1) __launch_bounds__(256)"), clusters.npos) << clusters;
+  EXPECT_EQ(Count(clusters, "p0["), 64) << clusters;  // each element is read once
+  const Graph best = ParseGraph(
+      "graph @best(%x: f32[1100,40]) {\n  %0 = argmax(%x) {axis=0} : i64[40]\n"
+      "  %1 = reduce_sum(%x) {axes=[0]} : f32[40]\n  return %0, %1\n}\n");
+  ExpectRuns(best, 1, rng);
+  Emit(best);
+  // What is read once needs no place, and no cluster.
+  EXPECT_EQ(Emit(ParseGraph("graph @sum(%x: f32[4096,16384]) {\n  %0 = reduce_sum(%x) {axes=[0]} : f32[16384]\n"
+                            "  return %0\n}\n"))
+                .find("cluster"),
+            std::string::npos);
+  const std::string source = Emit(ParseGraph(SoftmaxGraph("6000,16384", 0, "bf16")));
   EXPECT_EQ(Count(source, "p0["), 0) << source;  // each 16 bytes of it are read once
-  EXPECT_EQ(Count(source, "(p0 + "), 9) << source;
+  EXPECT_EQ(Count(source, "cluster"), 0) << source;
+  const Graph long_columns = ParseGraph(SoftmaxGraph("5500,9", 0, "f32"));
+  ExpectRuns(long_columns, 1, rng);
+  Emit(long_columns);
   Emit(ParseGraph(SoftmaxGraph("40970,1638", 0, "bf16")));
 }
 
@@ -314,8 +358,11 @@ TEST(CudaLowering, ReductionsOfPairs) {
   }
   const std::string source =
       Emit(ParseGraph("graph @best(%x: f32[16384,4096]) {\n  %0 = argmax(%x) {axis=1} : i64[16384]\n  return %0\n}\n"));
-  EXPECT_NE(source.find("__launch_bounds__(512)"), source.npos) << source;  // a row is one block's
-  EXPECT_EQ(Count(source, "(p0 + "), 2) << source;                          // 16 bytes at a time
+  EXPECT_NE(source.find("__launch_bounds__(256)"), source.npos) << source;  // a row is one block's
+  EXPECT_EQ(Count(source, "(p0 + "), 4) << source;                          // 16 bytes at a time, once
+  // Threads exchange single values, the value and then its place, which fits into 32 bits.
+  EXPECT_EQ(Count(source, "__shared__ __align__(16) long long"), 0) << source;
+  EXPECT_NE(source.find("cinn_min_i32(int"), source.npos) << source;
 }
 
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.

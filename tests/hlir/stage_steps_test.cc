@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 
 #include "absl/strings/match.h"
@@ -49,7 +50,9 @@ class RandomSteps {
 
   std::string Step(const ir::TeProgram& p) {
     const auto stage = [&]() -> const ir::Stage& { return p.stages[Pick(p.stages.size())]; };
-    switch (Pick(8)) {
+    switch (Pick(9)) {
+      case 8:
+        return Cat("separate ", stage().name, " -> place", names_++);
       case 0:
         return Cat("align ", stage().name, " ", stage().name);
       case 3:
@@ -211,9 +214,50 @@ TEST(StageSteps, ComputeTheSame) {
       EXPECT_EQ(ir::Print(*replayed), ir::Print(s->func())) << s->text();
     }
   });
-  for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "rfactor", "define"})
+  for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "rfactor", "separate", "define"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
+}
+
+// Of NaN, equals and infinities too, which random values seldom are.
+TEST(StageSteps, SeparatePairsFindTheSamePlaces) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+  const std::vector<std::vector<double>> rows = {
+      {1, 7, 7, -2, 7},          {1, kNan, 9, kNan, kInf},           {kNan, 1, 2, 3, 4},
+      {0, 0, 0, 0, 0},           {-kInf, -kInf, -kInf, -1, -1},      {kInf, kInf, 1, 2, 3},
+      {-0.0, 0.0, -0.0, -1, -3}, {-kInf, -kInf, -kInf, -kInf, -kInf}};
+  for (const char* op : {"argmax", "argmin"}) {
+    for (const char* dtype : {"f32", "bf16", "i32"}) {
+      const std::string type = Cat(dtype, "[8,5]");
+      const PassContext context{.options = {}, .target = *Target::Parse("cpu"), .name = "test"};
+      const StatusOr<Graph> graph =
+          Parse(Cat("graph @best(%x: ", type, ") {\n  %0 = ", op, "(%x) {axis=1} : i64[8]\n  return %0\n}\n"));
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const StatusOr<LoweredGraph> lowered = LowerGraph(*OptimizeGraph(*graph, context), context);
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      const ir::TeProgram& group = lowered->kernels.at(0).group;
+      StatusOr<ir::Schedule> s = ir::Schedule::Of(group);
+      ASSERT_TRUE(s.ok()) << s.status();
+      s->Run(Cat("separate ", group.stages[0].name, " -> place"));
+      ASSERT_TRUE(s->status().ok()) << s->status();
+      for (const ir::Stage& stage : s->stages()->stages) EXPECT_EQ(stage.outputs.size(), 1);
+      std::vector<ir::HostArray> found;
+      for (const ir::Func& f : {*ir::ToLoops(group), s->func()}) {
+        ir::HostArray x(group.params[0].buffer->dtype, {8, 5});
+        ir::HostArray& places = found.emplace_back(DType::kI64, std::vector<int64_t>{8});
+        for (int64_t i = 0; i < x.NumElements(); ++i) {
+          const double v = rows[i / 5][i % 5];
+          if (IsFloat(x.dtype))
+            x.Set(i, v);
+          else
+            x.SetInt(i, std::isfinite(v) ? static_cast<int64_t>(v) : v > 0 ? 9 : -9);
+        }
+        const Status run = ir::Interpret(f, {&x, &places}, {});
+        ASSERT_TRUE(run.ok()) << run;
+      }
+      EXPECT_EQ(found[0].bytes, found[1].bytes) << op << " " << dtype;
+    }
+  }
 }
 
 }  // namespace

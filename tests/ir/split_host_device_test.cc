@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ir/interpreter.h"
+
 namespace cinn_like::ir {
 namespace {
 
@@ -16,6 +18,36 @@ std::string Split(std::string_view text) {
   if (!again.ok()) return "";
   EXPECT_EQ(Print(*again), printed);
   return printed;
+}
+
+TEST(SplitHostDevice, ClustersOfBlocks) {
+  const std::string nest = R"(func @f(x: f32[8, 256], y: f32[8, 256]) {
+  for b in 0..8 @blockIdx.x {
+    for c in 0..4 @clusterIdx.x {
+      for t in 0..64 @threadIdx.x {
+        y[b, c * 64 + t] = x[b, c * 64 + t]
+      }
+    }
+  }
+}
+)";
+  const Module m = *ParseModule(nest);
+  const auto refused = SplitHostDevice(m);
+  EXPECT_EQ(Message(refused.status()), "function f: the extent of clusterIdx.x is at most 1, got 4");
+  LaunchLimits limits;
+  limits.cluster = 8;
+  const auto split = SplitHostDevice(m, limits);
+  ASSERT_TRUE(split.ok()) << split.status();
+  const std::string text = Print(*split);
+  EXPECT_NE(text.find("launch @f_kernel grid(8, 1, 1) block(64, 1, 1) cluster 4 shared 0 (&x[0, 0], &y[0, 0])"),
+            text.npos)
+      << text;
+  EXPECT_EQ(Print(*ParseModule(text)), text);
+  HostArray x(DType::kF32, {8, 256}), y(DType::kF32, {8, 256});
+  for (int i = 0; i < 8 * 256; ++i) x.Set(i, i);
+  EXPECT_EQ(Message(Interpret(*split, "f", {&x, &y})), "@f_kernel: a cluster of 4 blocks");
+  ASSERT_TRUE(Interpret(*split, "f", {&x, &y}, {}, limits).ok());
+  EXPECT_EQ(x.bytes, y.bytes);
 }
 
 TEST(SplitHostDevice, OneKernelPerNest) {
