@@ -311,6 +311,25 @@ constexpr Helper kCudaHelpers[] = {
      "}\n"},
     {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
+    // Its layout is that of runtime/bounds_report.h.
+    {"cinn_bounds_error", 0,
+     "struct CinnBoundsReport {\n"
+     "  int taken, block[3], thread[3], unused;\n"
+     "  long long index, size;\n"
+     "  char text[256];\n"
+     "};\n"
+     "extern \"C\" { __device__ CinnBoundsReport cinn_bounds_report; }\n"
+     "static __device__ __noinline__ void cinn_bounds_error(const char* text, long long index, long long size) {\n"
+     "  CinnBoundsReport& r = cinn_bounds_report;\n"
+     "  if (atomicCAS(&r.taken, 0, 1) != 0) return;\n"
+     "  r.block[0] = blockIdx.x; r.block[1] = blockIdx.y; r.block[2] = blockIdx.z;\n"
+     "  r.thread[0] = threadIdx.x; r.thread[1] = threadIdx.y; r.thread[2] = threadIdx.z;\n"
+     "  r.index = index;\n"
+     "  r.size = size;\n"
+     "  int i = 0;\n"
+     "  for (; i < 255 && text[i] != 0; ++i) r.text[i] = text[i];\n"
+     "  r.text[i] = 0;\n"
+     "}\n"},
     {"cinn_load4", 0,
      "$F unsigned int cinn_load4(const void* p) {\n"
      "  unsigned int r;\n"
@@ -411,6 +430,7 @@ const Dialect& CDialect() {
       .axes = {},
       .barrier = "",
       .assertion = "",
+      .bounds_error = "",
       .parallel = "#pragma omp parallel for",
       .unroll = "",
       .keep = "",
@@ -444,6 +464,7 @@ const Dialect& CudaDialect() {
       .axes = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"},
       .barrier = "__syncthreads();",
       .assertion = "__assertfail(\"$0\", \"cinn_like\", 0, __func__, 1);",
+      .bounds_error = "{ cinn_bounds_error(\"$0\", $1, $2); return; }",
       .parallel = "",
       .unroll = "#pragma unroll",
       .keep = "#pragma unroll 1",

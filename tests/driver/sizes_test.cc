@@ -1,4 +1,4 @@
-// Every op's samples with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
+// Every op's samples, and with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
 // evaluator; lowered for a GPU.
 #include <gtest/gtest.h>
 
@@ -75,10 +75,9 @@ bool HasAnswer(const std::vector<Tensor>& inputs, const std::vector<ir::HostArra
          std::all_of(results.begin(), results.end(), [](const ir::HostArray& a) { return a.bytes.empty(); });
 }
 
-void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
+void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive, int64_t symbol = 1, bool check_bounds = false) {
   SCOPED_TRACE(Print(g));
-  constexpr int64_t kN = 1;
-  const Evaluator evaluator({{"n", kN}});
+  const Evaluator evaluator({{"n", symbol}});
   const std::vector<Tensor> inputs = RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2);
   std::vector<ir::HostArray> results;
   for (ValueId v : g.results()) results.emplace_back(g.TypeOf(v).dtype, evaluator.ValueOf(g.TypeOf(v).dims));
@@ -86,6 +85,7 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
   const std::vector<Tensor> expected = has_answer ? evaluator.Run(g, inputs) : std::vector<Tensor>();
   CompileOptions options;
   options.disable_cache = true;
+  options.check_bounds = check_bounds;
   const auto f = CompileGraph(g, *Target::Parse("cpu"), options);
   ASSERT_TRUE(f.ok()) << f.status();
   std::vector<ir::HostArray> arrays;
@@ -111,7 +111,7 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
     if (p.is_symbol()) {
       CinnValue v{};
       v.tag = kCinnInt;
-      v.i = kN;
+      v.i = symbol;
       args.push_back(v);
     } else {
       add(arrays[next]);
@@ -135,18 +135,21 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
   }
 }
 
+bool TakesPositive(const OpDef& def) {
+  return def.name == "log" || def.name.ends_with("sqrt") || def.name == "pow" || def.name == "log1p" ||
+         def.name == "batch_norm";
+}
+
 TEST(Sizes, EverySampleAtZeroAndOne) {
   Mutator mutator;
   std::mt19937 rng(mutator.seed());
   int tried = 0;
   for (const OpDef* def : OpRegistry::BuiltIn().All()) {
-    const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
-                          def->name == "log1p" || def->name == "batch_norm";
     for (const std::string& sample : def->samples) {
       for (const Graph& g : Variants(*def, sample)) {
         if (mutator.Pick(kRoundsDivisor) != 0) continue;
         ++tried;
-        ExpectRuns(g, rng, positive);
+        ExpectRuns(g, rng, TakesPositive(*def));
         const auto cuda = EmitGraph(g, *Target::Parse("cuda -arch=sm_90a -libs=cublas"), {}, "cuda");
         EXPECT_TRUE(cuda.ok()) << Print(g) << cuda.status();
         if (HasFatalFailure()) return;
@@ -154,6 +157,25 @@ TEST(Sizes, EverySampleAtZeroAndOne) {
     }
   }
   EXPECT_GT(tried, 400 / kRoundsDivisor / 2);
+}
+
+// What a kernel would touch outside of a buffer fails the call (--cinn_check_bounds); and no GPU's kernel is refused.
+TEST(Sizes, EverySampleStaysInBounds) {
+  Mutator mutator;
+  std::mt19937 rng(mutator.seed());
+  CompileOptions checked;
+  checked.check_bounds = true;
+  for (const OpDef* def : OpRegistry::BuiltIn().All()) {
+    for (const std::string& sample : def->samples) {
+      if (mutator.Pick(kRoundsDivisor) != 0) continue;
+      const auto g = SampleGraph(*def, sample);
+      ASSERT_TRUE(g.ok()) << g.status();
+      ExpectRuns(*g, rng, TakesPositive(*def), 7, true);
+      const auto cuda = EmitGraph(*g, *Target::Parse("cuda -arch=sm_90a"), checked, "cuda");
+      EXPECT_TRUE(cuda.ok()) << Print(*g) << cuda.status();
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 }  // namespace
