@@ -102,7 +102,8 @@ class Checker {
     const Expr outside = above ? is_high : below ? is_low : c_.Or(is_low, is_high);
     const Expr where = above || lowest == highest ? highest : below ? lowest : c_.Select(is_low, lowest, highest);
     std::string at = Print(index);
-    if (at.size() > kMostText || at.find('\n') != at.npos) at = Cat(at.substr(0, std::min(kMostText, at.find('\n'))), "...");
+    if (at.size() > kMostText || at.find('\n') != at.npos)
+      at = Cat(at.substr(0, std::min(kMostText, at.find('\n'))), "...");
     Call fail{.callee = "cinn_bounds_error",
               .is_runtime = true,
               .text = Cat("@", name_, " ", what, " ", b->name, "[", at, "] outside of it"),

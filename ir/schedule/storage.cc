@@ -273,7 +273,9 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
         const Expr inside = c.Lt(var, extent);
         mask = mask == nullptr ? inside : c.And(mask, inside);
       } else {
-        for (Expr& i : indices) i = Substitute(c, i, {{var, c.Min(var, c.Sub(extent, c.Int(1)))}});
+        const VarMap last = {{var, c.Min(var, c.Sub(extent, c.Int(1)))}};
+        for (Expr& i : indices) i = Substitute(c, i, last);
+        if (mask != nullptr) mask = Substitute(c, mask, last);
       }
     }
     return c.Load(load->buffer, std::move(indices), mask);

@@ -21,8 +21,7 @@ CompileOptions Checked() {
 
 // What a call of the only function fails with; "" where it does not.
 std::string FailureOf(const std::string& body, std::vector<float>& x, std::vector<float>& y) {
-  const auto c =
-      CompileForTest(Cat("func @f(x: f32[64], y: f32[64], n: i64) {\n", body, "\n}\n"), "cpu", Checked());
+  const auto c = CompileForTest(Cat("func @f(x: f32[64], y: f32[64], n: i64) {\n", body, "\n}\n"), "cpu", Checked());
   const int32_t code = CallInternal(*c, "f", x.data(), y.data(), int64_t{64});
   return code == 0 ? "" : Message(LastErrorStatus(code));
 }
@@ -37,7 +36,8 @@ TEST(CheckBounds, WrongLoopsFailAndTouchNothing) {
            {"for i in 0..n + 1 { y[i] = 1.0 }", "@f stores to y[i] outside of it: expected 0 to 63, got 64"},
            {"for i in 0..n { y[i] = x[i - 1] }", "@f loads x[i - 1] outside of it: expected 0 to 63, got -1"},
            {"for i in 0..n { y[i] = x[i - 1; 0 < i] }", ""},
-           {"for i in 0..n { y[i + 1; i < n] = x[i] }", "@f stores to y[i + 1] outside of it: expected 0 to 63, got 64"},
+           {"for i in 0..n { y[i + 1; i < n] = x[i] }",
+            "@f stores to y[i + 1] outside of it: expected 0 to 63, got 64"},
            {"for i in 0..n { if i < n - 1 { y[i + 1] = x[i] } }", ""},
            // The index is itself loaded: it is asked first.
            {"for i in 0..n { y[i] = x[i64(x[i - 1])] }", "@f loads x[i - 1] outside of it: expected 0 to 63, got -1"},
@@ -115,7 +115,8 @@ TEST(CheckBounds, KernelsOfAGpuReport) {
   const auto compiler = MakeCudaCompiler(target, Checked(), nullptr);
   const auto source = compiler->EmitSource(*lowered);
   ASSERT_TRUE(source.ok()) << source.status();
-  EXPECT_TRUE(absl::StrContains(*source, "cinn_bounds_error(\"@shift loads x[b * 64 + t + 3] outside of it\", ")) << *source;
+  EXPECT_TRUE(absl::StrContains(*source, "cinn_bounds_error(\"@shift loads x[b * 64 + t + 3] outside of it\", "))
+      << *source;
   EXPECT_FALSE(absl::StrContains(*source, "@copy")) << *source;
   SKIP_WITHOUT_NVRTC();
   const auto images = compiler->Compile(*lowered, "");
@@ -147,7 +148,8 @@ TEST(CheckBounds, ReportsBecomeErrorsOnAGpu) {
     const int32_t code = call("wrong");
     ASSERT_EQ(code, -static_cast<int32_t>(absl::StatusCode::kOutOfRange)) << LastError();
     const std::string error = LastError();
-    EXPECT_TRUE(absl::StrContains(error, "@shift loads x[b * 64 + t + 3] outside of it: expected 0 to 255, got 25")) << error;
+    EXPECT_TRUE(absl::StrContains(error, "@shift loads x[b * 64 + t + 3] outside of it: expected 0 to 255, got 25"))
+        << error;
     EXPECT_TRUE(absl::StrContains(error, "in block (3, 0, 0), thread (6")) << error;
     // The context lives, and the report is cleared.
     EXPECT_EQ(call("right"), 0) << LastError();

@@ -178,5 +178,25 @@ TEST(Sizes, EverySampleStaysInBounds) {
   }
 }
 
+// What fusion and panels make of masks: where an element is not asked for, nor is the index that it stands at, and
+// what is kept inside of a panel's last tile is so in its mask.
+TEST(Sizes, MaskedAccessesStayInBounds) {
+  std::mt19937 rng(1);
+  for (const char* text : {
+           R"(graph @padded(%x: f32[5,7], %i: i64[4]) {
+  %0 = gather(%x, %i) {axis=0} : f32[4,7]
+  %1 = pad(%0) {low=[3,1], high=[4,2]} : f32[11,10]
+  return %1
+})",
+           R"(graph @window(%x: f32[3,1,4,12], %w: f32[5,1,2,2]) {
+  %0 = conv2d(%x, %w) {stride=[3,2], padding=[2,1], dilation=[3,1]} : f32[3,5,2,7]
+  return %0
+})"}) {
+    const auto g = Parse(text);
+    ASSERT_TRUE(g.ok()) << g.status();
+    ExpectRuns(*g, rng, false, 1, true);
+  }
+}
+
 }  // namespace
 }  // namespace cinn_like::hlir

@@ -330,6 +330,11 @@ constexpr char kScan[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..
     t[u, v] = t[u, v - 1; 0 < v] + x[u, v] } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, 11 - z] } } } })";
 
+constexpr char kDown[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n, 12] @global
+  for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) { t[u, v] = x[u, v] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) {
+    y[w, z] = t[n - 1 - w, z] + t[n - 1 - w, 11] } } } })";
 constexpr char kCount[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
   alloc t: f32[n] @global
   for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
@@ -415,6 +420,7 @@ const Legal kLegal[] = {
     {kTurn, "stage t b -> ts"},
     {kTurn, "fuse i j -> ij\nparallel ij"},
     {kTurn, "split i 4 -> io ii\nsplit j 2 -> jo ji\nreorder io jo ii ji"},
+    {kDown, "compute_at a p\nscope t local"},
     {kScan, "parallel i"},
     {kScan, "split i 4 -> io ii\nparallel io"},
     {kScan, "unroll j"},
@@ -464,6 +470,45 @@ TEST(LegalSteps, PadKeepsOtherConditions) {
   const auto r = ApplySchedule(*f, "pad a");
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..10 = io * 4 + ii) if io < 2 {")) << Print(*r);
+}
+
+// What is kept inside of a dimension is so in its mask, too: the mask of an element beyond says nothing of the last.
+TEST(LegalSteps, PadMovesMasksWithTheirIndices) {
+  const auto f = ParseFunc(R"(func @f(x: f32[2, 4], y: f32[5, 4]) {
+    alloc t: f32[5, 4] @local
+    for io in 0..2 {
+      for ii in 0..4 { for j in 0..4 { block a(u in 0..5 = io * 4 + ii, v in 0..4 = j) if io * 4 + ii < 5 {
+        t[u, v] = x[u / 2, v; u % 4 < 3 && u < 4 || 5 <= u] } } }
+      for p in 0..4 { for q in 0..4 { block b(w in 0..5 = io * 4 + p, z in 0..4 = q) if io * 4 + p < 5 {
+        y[w, z] = t[w, z] } } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  auto r = ApplySchedule(*f, "pad a");
+  ASSERT_TRUE(r.ok()) << r.status();
+  for (const char* pass : {"lower_blocks", "simplify", "place_buffers", "flatten"}) {
+    r = FindPass(pass)->run(*r, {});
+    ASSERT_TRUE(r.ok()) << pass << ": " << r.status();
+  }
+  HostArray x(DType::kF32, {2, 4}), y(DType::kF32, {5, 4});
+  for (int64_t i = 0; i < 8; ++i) x.Set(i, 1);
+  const Status run = Interpret({r->context, {*r}}, "f", {&x, &y}, {});
+  EXPECT_TRUE(run.ok()) << run << Print(*r);
+}
+
+// What the thread before has in its own memory no thread can read.
+TEST(IllegalSchedules, ThreadReadsItsNeighboursMemory) {
+  const auto f = ParseFunc(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+    alloc t: f32[4, 8] @local
+    for i in 0..4 {
+      for j in 0..8 { block a(u in 0..4 = i, v in 0..8 = j) { t[u, v] = x[u, v] } }
+      for q in 0..8 { block b(w in 0..4 = i, z in 0..8 = q) { y[w, z] = t[w, z - 1; 0 < z] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto r = ApplySchedule(*f, "bind i blockIdx.x\nbind j threadIdx.x\nbind q threadIdx.x");
+  ASSERT_TRUE(r.ok()) << r.status();
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  const auto lowered = LowerKernel(*r, {.options = {}, .target = target, .name = "test"});
+  EXPECT_TRUE(absl::StrContains(lowered.status().message(),
+                                "local buffer t: in dimension 1 its uses do not belong to one thread each"))
+      << lowered.status();
 }
 
 // A producer that writes transposed is computed at the iterators that its readers need.
