@@ -29,6 +29,75 @@ TEST_P(IllegalSteps, AreRefused) {
 }
 
 const Illegal kIllegal[] = {
+    {"CacheWriteWithReader",
+     R"(func @f(x: f32[8], s: f32[8], y: f32[8]) {
+       for i in 0..8 {
+         block a(u in 0..8 = i) { s[u] = x[u] + 1.0 }
+         block b(v in 0..8 = i) { y[v] = s[v] } } })",
+     "cache_write s a -> t",
+     {"cache_write s a: block b reads it in the same nest, behind which the copy stands", "for i in 0..8"}},
+    {"CacheWriteInPart",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..7 { block a(u in 0..7 = i) { y[u] = x[u] } } })",
+     "cache_write y a -> t",
+     {"cache_write y a: the block is not known to write all of it"}},
+    {"CacheWriteAfterSplitInit",
+     R"(func @f(x: f32[8, 4], y: f32[8]) {
+       for i in 0..8 { for k in 0..4 { block s(u in 0..8 = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "split_init s i -> start\ncache_write y s -> t",
+     {"cache_write y s: the block goes on with what is in it"}},
+    {"ReverseComputeAtReadsLaterElements",
+     R"(func @f(x: f32[9], y: f32[8]) {
+       alloc a: f32[9] @global
+       for i in 0..9 { block first(u in 0..9 = i) { a[u] = x[u] } }
+       for k in 0..8 { block last(w in 0..8 = k) { y[w] = a[w] + a[w + 1] } } })",
+     "reverse_compute_at last i",
+     {"reverse_compute_at last i: merge: i and i_1 can't be one loop: block first writes a[i] and block last reads "
+      "a[i_1 + 1], but not at the same iteration"}},
+    {"ReverseComputeAtUnfinishedSum",
+     R"(func @f(x: f32[8, 8], y: f32[8]) {
+       alloc s: f32[8] @global
+       for k in 0..8 { for i in 0..8 { block sum(u in 0..8 = i, r reduce 0..8 = k) init { s[u] = 0.0 } {
+         s[u] = s[u] + x[u, r] } } }
+       for p in 0..8 { block out(v in 0..8 = p) { y[v] = s[v] } } })",
+     "reverse_compute_at out k",
+     {"reverse_compute_at out k: each iteration of loop k would run it again"}},
+    {"ReverseComputeAtOverlappingTiles",
+     R"(func @f(x: f32[9], y: f32[9]) {
+       alloc a: f32[9] @global
+       for i in 0..4 { for j in 0..3 { block first(u in 0..9 = i * 2 + j) { a[u] = x[u] } } }
+       for k in 0..9 { block last(w in 0..9 = k) { y[w] = a[w] } } })",
+     "reverse_compute_at last i",
+     {"reverse_compute_at last i: its iterations would not run once each: of iterator w in 0..9 those at i * 2 .. + "
+      "3"}},
+    {"ReverseComputeAtOfAPart",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc a: f32[8] @global
+       for i in 0..8 { block first(u in 0..8 = i) { a[u] = x[u] } }
+       for k in 0..8 { block last(w in 0..8 = k) { y[w] = a[w] } } })",
+     "peel k back 2 -> rest\nreverse_compute_at last i",
+     {"reverse_compute_at last i: its loops are not known to run all of iterator w in 0..8"}},
+    {"PeelReduction",
+     R"(func @f(x: f32[8, 4], y: f32[8]) {
+       for i in 0..8 { for k in 0..4 { block s(u in 0..8 = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "peel k front 1 -> first",
+     {"peel k: it carries the reduction of block s, whose start is to be split off first (split_init)"}},
+    {"PeelParallel",
+     "func @f(y: f32[8]) { for i in 0..8 { block b(u in 0..8 = i) { y[u] = 0.0 } } }",
+     "parallel i\npeel i front 1 -> first",
+     {"peel i: the loop is already parallel"}},
+    {"PeelTooMuch",
+     "func @f(y: f32[8]) { for i in 0..8 { block b(u in 0..8 = i) { y[u] = 0.0 } } }",
+     "peel i front 8 -> first",
+     {"peel i: of its 8 iterations none would be left"}},
+    {"FuseDataThatMayNotRunWithReduction",
+     R"(func @f(x: f32[n, 4], y: f32[n]) where n in 1..64 {
+       for i in 0..n { for k in 0..4 { block s(u in 0..n = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "peel i front 3 -> first\nfuse i k -> f",
+     {"fuse: loop i may not run, and others carry the reduction of block s"}},
     {"MergeReductionWithReader",
      R"(func @f(x: f32[8, 8], y: f32[8, 8]) {
        alloc s: f32[8] @global
@@ -371,6 +440,24 @@ const Legal kLegal[] = {
     {kTwo, "merge i p\nmerge j q"},
     {kTwo, "merge i p\nparallel i"},
     {kTwo, "inline a"},
+    {kTwo, "reverse_compute_at b i"},
+    {kTwo, "reverse_compute_at b j"},
+    {kTwo, "reverse_compute_at b i\nscope t local\nparallel i"},
+    {kTwo, "split i 4 -> io ii\nreverse_compute_at b io\nparallel io"},
+    {kTwo, "parallel i\nreverse_compute_at b i"},
+    {kTwo, "split i 4 -> io ii\nsplit j 3 -> jo ji\nreorder io jo ii ji\nreverse_compute_at b jo\nscope t local"},
+    {kTwo, "cache_write y b -> ys\nreverse_compute_at ys_copy p\nscope ys local"},
+    {kTwo, "cache_write t a -> ts\nreverse_compute_at ts_copy j\nscope ts local\nreverse_compute_at b i"},
+    {kTwo, "split i 4 -> io ii\npeel io back 1 -> tail\nvectorize ii"},
+    {kTwo, "peel i front 3 -> first\nparallel i"},
+    {kTwo, "peel i back 5 -> last\npeel last front 2 -> middle"},
+    {kTwo, "reverse_compute_at b i\nscope t local\npeel i back 2 -> last\nparallel i"},
+    {kSum, "reverse_compute_at b i"},
+    {kSum, "cache_write t s -> sums\nreverse_compute_at sums_copy i\nscope sums local\nreverse_compute_at b i"},
+    {kSum, "split_init s k -> start\npeel k back 2 -> last"},
+    {kSum, "split k 5 -> ko ki\nsplit_init s ko -> start\npeel ko back 1 -> tail"},
+    {kTurn, "reverse_compute_at b i"},
+    {kScan, "reverse_compute_at b i"},
     {kTwo, "compute_at a p"},
     {kTwo, "compute_at a q"},
     {kTwo, "compute_at a p\nscope t local"},
