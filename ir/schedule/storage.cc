@@ -206,6 +206,9 @@ StatusOr<Func> CacheWrite(Func f, const std::string& buffer, const std::string& 
   const Stmt changed = Replace(top, path.back(), ReplaceBuffers(c, path.back(), {{to, cache}}));
   const Stmt copy = CopyNest(c, names, cache, to, name);
   f.body = MakeSeq({MakeStmt(Alloc{cache}), Replace(f.body, top, MakeSeq({changed, copy}))});
+  // A padded block writes beyond the end, where other memory than global has room.
+  if (to->scope != Scope::kGlobal)
+    RETURN_IF_ERROR(Annotate(CheckMemory(f, cache, Scope::kGlobal), Cat("cache_write ", buffer, " ", block)));
   return f;
 }
 

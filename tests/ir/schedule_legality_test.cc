@@ -41,6 +41,13 @@ const Illegal kIllegal[] = {
        for i in 0..7 { block a(u in 0..7 = i) { y[u] = x[u] } } })",
      "cache_write y a -> t",
      {"cache_write y a: the block is not known to write all of it"}},
+    {"CacheWriteOfPadded",
+     R"(func @f(x: f32[n, 4], y: f32[n]) where n in 1..64 {
+       alloc t: f32[n] @local
+       for i in 0..n { block a(u in 0..n = i) { t[u] = x[u, 0] } }
+       for k in 0..n { block b(v in 0..n = k) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\npad a\ncache_write t a -> c",
+     {"cache_write t a: block a may write beyond its end, at io * 4 + ii in dimension 0"}},
     {"CacheWriteAfterSplitInit",
      R"(func @f(x: f32[8, 4], y: f32[8]) {
        for i in 0..8 { for k in 0..4 { block s(u in 0..8 = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
@@ -596,6 +603,26 @@ TEST(IllegalSchedules, ThreadReadsItsNeighboursMemory) {
   EXPECT_TRUE(absl::StrContains(lowered.status().message(),
                                 "local buffer t: in dimension 1 its uses do not belong to one thread each"))
       << lowered.status();
+}
+
+// Nor what another block has in its shared memory.
+TEST(IllegalSchedules, BlockReadsAnothersSharedMemory) {
+  const auto f = ParseFunc(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+    alloc t: f32[4, 8] @shared
+    for i in 0..4 {
+      for j in 0..8 { block a(u in 0..4 = i, v in 0..8 = j) { t[u, v] = x[u, v] } }
+      for q in 0..8 { block b(w in 0..4 = i, z in 0..8 = q) { y[w, z] = t[w, 7 - z] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  for (const char* steps :
+       {"bind j blockIdx.x\nbind i blockIdx.y", "bind q threadIdx.x\nbind j blockIdx.x\nbind i blockIdx.y"}) {
+    const auto r = ApplySchedule(*f, steps);
+    ASSERT_TRUE(r.ok()) << r.status();
+    const auto lowered = LowerKernel(*r, {.options = {}, .target = target, .name = "test"});
+    EXPECT_TRUE(absl::StrContains(lowered.status().message(),
+                                  "block a writes t[i, j] and block b reads t[i, 7 - q] in different threads"))
+        << lowered.status();
+  }
 }
 
 // A producer that writes transposed is computed at the iterators that its readers need.
