@@ -151,6 +151,14 @@ class FuncEmitter {
             out_.Line(text);
             return absl::OkStatus();
           }
+          if (n.callee == "cinn_bounds_error" && !d_.bounds_error.empty()) {
+            printer_.Begin(n.args);
+            const std::string index = printer_.Print(n.args[0]), size = printer_.Print(n.args[1]);
+            std::string text(d_.bounds_error);
+            absl::StrReplaceAll({{"$0", n.text}, {"$1", index}, {"$2", size}}, &text);
+            out_.Line(text);
+            return absl::OkStatus();
+          }
           if (n.is_runtime || d_.HasKernels()) return Unsupported(Cat("the call of ", n.callee));
           printer_.Begin(n.args);
           std::string args;

@@ -328,6 +328,25 @@ constexpr Helper kCudaHelpers[] = {
      "    *of_block = v;\n"
      "  }\n"
      "}\n"},
+    // Its layout is that of runtime/bounds_report.h.
+    {"cinn_bounds_error", 0,
+     "struct CinnBoundsReport {\n"
+     "  int taken, block[3], thread[3], unused;\n"
+     "  long long index, size;\n"
+     "  char text[256];\n"
+     "};\n"
+     "extern \"C\" { __device__ CinnBoundsReport cinn_bounds_report; }\n"
+     "static __device__ __noinline__ void cinn_bounds_error(const char* text, long long index, long long size) {\n"
+     "  CinnBoundsReport& r = cinn_bounds_report;\n"
+     "  if (atomicCAS(&r.taken, 0, 1) != 0) return;\n"
+     "  r.block[0] = blockIdx.x; r.block[1] = blockIdx.y; r.block[2] = blockIdx.z;\n"
+     "  r.thread[0] = threadIdx.x; r.thread[1] = threadIdx.y; r.thread[2] = threadIdx.z;\n"
+     "  r.index = index;\n"
+     "  r.size = size;\n"
+     "  int i = 0;\n"
+     "  for (; i < 255 && text[i] != 0; ++i) r.text[i] = text[i];\n"
+     "  r.text[i] = 0;\n"
+     "}\n"},
     {"cinn_load4", 0,
      "$F unsigned int cinn_load4(const void* p) {\n"
      "  unsigned int r;\n"
@@ -474,6 +493,7 @@ const Dialect& CDialect() {
       .barrier = "",
       .cluster_kernel = "",
       .assertion = "",
+      .bounds_error = "",
       .parallel = "#pragma omp parallel for",
       .unroll = "",
       .keep = "",
@@ -509,6 +529,7 @@ const Dialect& CudaDialect() {
       .barrier = "__syncthreads();",
       .cluster_kernel = "extern \"C\" __global__ void __cluster_dims__($C, 1, 1) __launch_bounds__($N)",
       .assertion = "__assertfail(\"$0\", \"cinn_like\", 0, __func__, 1);",
+      .bounds_error = "{ cinn_bounds_error(\"$0\", $1, $2); return; }",
       .parallel = "",
       .unroll = "#pragma unroll",
       .keep = "#pragma unroll 1",

@@ -72,9 +72,11 @@ struct Dialect {
   // cinn_cluster_store(pointer, value, $C) into all blocks' memory at once.
   std::string_view cluster_kernel;
   std::string_view assertion;  // one that fails, with the text $0
-  std::string_view parallel;   // the line before a parallel loop
-  std::string_view unroll;     // the line before an unrolled loop
-  std::string_view keep;       // the line before a loop that the compiler is not to unroll
+  // Leaves a kernel that would touch what $0 says at index $1, outside of a buffer of $2 elements.
+  std::string_view bounds_error;
+  std::string_view parallel;  // the line before a parallel loop
+  std::string_view unroll;    // the line before an unrolled loop
+  std::string_view keep;      // the line before a loop that the compiler is not to unroll
   // The word_* spellings: contiguous accesses of 4, 8 or 16 bytes go through 32-bit words. Empty: element by element.
   std::string_view word_types[3];   // of 1, 2 and 4 words, with fields x y z w
   std::string_view word_makers[3];  // "make_uint2($0, $1)"

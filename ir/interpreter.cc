@@ -81,7 +81,8 @@ class Machine {
         [&](const Launch& n) { RunLaunch(n); },
         [&](const ir::Call& n) {
           if (n.meaning != nullptr) return Run(n.meaning);
-          if (n.callee == "cinn_range_error") return Fail(absl::OutOfRangeError(n.text));
+          if (n.callee == "cinn_range_error" || n.callee == "cinn_bounds_error")
+            return Fail(absl::OutOfRangeError(n.text));
           const Func* f = module_.Find(n.callee);
           if (n.is_runtime || f == nullptr || grid_ != nullptr) return Fail(Unimplemented("call of ", n.callee));
           Machine callee(module_, limits_, &clock_, &error_);

@@ -17,9 +17,10 @@ std::string PrintFunc(const Func& f) { return Print(f); }
 }
 
 // Names of rows of pass_table.cc.
+constexpr std::string_view kCheck = "check_bounds";  // where options.check_bounds asks for it
 constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch",
                                             "unroll",       "flatten",  "simplify",      "vectorize",
-                                            "simplify",     "legalize", "keep_wide"};
+                                            "simplify",     kCheck,     "legalize",      "keep_wide"};
 constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "lower_blocks",
                                               "simplify",
@@ -33,6 +34,7 @@ constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "simplify",
                                               "vectorize",
                                               "simplify",
+                                              kCheck,
                                               "legalize",
                                               "keep_wide"};
 // Parameters keep their shapes, which the argument check is made from.
@@ -51,7 +53,9 @@ PipelineHooks<Func> Hooks() {
 
 StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const PassContext& context) {
   std::vector<Pass<Func>> passes;
-  for (std::string_view name : names) passes.push_back(*FindPass(name));
+  for (std::string_view name : names) {
+    if (name != kCheck || context.options.check_bounds) passes.push_back(*FindPass(name));
+  }
   PassContext named = context;
   named.name = f.name;
   ASSIGN_OR_RETURN(f, RunPipeline<Func>(std::move(f), passes, Hooks(), named));

@@ -1,5 +1,6 @@
 #include "ir/pass_table.h"
 
+#include "ir/passes/check_bounds.h"
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/insert_barriers.h"
@@ -48,6 +49,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},
       {"vectorize", Run<Vectorize>, true},
+      {"check_bounds", Run<CheckBounds>},
       {"legalize", Run<Legalize>, true},
       {"keep_wide", RunKeepWide},
       {"plan_memory", Run<PlanMemory>, true},

@@ -137,7 +137,7 @@ struct Launch {
 // call gets `args` and the call's environment. It may carry its meaning, statements that compute the same
 // (call cinn_cublaslt_matmul(...) computes { ... }): what the interpreter runs, and nobody else. One whose first
 // parameter is a text gives that first (call cinn_range_error("gather: idx", i, 0, n)). In a kernel only
-// cinn_range_error can be called: there it is an assertion.
+// cinn_range_error can be called, there an assertion, and cinn_bounds_error, which leaves a report.
 struct Call {
   std::string callee;  // without @
   bool is_runtime = false;

@@ -81,12 +81,18 @@ std::vector<Buffer> InputsOf(const Stage& s) {
 }
 
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value) {
+  // Loads of an index, too: where the element is not asked for, nor is the index.
   auto masked = [&](Expr v, Expr mask) {
-    return Rewriter(c, [&](Expr x) -> Expr {
+    Rewriter* all = nullptr;
+    Rewriter under(c, [&](Expr x) -> Expr {
       if (x->op != ExprOp::kLoad) return x->reads ? nullptr : x;
+      std::vector<Expr> indices = IndicesOf(x);
+      for (Expr& i : indices) i = (*all)(i);
       Expr own = MaskOf(x);
-      return c.Load(x->buffer, IndicesOf(x), own == nullptr ? mask : c.And(mask, own));
-    })(v);
+      return c.Load(x->buffer, std::move(indices), own == nullptr ? mask : c.And(mask, (*all)(own)));
+    });
+    all = &under;
+    return under(v);
   };
   Rewriter* self = nullptr;
   Rewriter rewrite(c, [&](Expr x) -> Expr {

@@ -82,6 +82,7 @@ static_assert(sizeof(MemPoolProps) == 88);
     (Library * library, const void* code, int* jit_options, void** jit_values, unsigned num_jit, int* options, \
      void** values, unsigned num_options))                                                                     \
   X(cuLibraryUnload, 12000, (Library library))                                                                 \
+  X(cuLibraryGetGlobal, 12000, (DevicePtr * data, size_t* bytes, Library library, const char* name))           \
   X(cuLibraryGetKernel, 12000, (Kernel * kernel, Library library, const char* name))                           \
   X(cuKernelSetAttribute, 12000, (int attribute, int value, Kernel kernel, int device))                        \
   X(cuLaunchKernel, 4000,                                                                                      \

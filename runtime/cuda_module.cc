@@ -1,9 +1,11 @@
 #include "runtime/cuda_module.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 
+#include "runtime/bounds_report.h"
 #include "runtime/cuda_driver.h"
 
 namespace cinn_like {
@@ -11,11 +13,15 @@ namespace {
 
 using namespace cuda;
 
-// What a CUkernel handle does not tell: its name, and the shared memory it may already use on each device.
+// What a CUkernel handle does not tell: its name, the shared memory it may already use on each device, and its image
+// where that reports accesses out of bounds, else null.
 struct KernelInfo {
   std::string name;
   std::map<int, int64_t> shared_limit;
+  Library reports = nullptr;
 };
+// Some image has been loaded that reports.
+std::atomic<bool> any_reports = false;
 std::shared_mutex mutex;
 std::map<void*, KernelInfo>& Kernels() {
   static auto* kernels = new std::map<void*, KernelInfo>;
@@ -75,6 +81,39 @@ Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnC
                   ", block ", block[0], "x", block[1], "x", block[2], ", ", shared_bytes, " bytes of shared memory"));
 }
 
+// Waits for the kernel; an error if one of its threads left a report, which is then cleared.
+Status CheckBoundsReport(void* kernel, const CinnCallEnv& env) {
+  Library library = nullptr;
+  {
+    const std::shared_lock lock(mutex);
+    const auto at = Kernels().find(kernel);
+    if (at == Kernels().end() || at->second.reports == nullptr) return absl::OkStatus();
+    library = at->second.reports;
+  }
+  ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
+  ASSIGN_OR_RETURN(const Context context, PrimaryContext(*driver, env.device.device_id));
+  const ContextScope scope(*driver, context);
+  RETURN_IF_ERROR(scope.status());
+  const auto stream = static_cast<Stream>(env.stream);
+  BoundsReport report;
+  const auto to = reinterpret_cast<DevicePtr>(&report);
+  DevicePtr from = 0;
+  size_t bytes = 0;
+  RETURN_IF_ERROR(driver->Check(driver->cuLibraryGetGlobal(&from, &bytes, library, kBoundsReportName),
+                                "finding the report of accesses out of bounds"));
+  RET_CHECK(bytes == sizeof(report), Cat(bytes, " bytes of ", kBoundsReportName));
+  RETURN_IF_ERROR(driver->Check(driver->cuMemcpyAsync(to, from, sizeof(report), stream), "reading the report"));
+  RETURN_IF_ERROR(driver->Check(driver->cuStreamSynchronize(stream), "waiting for the kernel"));
+  if (report.taken == 0) return absl::OkStatus();
+  const BoundsReport none;
+  RETURN_IF_ERROR(driver->Check(driver->cuMemcpyAsync(from, reinterpret_cast<DevicePtr>(&none), sizeof(none), stream),
+                                "clearing the report"));
+  RETURN_IF_ERROR(driver->Check(driver->cuStreamSynchronize(stream), "clearing the report"));
+  const auto place = [](const int32_t(&at)[3]) { return Cat("(", at[0], ", ", at[1], ", ", at[2], ")"); };
+  return absl::OutOfRangeError(Cat(report.text, ": expected 0 to ", report.size - 1, ", got ", report.index,
+                                   ", in block ", place(report.block), ", thread ", place(report.thread)));
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<CudaModule>> CudaModule::Load(std::string_view image) {
@@ -91,7 +130,10 @@ StatusOr<std::unique_ptr<CudaModule>> CudaModule::Load(std::string_view image) {
     const Status status = driver->Check(result, what);
     return log.empty() ? status : Status(status.code(), Cat(Message(status), "\n", log));
   }
-  return std::unique_ptr<CudaModule>(new CudaModule(library));
+  // The symbol's name stands in CUBIN as in PTX.
+  const bool reports = image.find(kBoundsReportName) != image.npos;
+  if (reports) any_reports.store(true, std::memory_order_relaxed);
+  return std::unique_ptr<CudaModule>(new CudaModule(library, reports));
 }
 
 CudaModule::~CudaModule() {
@@ -110,12 +152,14 @@ StatusOr<void*> CudaModule::Kernel(const std::string& name) {
     return absl::NotFoundError(Message(driver->Check(result, Cat("finding the kernel '", name, "'"))));
   }
   const std::unique_lock lock(mutex);
-  if (Kernels().try_emplace(kernel, KernelInfo{name, {}}).second) kernels_.push_back(kernel);
+  const Library reports = reports_ ? static_cast<Library>(library_) : nullptr;
+  if (Kernels().try_emplace(kernel, KernelInfo{name, {}, reports}).second) kernels_.push_back(kernel);
   return kernel;
 }
 
 Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
-  const Status status = Launch(kernel, shape, params, env);
+  Status status = Launch(kernel, shape, params, env);
+  if (any_reports.load(std::memory_order_relaxed) && status.ok()) status = CheckBoundsReport(kernel, env);
   if (status.ok()) [[likely]]
     return status;
   return Annotate(status, Cat("kernel '", NameOf(kernel), "'"));

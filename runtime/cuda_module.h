@@ -24,12 +24,14 @@ class CudaModule : public DeviceModule {
   StatusOr<void*> Kernel(const std::string& name) override;  // a CUkernel
 
  private:
-  explicit CudaModule(void* library) : library_(library) {}
+  CudaModule(void* library, bool reports) : library_(library), reports_(reports) {}
   void* library_;
+  const bool reports_;  // accesses out of bounds (runtime/bounds_report.h)
   std::vector<void*> kernels_;
 };
 
-// Sets the limit of dynamic shared memory once per kernel and device where it is above 48 KB.
+// Sets the limit of dynamic shared memory once per kernel and device where it is above 48 KB. A kernel that reports
+// accesses out of bounds is waited for: OutOfRange where there was one.
 Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);
 
 }  // namespace cinn_like

@@ -7,3 +7,7 @@ extern "C" int32_t cinn_range_error(const char* what, int64_t value, int64_t lo,
   const std::string expected = lo < end ? Cat(lo, " to ", end - 1) : "none, there is no place for any";
   return SetLastError(absl::OutOfRangeError(Cat(what, ": expected ", expected, ", got ", value)));
 }
+
+extern "C" int32_t cinn_bounds_error(const char* what, int64_t index, int64_t size, const CinnCallEnv* env) {
+  return cinn_range_error(what, index, 0, size, env);
+}

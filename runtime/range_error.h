@@ -7,3 +7,7 @@
 // The call fails with code -OutOfRange and the message "<what>: expected <lo> to <end - 1>, got <value>". Kernels of a
 // GPU have an assertion in its place.
 extern "C" int32_t cinn_range_error(const char* what, int64_t value, int64_t lo, int64_t end, const CinnCallEnv* env);
+
+// The same of code compiled with --cinn_check_bounds that would touch an element outside of a buffer of `size`. Kernels
+// of a GPU leave a report in its place (runtime/bounds_report.h).
+extern "C" int32_t cinn_bounds_error(const char* what, int64_t index, int64_t size, const CinnCallEnv* env);

@@ -119,7 +119,7 @@ bool CompileOptions::IsDisabled(std::string_view pass) const {
 
 std::string CompileOptions::CacheKey() const {
   return Cat("disable_fusion=", disable_fusion ? 1 : 0, " disable_passes=", disable_passes, " numerics=", numerics,
-             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads,
+             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads, " check_bounds=", check_bounds ? 1 : 0,
              " leave_to_framework=", leave_to_framework ? 1 : 0);
 }
 

@@ -11,6 +11,7 @@ namespace {
 struct Access {
   StmtPath path;  // to the statement
   std::vector<Expr> indices;
+  Expr mask;  // may be null
 };
 
 // A loop variable that runs inside the place of the allocation.
@@ -148,12 +149,12 @@ class Placer {
         if (!l.back().exact) return InvalidArgument("buffer ", b.name, ": the index ", Print(index[d]), " overflows");
       }
       const std::vector<Linear> whole = l;
-      DropFixed(l);
+      int64_t start = DropFixed(l, analyzer);
       // What falls from where it starts (n - 1 - v) keeps that.
       const bool falls = std::any_of(l.begin(), l.end(), [](const Linear& x) {
         return std::any_of(x.terms.begin(), x.terms.end(), [](const LinearTerm& t) { return t.coef < 0; });
       });
-      if (falls) l = whole;
+      if (falls) l = whole, start = 0;
       if (b.scope == Scope::kLocal) {
         RETURN_IF_ERROR(DropThreads(b, d, l, analyzer));
       }
@@ -163,7 +164,7 @@ class Placer {
         hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, l[k], DType::kI64)).hi);
         in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
       }
-      if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1);
+      if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1 - start);
       r.shape.push_back(hi >= Analyzer::kUnknown ? old_shape[d] : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
@@ -204,14 +205,19 @@ class Placer {
     return Shrink(b, indices, shape, analyzer);
   }
 
-  // Whether index < size, as the conditions around the access say.
-  bool StaysBelow(const StmtPath& path, Expr index, Expr size, Analyzer& analyzer) {
+  // The conditions around a statement.
+  Expr ConditionOf(const StmtPath& path) {
     Expr around = c_.Bool(true);
     for (size_t i = 0; i + 1 < path.size(); ++i) {
       const If* n = As<If>(path[i]);
       if (n != nullptr && path[i + 1] == n->then) around = c_.And(around, n->cond);
     }
-    const Analyzer::Assume assume(analyzer, Substitute(c_, around, canonical_));
+    return Substitute(c_, around, canonical_);
+  }
+
+  // Whether index < size, as the conditions around the access say.
+  bool StaysBelow(const StmtPath& path, Expr index, Expr size, Analyzer& analyzer) {
+    const Analyzer::Assume assume(analyzer, ConditionOf(path));
     return analyzer.CanProve(c_.Lt(index, size));
   }
 
@@ -227,11 +233,12 @@ class Placer {
       path.push_back(s);
       auto expr = [&](Expr e) {
         Visit(e, [&](Expr x) {
-          if (x->op == ExprOp::kLoad && x->buffer == b) accesses_.push_back({path, IndicesOf(x)});
+          if (x->op == ExprOp::kLoad && x->buffer == b) accesses_.push_back({path, IndicesOf(x), MaskOf(x)});
           return true;
         });
       };
-      if (const Store* n = As<Store>(s); n != nullptr && n->buffer == b) accesses_.push_back({path, n->indices});
+      if (const Store* n = As<Store>(s); n != nullptr && n->buffer == b)
+        accesses_.push_back({path, n->indices, n->mask});
       ForEachChild(s, expr, go);
       path.pop_back();
     };
@@ -279,8 +286,9 @@ class Placer {
     }
   }
 
-  // Subtracts the part that only variables outside of the allocation move, if it is the same in every access.
-  void DropFixed(std::vector<Linear>& l) {
+  // Subtracts the part that only variables outside of the allocation move, if it is the same in every access, and where
+  // what is left begins, if that is below 0: the constant of rows that run downwards (n - 1 - p), which it gives.
+  int64_t DropFixed(std::vector<Linear>& l, Analyzer& analyzer) {
     std::vector<Linear> fixed(l.size());
     for (size_t k = 0; k < l.size(); ++k) {
       for (const LinearTerm& t : l[k].terms) {
@@ -290,13 +298,19 @@ class Placer {
       }
     }
     for (const Linear& x : fixed) {
-      if (FromLinear(c_, x, DType::kI64) != FromLinear(c_, fixed[0], DType::kI64)) return;
+      if (FromLinear(c_, x, DType::kI64) != FromLinear(c_, fixed[0], DType::kI64)) return 0;
     }
     for (Linear& x : l) x = AddScaled(x, fixed[0], -1);
-    // Rows that run downwards (n - 1 - p) leave a constant below 0 behind.
-    int64_t start = l[0].constant;
-    for (const Linear& x : l) start = std::max<int64_t>(start, x.constant);
-    for (Linear& x : l) x.constant -= std::min<int64_t>(start, 0);
+    int64_t start = 0;
+    for (size_t k = 0; k < l.size(); ++k) {
+      const Expr mask = accesses_[k].mask;
+      Expr where = ConditionOf(accesses_[k].path);
+      if (mask != nullptr) where = c_.And(where, Substitute(c_, mask, canonical_));
+      const Analyzer::Assume assume(analyzer, where);
+      const int64_t lowest = analyzer.ConstBounds(FromLinear(c_, l[k], DType::kI64)).lo;
+      if (lowest > -Analyzer::kUnknown) start = std::min(start, lowest);
+    }
+    for (Linear& x : l) x.constant -= start;
     // The same whole index everywhere, moved by threads alone: one element for each thread.
     const Expr first = FromLinear(c_, l[0], DType::kI64);
     const bool same =
@@ -305,7 +319,9 @@ class Placer {
     if (same &&
         std::all_of(vars.begin(), vars.end(), [&](Expr v) { return !inner_.contains(v) || inner_.at(v).is_thread; })) {
       for (Linear& x : l) x = Linear();
+      start = 0;
     }
+    return start;
   }
 
   // Removes the mixed-radix digit of each thread variable: k*2048 + t*8 + v with t in 0..256 becomes k*8 + v.
@@ -346,7 +362,7 @@ class Placer {
             low += t.coef * (it->second.extent->int_value - 1);
           }
         }
-        if (!found || !fits || low >= coef) {
+        if (!found || !fits || low >= coef || x.constant < 0) {
           return Unimplemented("local buffer ", b.name, ": in dimension ", d,
                                " its uses do not belong to one thread each: ", Print(FromLinear(c_, x, DType::kI64)),
                                "\n", Print(f_));

@@ -1,4 +1,5 @@
 // compute_at: a producer's nest moves into a loop of its readers and shrinks to the region that they need there.
+// reverse_compute_at: a reader's nest moves into a loop of its producer, to the region that is complete there.
 #include <algorithm>
 
 #include "ir/linear.h"
@@ -8,31 +9,145 @@
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
+namespace {
+
+using VarSet = absl::flat_hash_set<Expr>;
+using Extents = absl::flat_hash_map<Expr, Expr>;  // of loops, by their variables
+
+// A block on its way from one place to another. `around` are the loops that stay around both.
+class Move {
+ public:
+  Move(Context& c, Analyzer& a, const Func& f, std::string step, const StmtPath& path)
+      : c_(c), a_(a), names_(f), step_(std::move(step)), path_(path), nest_(WholeNest(path)) {
+    bool is_around = true;
+    for (const Stmt& s : path) {
+      is_around = is_around && s != nest_;
+      const For* n = As<For>(s);
+      if (n != nullptr) (is_around ? around_ : left_).push_back(n);
+    }
+  }
+
+  const Block& block() const { return *As<Block>(path_.back()); }
+  const Stmt& nest() const { return nest_; }
+  const std::vector<const For*>& around() const { return around_; }
+  const std::vector<const For*>& left() const { return left_; }
+  NameSupply& names() { return names_; }
+  bool Stays(Expr e) const {
+    return std::any_of(around_.begin(), around_.end(), [&](const For* n) { return Uses(e, n->var); });
+  }
+  template <class... Args>
+  Status Refuse(const Args&... why) const {
+    return InvalidArgument(step_, ": ", why...);
+  }
+
+  // Whether the span takes every element of 0..whole while the loops `outer` move it, none of them for two spans
+  // (`taken`); `once`: each element in one iteration of them alone.
+  bool Covers(const Span& r, Expr whole, const Extents& outer, VarSet& taken, bool once) {
+    if (IsInt(r.min, 0) && a_.CanProve(c_.Le(whole, r.extent))) return true;
+    const Expr in_tile = c_.Var("#in tile");
+    Extents moving = outer;
+    moving[in_tile] = r.extent;
+    a_.BindRange(in_tile, c_.Int(0), r.extent);
+    const std::optional<Span> span = DenseSpanOf(a_, c_.Add(r.min, in_tile), moving);
+    if (!span || !a_.CanProve(c_.Le(span->min, c_.Int(0))) ||
+        !a_.CanProve(c_.Le(whole, c_.Add(span->min, span->extent))))
+      return false;
+    Expr runs = r.extent;
+    for (Expr v : VarsOf(r.min)) {
+      const auto it = outer.find(v);
+      if (it == outer.end()) continue;
+      if (!taken.insert(v).second) return false;
+      runs = c_.Mul(runs, it->second);
+    }
+    return !once || a_.CanProve(c_.Eq(runs, span->extent));
+  }
+
+  // The nest at the new place: a loop for every data iterator that covers more than a point (`spans`; none: it has one
+  // value, or keeps its binding), then the reduction's own loops.
+  StatusOr<Stmt> Nest(const std::vector<std::optional<Span>>& spans) {
+    Block moved = block();
+    std::vector<For> loops;
+    VarMap reduce_vars;
+    Expr predicate = nullptr;
+    absl::flat_hash_map<Expr, const For*> left;
+    for (const For* n : left_) left[n->var] = n;
+    for (size_t k = 0; k < moved.iters.size(); ++k) {
+      BlockIter& i = moved.iters[k];
+      if (i.kind == IterKind::kData && !spans[k]) {
+        if (!Stays(i.binding)) i.binding = c_.Int(0);  // its only value
+      } else if (i.kind == IterKind::kData) {
+        const Span& r = *spans[k];
+        if (Stays(i.binding) && (r.min != i.binding || !IsInt(r.extent, 1))) {
+          return Refuse("there it would run over ", Print(r.min), " .. + ", Print(r.extent), " of iterator ",
+                        i.var->name, ", and the loops around both have it at ", Print(i.binding));
+        }
+        if (IsInt(r.extent, 1)) {
+          i.binding = r.min;
+        } else {
+          Expr var = c_.Var(names_.Fresh("l_" + i.var->name));
+          loops.push_back({var, r.extent, ForKind::kSerial, nullptr});
+          a_.BindRange(var, c_.Int(0), r.extent);
+          i.binding = a_.Simplify(c_.Add(r.min, var));
+        }
+        for (Expr inside : {a_.Simplify(c_.Le(c_.Int(0), i.binding)), a_.Simplify(c_.Lt(i.binding, i.extent))})
+          if (!IsTrue(inside)) predicate = predicate == nullptr ? inside : c_.And(predicate, inside);
+      } else {
+        if (Stays(i.binding)) return Refuse("a loop around both carries the reduction over ", i.var->name);
+        // Reduction loops are taken along whole; a block whose reduction was already tiled keeps its binding's loops.
+        for (Expr v : VarsOf(i.binding)) {
+          auto it = left.find(v);
+          if (it == left.end() || reduce_vars.contains(v)) continue;
+          Expr var = c_.Var(names_.Fresh(v->name));
+          reduce_vars[v] = var;
+          loops.push_back({var, it->second->extent, it->second->kind, nullptr});
+        }
+        i.binding = Substitute(c_, i.binding, reduce_vars);
+      }
+    }
+    if (block().predicate != nullptr) {
+      // What a split of a reduction loop required still holds; what its data loops required is said anew above.
+      bool reduction_only = true;
+      for (Expr v : VarsOf(block().predicate))
+        reduction_only &= reduce_vars.contains(v) || (!left.contains(v) && !Stays(v));
+      if (!reduction_only) return Refuse("move the block before its data loops are split");
+      Expr p = Substitute(c_, block().predicate, reduce_vars);
+      predicate = predicate == nullptr ? p : c_.And(predicate, p);
+    }
+    moved.predicate = predicate;
+    Stmt s = MakeStmt(std::move(moved));
+    for (size_t k = loops.size(); k-- > 0;) s = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, s});
+    return s;
+  }
+
+ private:
+  Context& c_;
+  Analyzer& a_;
+  NameSupply names_;
+  const std::string step_;
+  const StmtPath& path_;
+  const Stmt nest_;
+  std::vector<const For*> around_, left_;  // its loops that stay, and those that it leaves
+};
+
+}  // namespace
 
 StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& loop) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(StmtPath block_path, FindBlock(f, block));
   ASSIGN_OR_RETURN(StmtPath loop_path, FindLoop(f, loop));
-  const Block producer = *As<Block>(block_path.back());
-  const Stmt nest = WholeNest(block_path);
   const Stmt target = loop_path.back();
   const For& at = *As<For>(target);
-  if (std::find(block_path.begin(), block_path.end(), target) != block_path.end()) {
-    return InvalidArgument("compute_at ", block, " ", loop, ": the block is inside that loop already");
-  }
-  auto refuse = [&](const auto&... why) { return InvalidArgument("compute_at ", block, " ", loop, ": ", why...); };
+  Analyzer a(c);
+  BindFacts(a, f, LoopsOf(loop_path));
+  Move move(c, a, f, Cat("compute_at ", block, " ", loop), block_path);
+  const Block& producer = move.block();
+  const Stmt nest = move.nest();
+  auto refuse = [&](const auto&... why) { return move.Refuse(why...); };
+  if (std::find(block_path.begin(), block_path.end(), target) != block_path.end())
+    return refuse("the block is inside that loop already");
   const std::vector<Buffer> outputs = BuffersWritten(producer.body);
   if (outputs.empty()) return refuse("the block writes nothing");
   auto is_output = [&](Buffer b) { return std::find(outputs.begin(), outputs.end(), b) != outputs.end(); };
-  // Loops that stay where they are, around both.
-  std::vector<const For*> around;
-  for (const Stmt& s : block_path) {
-    if (s == nest) break;
-    if (const For* n = As<For>(s)) around.push_back(n);
-  }
-  auto stays = [&](Expr e) {
-    return std::any_of(around.begin(), around.end(), [&](const For* n) { return Uses(e, n->var); });
-  };
 
   // It writes elements at its data iterators, each dimension at one, and is all that writes them.
   const size_t rank = outputs[0]->shape.size();
@@ -75,9 +190,6 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   });
   RETURN_IF_ERROR(form);
 
-  Analyzer a(c);
-  BindFacts(a, f);
-  for (const For* n : LoopsOf(loop_path)) a.BindRange(n->var, c.Int(0), n->extent);
   Dependences dependences(f);
   const Dependences::Range own = dependences.RangeOf(block_path.back()), readers = dependences.RangeOf(target);
   if (readers.first < own.second) return refuse("the loop stands before the block");
@@ -153,7 +265,8 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
 
   // An output that outlives the function must still be written everywhere: where each dimension is taken whole, or in
   // tiles that the loops around the readers move over it.
-  absl::flat_hash_map<Expr, Expr> outer;
+  const std::vector<const For*>& around = move.around();
+  Extents outer;
   for (const For* n : LoopsOf(loop_path)) {
     if (std::find(around.begin(), around.end(), n) == around.end()) outer[n->var] = n->extent;
   }
@@ -162,88 +275,22 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
     if (!is_param) continue;
     if (std::any_of(loop_path.begin(), loop_path.end(), [](const Stmt& s) { return As<If>(s) != nullptr; }))
       return refuse("the result ", b->name, " would be written under a condition");
-    absl::flat_hash_set<Expr> taken;
+    VarSet taken;
     for (size_t i = 0; i < producer.iters.size(); ++i) {
       if (!dim_of[i]) continue;
       const Span& r = region[*dim_of[i]];
-      const Expr whole = producer.iters[i].extent;
-      bool all = IsInt(r.min, 0) && a.CanProve(c.Le(whole, r.extent));
-      if (!all && stays(producer.iters[i].binding)) all = r.min == producer.iters[i].binding && IsInt(r.extent, 1);
-      if (!all) {
-        const Expr in_tile = c.Var("#in tile");
-        absl::flat_hash_map<Expr, Expr> moving = outer;
-        moving[in_tile] = r.extent;
-        a.BindRange(in_tile, c.Int(0), r.extent);
-        const Expr at = c.Add(r.min, in_tile);
-        const std::optional<Span> span = DenseSpanOf(a, at, moving);
-        all = span && a.CanProve(c.Le(span->min, c.Int(0))) && a.CanProve(c.Le(whole, c.Add(span->min, span->extent)));
-        for (Expr v : VarsOf(r.min)) all = all && (!outer.contains(v) || taken.insert(v).second);
-      }
-      if (!all) {
+      const Expr binding = producer.iters[i].binding;
+      if (move.Stays(binding) && r.min == binding && IsInt(r.extent, 1)) continue;
+      if (!move.Covers(r, producer.iters[i].extent, outer, taken, /*once=*/false)) {
         return refuse("the result ", b->name, " would not be written everywhere in dimension ", *dim_of[i],
                       ", of which its readers need ", Print(r.min), " .. + ", Print(r.extent));
       }
     }
   }
 
-  // The new nest: a loop for every dimension whose region is more than a point, then the reduction's own loops.
-  Block moved = producer;
-  NameSupply names(f);
-  std::vector<For> loops;
-  VarMap reduce_vars;
-  Expr predicate = nullptr;
-  absl::flat_hash_map<Expr, const For*> old_loops;
-  for (const For* n : LoopsOf(block_path)) {
-    if (std::find(around.begin(), around.end(), n) == around.end()) old_loops[n->var] = n;
-  }
-  for (size_t k = 0; k < moved.iters.size(); ++k) {
-    BlockIter& i = moved.iters[k];
-    if (i.kind == IterKind::kData && !dim_of[k]) {
-      i.binding = c.Int(0);  // its only value
-    } else if (i.kind == IterKind::kData) {
-      const Span& r = region[*dim_of[k]];
-      if (stays(i.binding) && (r.min != i.binding || !IsInt(r.extent, 1))) {
-        return refuse("its readers need ", outputs[0]->name, " at ", Print(r.min), " .. + ", Print(r.extent),
-                      " in dimension ", *dim_of[k], ", and the loops around both compute it at ", Print(i.binding));
-      }
-      if (IsInt(r.extent, 1)) {
-        i.binding = r.min;
-      } else {
-        Expr var = c.Var(names.Fresh("l_" + i.var->name));
-        loops.push_back({var, r.extent, ForKind::kSerial, nullptr});
-        a.BindRange(var, c.Int(0), r.extent);
-        i.binding = a.Simplify(c.Add(r.min, var));
-      }
-      for (Expr inside : {a.Simplify(c.Le(c.Int(0), i.binding)), a.Simplify(c.Lt(i.binding, i.extent))})
-        if (!IsTrue(inside)) predicate = predicate == nullptr ? inside : c.And(predicate, inside);
-    } else {
-      if (stays(i.binding)) return refuse("a loop around both carries the reduction over ", i.var->name);
-      // Reduction loops are taken along whole; a block whose reduction was already tiled keeps its binding's loops.
-      for (Expr v : VarsOf(i.binding)) {
-        auto it = old_loops.find(v);
-        if (it == old_loops.end() || reduce_vars.contains(v)) continue;
-        Expr var = c.Var(names.Fresh(v->name));
-        reduce_vars[v] = var;
-        loops.push_back({var, it->second->extent, it->second->kind, nullptr});
-      }
-      i.binding = Substitute(c, i.binding, reduce_vars);
-    }
-  }
-  if (producer.predicate != nullptr) {
-    // What a split of a reduction loop required still holds; what its data loops required is said anew above.
-    bool reduction_only = true;
-    for (Expr v : VarsOf(producer.predicate)) {
-      reduction_only &= reduce_vars.contains(v) || (!old_loops.contains(v) && !stays(v));
-    }
-    if (!reduction_only) {
-      return InvalidArgument("compute_at ", block, " ", loop, ": move the block before its data loops are split");
-    }
-    Expr p = Substitute(c, producer.predicate, reduce_vars);
-    predicate = predicate == nullptr ? p : c.And(predicate, p);
-  }
-  moved.predicate = predicate;
-  Stmt s = MakeStmt(std::move(moved));
-  for (size_t k = loops.size(); k-- > 0;) s = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, s});
+  std::vector<std::optional<Span>> spans;
+  for (const std::optional<size_t>& d : dim_of) spans.push_back(d ? std::optional(region[*d]) : std::nullopt);
+  ASSIGN_OR_RETURN(const Stmt s, move.Nest(spans));
 
   // Before the first reader in the loop's body.
   std::vector<Stmt> body;
@@ -268,6 +315,114 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   RETURN_IF_ERROR(
       Annotate(CheckLoopKinds(f, now, {.within = WholeNest(block_path)}), Cat("compute_at ", block, " ", loop)));
   RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("compute_at ", block, " ", loop)));
+  return f;
+}
+
+StatusOr<Func> ReverseComputeAt(Func f, const std::string& block, const std::string& loop) {
+  Context& c = *f.context;
+  ASSIGN_OR_RETURN(const StmtPath block_path, FindBlock(f, block));
+  ASSIGN_OR_RETURN(const StmtPath loop_path, FindLoop(f, loop));
+  const Stmt target = loop_path.back();
+  Analyzer a(c);
+  BindFacts(a, f, LoopsOf(loop_path));
+  const std::string step = Cat("reverse_compute_at ", block, " ", loop);
+  Move move(c, a, f, step, block_path);
+  if (std::find(block_path.begin(), block_path.end(), target) != block_path.end())
+    return move.Refuse("the block is inside that loop already");
+  // The nest's neighbour that holds the loop, and the loops from there to it, which the block's new nest shares.
+  const size_t depth =
+      static_cast<size_t>(std::find(block_path.begin(), block_path.end(), move.nest()) - block_path.begin());
+  if (depth == 0 || loop_path.size() <= depth || loop_path[depth - 1] != block_path[depth - 1])
+    return move.Refuse("the block shares a loop that is not around that one, or stands in another branch");
+  const std::vector<const For*> chain = LoopsOf({loop_path.begin() + static_cast<ptrdiff_t>(depth), loop_path.end()});
+  Dependences dependences(f);
+  const Dependences::Range own = dependences.RangeOf(block_path.back()), there = dependences.RangeOf(target);
+  if (own.second <= there.first) return move.Refuse("the loop stands behind the block");
+
+  // Its iterations may run in another order, and a reduction starts as before.
+  for (size_t k = depth; k < block_path.size(); ++k) {
+    if (As<For>(block_path[k]) == nullptr) continue;
+    const StmtPath to_loop(block_path.begin(), block_path.begin() + static_cast<ptrdiff_t>(k) + 1);
+    if (const auto conflict = dependences.CarriedBy(to_loop, ForKind::kSerial, true, {})) {
+      return move.Refuse("its own iterations keep their order: ", dependences.Describe(*conflict),
+                         " in different iterations of ", As<For>(block_path[k])->var->name);
+    }
+  }
+  for (size_t k = own.first; k < own.second; ++k) {
+    const Reduction* sum = dependences.accesses()[k].sum;
+    if (sum != nullptr && !sum->starts_at_zero)
+      return move.Refuse("its reduction's loops also move what it writes, or do not start it where they are 0");
+  }
+
+  // What an iteration of the loop writes of what the block reads at one of its iterators, is where that one runs.
+  Extents inner;
+  VisitStmts(target, [&](const Stmt& s) {
+    const For* n = As<For>(s);
+    if (n == nullptr || s == target) return true;
+    inner[n->var] = n->extent;
+    a.BindRange(n->var, c.Int(0), n->extent);
+    return true;
+  });
+  const Block& consumer = move.block();
+  std::vector<std::optional<Span>> spans(consumer.iters.size());
+  bool any = false;
+  for (size_t k = own.first; k < own.second; ++k) {
+    const Access& r = dependences.accesses()[k];
+    for (size_t j = there.first; j < there.second; ++j) {
+      const Access& w = dependences.accesses()[j];
+      if (r.buffer != w.buffer || r.writes || !w.writes || r.is_whole || w.is_whole) continue;
+      any = true;
+      for (size_t i = 0; i < spans.size(); ++i) {
+        if (consumer.iters[i].kind != IterKind::kData || spans[i]) continue;
+        const auto d = std::find(r.at.begin(), r.at.end(), consumer.iters[i].var) - r.at.begin();
+        if (static_cast<size_t>(d) < r.at.size()) spans[i] = SpanOf(a, dependences.IndicesOf(w)[d], inner);
+      }
+    }
+  }
+  if (!any) return move.Refuse("it reads nothing that is written in that loop");
+  Extents outer, own_loops;
+  for (const For* n : chain) outer[n->var] = n->extent;
+  for (const For* n : move.left()) {
+    own_loops[n->var] = n->extent;
+    a.BindRange(n->var, c.Int(0), n->extent);
+  }
+  VarSet taken, own_taken;
+  for (size_t i = 0; i < spans.size(); ++i) {
+    const BlockIter& iter = consumer.iters[i];
+    if (iter.kind != IterKind::kData || move.Stays(iter.binding)) continue;
+    // Of two that peel has made of one, each runs a part.
+    if (!move.Covers({iter.binding, c.Int(1)}, iter.extent, own_loops, own_taken, /*once=*/false))
+      return move.Refuse("its loops are not known to run all of iterator ", iter.var->name, " in 0..",
+                         Print(iter.extent));
+    if (!spans[i]) spans[i] = Span{c.Int(0), iter.extent};
+    if (!move.Covers(*spans[i], iter.extent, outer, taken, /*once=*/true)) {
+      return move.Refuse("its iterations would not run once each: of iterator ", iter.var->name, " in 0..",
+                         Print(iter.extent), " those at ", Print(spans[i]->min), " .. + ", Print(spans[i]->extent));
+    }
+  }
+  for (const For* n : chain) {
+    if (!IsInt(n->extent, 1) && !taken.contains(n->var))
+      return move.Refuse("each iteration of loop ", n->var->name, " would run it again");
+  }
+
+  // First a nest of its own around the same loops, then one with the producer's, from outside.
+  ASSIGN_OR_RETURN(Stmt nest, move.Nest(spans));
+  VarMap twins;
+  for (const For* n : chain) twins[n->var] = c.Var(move.names().Fresh(n->var->name));
+  nest = Substitute(c, nest, twins);
+  for (size_t k = chain.size(); k-- > 0;) {
+    const For& n = *chain[k];
+    nest = MakeStmt(For{twins.at(n.var), Substitute(c, n.extent, twins), n.kind, nest});
+  }
+  std::vector<std::vector<std::string>> pairs;
+  for (const For* n : chain) pairs.push_back({n->var->name, twins.at(n->var)->name});
+  f.body = Replace(f.body, move.nest(), nest);
+  f = SimplifyBindings(std::move(f), nest);
+  for (const std::vector<std::string>& pair : pairs) {
+    StatusOr<Func> merged = Merge(std::move(f), pair);
+    if (!merged.ok()) return Annotate(merged.status(), step);
+    f = *std::move(merged);
+  }
   return f;
 }
 

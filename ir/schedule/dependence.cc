@@ -466,16 +466,18 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
     const bool shared = buffer->scope == Scope::kShared;
     for (const auto& [first, second] : PairsOf(buffer, range, changed)) {
       const Access *a = first, *b = second;
-      if (shared && a->statement != b->statement) continue;
+      // Threads of a block wait for each other between statements on its shared memory, which no other block sees.
+      const bool waits = shared && a->statement != b->statement;
       std::vector<const For*> fixed = outside;
       VarMap twins;
       std::vector<std::pair<const For*, const For*>> axes;
       for (ForKind axis : kThreadKinds) {
         const For *p = loop_on(*a, axis), *q = loop_on(*b, axis);
-        if (shared && IsBlockAxis(axis)) {
+        if (shared && IsBlockAxis(axis) && (p == nullptr ? nullptr : p->var) == (q == nullptr ? nullptr : q->var)) {
           if (p != nullptr) fixed.push_back(p);
           continue;
         }
+        if (waits && IsThreadAxis(axis)) continue;
         if ((bound && (p == nullptr || q == nullptr)) || (p == nullptr && q == nullptr)) continue;
         // The wider loop stands for both.
         if (p != nullptr && q != nullptr && p->var != q->var && axes.empty() &&

@@ -1,7 +1,8 @@
-// The primitives that reshape loops: split, fuse, reorder, merge and the loop kinds.
+// The primitives that reshape loops: split, peel, fuse, reorder, merge and the loop kinds.
 #include <algorithm>
 
 #include "absl/strings/str_join.h"
+#include "ir/clone.h"
 #include "ir/mma.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
@@ -103,6 +104,67 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
   return SimplifyBindings(std::move(f), body);
 }
 
+StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, const std::string& name) {
+  ASSIGN_OR_RETURN(StmtPath path, FindLoop(f, loop));
+  const For& n = *As<For>(path.back());
+  auto refuse = [&](const auto&... why) { return InvalidArgument("peel ", loop, ": ", why...); };
+  if (n.kind != ForKind::kSerial) return refuse("the loop is already ", Name(n.kind));
+  if (count < 1 || count > kMaxTile) return refuse("expected a count of 1 to ", kMaxTile, " and got ", count);
+  RETURN_IF_ERROR(CheckNewNames(f, {name}));
+  Context& c = *f.context;
+  Analyzer a(c);
+  BindFacts(a, f, LoopsOf(path));
+  const Expr number = c.Int(count), zero = c.Int(0);
+  if (a.CanProve(c.Le(n.extent, number))) return refuse("of its ", Print(n.extent), " iterations none would be left");
+  // One block starts a reduction where its iterators are 0: of two that share one, both would ask.
+  const Block* starts = nullptr;
+  VisitStmts(n.body, [&](const Stmt& s) {
+    const Block* b = As<Block>(s);
+    if (b == nullptr || b->init == nullptr) return true;
+    for (const BlockIter& i : b->iters) {
+      if (i.kind == IterKind::kReduce && Uses(i.binding, n.var)) starts = b;
+    }
+    return true;
+  });
+  if (starts != nullptr)
+    return refuse("it carries the reduction of block ", starts->name,
+                  ", whose start is to be split off first (split_init)");
+
+  const bool enough = a.CanProve(c.Le(number, n.extent));
+  const Expr less = c.Sub(n.extent, number);
+  const Expr rest = a.Simplify(enough ? less : c.Max(less, zero));
+  const Expr part = enough ? number : a.Simplify(c.Min(n.extent, number));
+  NameSupply names(f);
+  names.Reserve(name);
+  const Expr var = c.Var(name);
+  Stmt peeled = CloneFresh(c, n.body, names, {{n.var, front ? var : c.Add(rest, var)}});
+  // Memory that the iterations have for themselves: what is in no global memory and used nowhere else. Both have some.
+  absl::flat_hash_set<Buffer> others;
+  const Stmt without = Replace(f.body, path.back(), MakeSeq({}));
+  for (const std::vector<Buffer>& used : {BuffersRead(without), BuffersWritten(without)})
+    others.insert(used.begin(), used.end());
+  BufferMap own;
+  VisitStmts(without, [&](const Stmt& s) {
+    const Alloc* alloc = As<Alloc>(s);
+    if (alloc == nullptr || alloc->buffer->scope == Scope::kGlobal || others.contains(alloc->buffer)) return true;
+    BufferNode copy = *alloc->buffer;
+    copy.name = names.Fresh(copy.name);
+    own[alloc->buffer] = c.MakeBuffer(std::move(copy));
+    return true;
+  });
+  peeled = MakeStmt(For{var, part, ForKind::kSerial, ReplaceBuffers(c, peeled, own)});
+  const Stmt main = MakeStmt(
+      For{n.var, rest, ForKind::kSerial, front ? Substitute(c, n.body, {{n.var, c.Add(n.var, number)}}) : n.body});
+  f.body = Replace(f.body, path.back(), front ? MakeSeq({peeled, main}) : MakeSeq({main, peeled}));
+  f = SimplifyBindings(SimplifyBindings(std::move(f), main), peeled);
+  f.body = RewriteStmts(f.body, [&](const Stmt& s) -> Stmt {
+    const Alloc* alloc = As<Alloc>(s);
+    const auto copy = alloc == nullptr ? own.end() : own.find(alloc->buffer);
+    return copy == own.end() ? nullptr : MakeSeq({s, MakeStmt(Alloc{copy->second})});
+  });
+  return f;
+}
+
 StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::string& name) {
   if (loops.empty()) return InvalidArgument("fuse: no loops");
   ASSIGN_OR_RETURN(StmtPath path, FindLoop(f, loops[0]));
@@ -129,6 +191,26 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
       return InvalidArgument("fuse: the loops to ", loops[i], " have more iterations than can be counted");
     s = n->body;
   }
+  // A reduction starts ahead of loops that are its own: of one with data loops, that they may not run must be seen.
+  Analyzer a(c);
+  BindFacts(a, f, LoopsOf(path));
+  Status never;
+  VisitStmts(s, [&](const Stmt& x) {
+    const Block* b = As<Block>(x);
+    if (b == nullptr || !never.ok()) return true;
+    const auto reduces = [&](const For* n) {
+      return std::any_of(b->iters.begin(), b->iters.end(),
+                         [&](const BlockIter& i) { return i.kind == IterKind::kReduce && Uses(i.binding, n->var); });
+    };
+    if (std::none_of(chain.begin(), chain.end(), reduces)) return true;
+    for (const For* n : chain) {
+      if (reduces(n) || a.CanProve(c.Lt(c.Int(0), n->extent))) continue;
+      never = InvalidArgument("fuse: loop ", n->var->name, " may not run, and others carry the reduction of block ",
+                              b->name);
+    }
+    return true;
+  });
+  RETURN_IF_ERROR(never);
   Expr var = c.Var(name), extent = c.Int(1), rest = var;
   VarMap map;
   for (size_t i = chain.size(); i-- > 0;) {

@@ -31,6 +31,14 @@ StatusOr<Func> Inline(Func f, const std::string& block);
 // only what the readers inside i need. All readers must be inside i.
 StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& loop);
 
+// reverse_compute_at b i: the nest of block b moves into loop i, which stands before it, to the end of its body, and
+// computes at each iteration what that has made complete, each element once.
+StatusOr<Func> ReverseComputeAt(Func f, const std::string& block, const std::string& loop);
+
+// peel i back 2 -> j:  for i in 0..n {S}  =>  for i in 0..n-2 {S} for j in 0..2 {S'[i := n-2+j]}, where S' is S with
+// names of its own; front: the first iterations. Where n may be less, so many as there are.
+StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, const std::string& name);
+
 // merge a b c:  for a {S} for b {T} for c {U}  =>  for a {S; T[b := a]; U[c := a]}: siblings of equal extent, where
 // each reads of what an earlier one writes only what was written at the same iteration.
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
@@ -38,6 +46,10 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
 // stage x b -> y: block b reads x through a new buffer y that a new block y_copy fills; compute_at and scope then place
 // it.
 StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string& block, const std::string& name);
+
+// cache_write y b -> t: block b writes the new buffer t in place of y, all of which it writes, and a new block t_copy
+// behind its nest writes y; reverse_compute_at and scope then place it.
+StatusOr<Func> CacheWrite(Func f, const std::string& buffer, const std::string& block, const std::string& name);
 
 // scope x local align 64: where the allocation x lives, and the bytes that its first element is aligned to (0: as
 // before). Its size and place follow from its uses when blocks are lowered.

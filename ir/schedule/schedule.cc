@@ -127,8 +127,19 @@ const StepRow kSteps[] = {
     {"inline", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Inline(std::move(f), w.args[0]); }},
     {"compute_at", "BLOCK LOOP", 2, 2, 0, 0,
      [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
+    {"reverse_compute_at", "BLOCK LOOP", 2, 2, 0, 0,
+     [](Func f, const Words& w) { return ReverseComputeAt(std::move(f), w.args[0], w.args[1]); }},
+    {"peel", "LOOP front|back COUNT -> NAME", 3, 3, 1, 1,
+     [](Func f, const Words& w) -> StatusOr<Func> {
+       if (w.args[1] != "front" && w.args[1] != "back")
+         return InvalidArgument("expected front or back and got '", w.args[1], "'");
+       ASSIGN_OR_RETURN(const std::vector<int64_t> count, ParseFactors(w.args, 2));
+       return Peel(std::move(f), w.args[0], w.args[1] == "front", count[0], w.names[0]);
+     }},
     {"stage", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return StageBuffer(std::move(f), w.args[0], w.args[1], w.names[0]); }},
+    {"cache_write", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
+     [](Func f, const Words& w) { return CacheWrite(std::move(f), w.args[0], w.args[1], w.names[0]); }},
     {"scope", "BUFFER global|shared|local [align BYTES]", 2, 4, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
        int bytes = 0;

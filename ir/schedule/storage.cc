@@ -1,4 +1,4 @@
-// The primitives about blocks and memory: inline, stage, scope, split_init, pad, implement.
+// The primitives about blocks and memory: inline, stage, cache_write, scope, split_init, pad, implement.
 #include <algorithm>
 
 #include "ir/schedule/legality.h"
@@ -34,6 +34,38 @@ const Access* FindOther(const Dependences& d, Dependences::Range own, F is_bad) 
     if ((k < own.first || k >= own.second) && is_bad(d.accesses()[k], k)) return &d.accesses()[k];
   }
   return nullptr;
+}
+
+// The block NAME_copy, alone in its nest:  to[v0, ...] = from[v0, ...].
+Stmt CopyNest(Context& c, NameSupply& names, Buffer from, Buffer to, const std::string& name) {
+  Block copy;
+  copy.name = names.Fresh(name + "_copy");
+  std::vector<Expr> at;
+  std::vector<std::pair<Expr, Expr>> loops;
+  for (size_t d = 0; d < from->shape.size(); ++d) {
+    Expr var = c.Var(names.Fresh(Cat("v", d, "_", name))), loop = c.Var(names.Fresh(Cat("l", d, "_", name)));
+    copy.iters.push_back({var, from->shape[d], IterKind::kData, loop});
+    loops.emplace_back(loop, from->shape[d]);
+    at.push_back(var);
+  }
+  copy.body = MakeStmt(Store{to, at, c.Load(from, at)});
+  Stmt nest = MakeStmt(std::move(copy));
+  for (size_t d = loops.size(); d-- > 0;) nest = MakeStmt(For{loops[d].first, loops[d].second, ForKind::kSerial, nest});
+  return nest;
+}
+
+// The statement of the function's outermost sequence that holds the end of the path.
+const Stmt& TopOf(const StmtPath& path) { return path.size() > 1 && As<Seq>(path[0]) != nullptr ? path[1] : path[0]; }
+
+// Whether a copy beside `top`, a statement of the function's outermost sequence, can speak of the buffer.
+bool IsDeclaredBefore(const Func& f, Buffer b, const Stmt& top) {
+  bool declared = IsParam(f, b);
+  const Seq* seq = As<Seq>(f.body);
+  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{} : seq->stmts) {
+    if (x == top) break;
+    declared |= As<Alloc>(x) != nullptr && As<Alloc>(x)->buffer == b;
+  }
+  return declared;
 }
 
 void AddConjuncts(Expr e, std::vector<Expr>& out) {
@@ -101,19 +133,7 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
   NameSupply names(f);
   if (names.Fresh(name) != name) return InvalidArgument("stage ", buffer, ": the name '", name, "' is already used");
   Buffer to = c.MakeBuffer({.name = name, .dtype = from->dtype, .shape = from->shape});
-  Block copy;
-  copy.name = names.Fresh(name + "_copy");
-  std::vector<Expr> at;
-  std::vector<std::pair<Expr, Expr>> loops;
-  for (size_t d = 0; d < from->shape.size(); ++d) {
-    Expr var = c.Var(names.Fresh(Cat("v", d, "_", name))), loop = c.Var(names.Fresh(Cat("l", d, "_", name)));
-    copy.iters.push_back({var, from->shape[d], IterKind::kData, loop});
-    loops.emplace_back(loop, from->shape[d]);
-    at.push_back(var);
-  }
-  copy.body = MakeStmt(Store{to, at, c.Load(from, at)});
-  Stmt nest = MakeStmt(std::move(copy));
-  for (size_t d = loops.size(); d-- > 0;) nest = MakeStmt(For{loops[d].first, loops[d].second, ForKind::kSerial, nest});
+  const Stmt nest = CopyNest(c, names, from, to, name);
   // Reads only: a reduction's own accumulator stays.
   const std::vector<Buffer> written = BuffersWritten(path.back());
   if (std::find(written.begin(), written.end(), from) != written.end()) {
@@ -123,7 +143,7 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
   if (std::find(read.begin(), read.end(), from) == read.end())
     return InvalidArgument("stage ", buffer, ": block ", block, " does not read it");
   const Stmt reader = ReplaceBuffers(c, path.back(), {{from, to}});
-  const Stmt top = path.size() > 1 && As<Seq>(path[0]) != nullptr ? path[1] : path[0];
+  const Stmt top = TopOf(path);
   // The copy stands before all of `top`: it must find everything written, and nothing changed since.
   Dependences dependences(f);
   const Dependences::Range inside = dependences.RangeOf(top);
@@ -137,13 +157,9 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
                            ", before which the copy stands:\n", Print(top));
   }
   if (!IsParam(f, from)) {
-    bool declared = false, whole = false;
-    const Seq* seq = As<Seq>(f.body);
-    for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{} : seq->stmts) {
-      if (x == top) break;
-      declared |= As<Alloc>(x) != nullptr && As<Alloc>(x)->buffer == from;
-    }
-    if (!declared) return InvalidArgument("stage ", buffer, ": it is not allocated before the nest of block ", block);
+    bool whole = false;
+    if (!IsDeclaredBefore(f, from, top))
+      return InvalidArgument("stage ", buffer, ": it is not allocated before the nest of block ", block);
     for (size_t k = 0; k < inside.first; ++k) {
       const Access& x = dependences.accesses()[k];
       whole |= x.buffer == from && x.writes && dependences.WritesWhole(x);
@@ -153,6 +169,46 @@ StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string&
   }
   const Stmt changed = Replace(top, path.back(), reader);
   f.body = MakeSeq({MakeStmt(Alloc{to}), Replace(f.body, top, MakeSeq({nest, changed}))});
+  return f;
+}
+
+StatusOr<Func> CacheWrite(Func f, const std::string& buffer, const std::string& block, const std::string& name) {
+  Context& c = *f.context;
+  ASSIGN_OR_RETURN(Buffer to, FindBuffer(f, buffer));
+  ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
+  auto refuse = [&](const auto&... why) { return InvalidArgument("cache_write ", buffer, " ", block, ": ", why...); };
+  NameSupply names(f);
+  if (names.Fresh(name) != name) return refuse("the name '", name, "' is already used");
+  const std::vector<Buffer> written = BuffersWritten(path.back());
+  if (std::find(written.begin(), written.end(), to) == written.end()) return refuse("the block does not write it");
+  const Stmt top = TopOf(path);
+  if (!IsDeclaredBefore(f, to, top)) return refuse("it is not allocated before the block's nest");
+  // The copy stands behind all of `top`: nobody there may look for what was written, and the copy finds all of it.
+  Dependences dependences(f);
+  const Dependences::Range inside = dependences.RangeOf(top), own = dependences.RangeOf(path.back());
+  const Access* other = FindOther(dependences, own, [&](const Access& x, size_t k) {
+    return x.buffer == to && k >= inside.first && k < inside.second;
+  });
+  if (other != nullptr) {
+    return refuse(NameOf(*other), other->writes ? " writes" : " reads",
+                  " it in the same nest, behind which the copy stands:\n", Print(top));
+  }
+  bool whole = false;
+  for (size_t k = own.first; k < own.second; ++k) {
+    const Access& x = dependences.accesses()[k];
+    if (x.buffer != to) continue;
+    whole |= x.writes && dependences.WritesWhole(x);
+    const bool starts = x.sum != nullptr && x.sum->starts_at_zero && As<Block>(path.back())->init != nullptr;
+    if (!x.writes && !starts) return refuse("the block goes on with what is in it");
+  }
+  if (!whole) return refuse("the block is not known to write all of it");
+  const Buffer cache = c.MakeBuffer({.name = name, .dtype = to->dtype, .shape = to->shape});
+  const Stmt changed = Replace(top, path.back(), ReplaceBuffers(c, path.back(), {{to, cache}}));
+  const Stmt copy = CopyNest(c, names, cache, to, name);
+  f.body = MakeSeq({MakeStmt(Alloc{cache}), Replace(f.body, top, MakeSeq({changed, copy}))});
+  // A padded block writes beyond the end, where other memory than global has room.
+  if (to->scope != Scope::kGlobal)
+    RETURN_IF_ERROR(Annotate(CheckMemory(f, cache, Scope::kGlobal), Cat("cache_write ", buffer, " ", block)));
   return f;
 }
 
@@ -289,7 +345,9 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
         const Expr inside = c.Lt(var, extent);
         mask = mask == nullptr ? inside : c.And(mask, inside);
       } else {
-        for (Expr& i : indices) i = Substitute(c, i, {{var, c.Min(var, c.Sub(extent, c.Int(1)))}});
+        const VarMap last = {{var, c.Min(var, c.Sub(extent, c.Int(1)))}};
+        for (Expr& i : indices) i = Substitute(c, i, last);
+        if (mask != nullptr) mask = Substitute(c, mask, last);
       }
     }
     return c.Load(load->buffer, std::move(indices), mask);

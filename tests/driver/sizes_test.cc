@@ -1,4 +1,4 @@
-// Every op's samples with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
+// Every op's samples, and with each of their sizes made 0 and 1: compiled for this CPU and run, against the independent
 // evaluator; lowered for a GPU.
 #include <gtest/gtest.h>
 
@@ -75,10 +75,9 @@ bool HasAnswer(const std::vector<Tensor>& inputs, const std::vector<ir::HostArra
          std::all_of(results.begin(), results.end(), [](const ir::HostArray& a) { return a.bytes.empty(); });
 }
 
-void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
+void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive, int64_t symbol = 1, bool check_bounds = false) {
   SCOPED_TRACE(Print(g));
-  constexpr int64_t kN = 1;
-  const Evaluator evaluator({{"n", kN}});
+  const Evaluator evaluator({{"n", symbol}});
   const std::vector<Tensor> inputs = RandomSampleInputs(g, evaluator, rng, positive ? 0.1 : -2, 2);
   std::vector<ir::HostArray> results;
   for (ValueId v : g.results()) results.emplace_back(g.TypeOf(v).dtype, evaluator.ValueOf(g.TypeOf(v).dims));
@@ -86,6 +85,7 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
   const std::vector<Tensor> expected = has_answer ? evaluator.Run(g, inputs) : std::vector<Tensor>();
   CompileOptions options;
   options.disable_cache = true;
+  options.check_bounds = check_bounds;
   const auto f = CompileGraph(g, *Target::Parse("cpu"), options);
   ASSERT_TRUE(f.ok()) << f.status();
   std::vector<ir::HostArray> arrays;
@@ -111,7 +111,7 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
     if (p.is_symbol()) {
       CinnValue v{};
       v.tag = kCinnInt;
-      v.i = kN;
+      v.i = symbol;
       args.push_back(v);
     } else {
       add(arrays[next]);
@@ -135,18 +135,21 @@ void ExpectRuns(const Graph& g, std::mt19937& rng, bool positive) {
   }
 }
 
+bool TakesPositive(const OpDef& def) {
+  return def.name == "log" || def.name.ends_with("sqrt") || def.name == "pow" || def.name == "log1p" ||
+         def.name == "batch_norm";
+}
+
 TEST(Sizes, EverySampleAtZeroAndOne) {
   Mutator mutator;
   std::mt19937 rng(mutator.seed());
   int tried = 0;
   for (const OpDef* def : OpRegistry::BuiltIn().All()) {
-    const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
-                          def->name == "log1p" || def->name == "batch_norm";
     for (const std::string& sample : def->samples) {
       for (const Graph& g : Variants(*def, sample)) {
         if (mutator.Pick(kRoundsDivisor) != 0) continue;
         ++tried;
-        ExpectRuns(g, rng, positive);
+        ExpectRuns(g, rng, TakesPositive(*def));
         const auto cuda = EmitGraph(g, *Target::Parse("cuda -arch=sm_90a -libs=cublas"), {}, "cuda");
         EXPECT_TRUE(cuda.ok()) << Print(g) << cuda.status();
         if (HasFatalFailure()) return;
@@ -154,6 +157,45 @@ TEST(Sizes, EverySampleAtZeroAndOne) {
     }
   }
   EXPECT_GT(tried, 400 / kRoundsDivisor / 2);
+}
+
+// What a kernel would touch outside of a buffer fails the call (--cinn_check_bounds); and no GPU's kernel is refused.
+TEST(Sizes, EverySampleStaysInBounds) {
+  Mutator mutator;
+  std::mt19937 rng(mutator.seed());
+  CompileOptions checked;
+  checked.check_bounds = true;
+  for (const OpDef* def : OpRegistry::BuiltIn().All()) {
+    for (const std::string& sample : def->samples) {
+      if (mutator.Pick(kRoundsDivisor) != 0) continue;
+      const auto g = SampleGraph(*def, sample);
+      ASSERT_TRUE(g.ok()) << g.status();
+      ExpectRuns(*g, rng, TakesPositive(*def), 7, true);
+      const auto cuda = EmitGraph(*g, *Target::Parse("cuda -arch=sm_90a"), checked, "cuda");
+      EXPECT_TRUE(cuda.ok()) << Print(*g) << cuda.status();
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+// What fusion and panels make of masks: where an element is not asked for, nor is the index that it stands at, and
+// what is kept inside of a panel's last tile is so in its mask.
+TEST(Sizes, MaskedAccessesStayInBounds) {
+  std::mt19937 rng(1);
+  for (const char* text : {
+           R"(graph @padded(%x: f32[5,7], %i: i64[4]) {
+  %0 = gather(%x, %i) {axis=0} : f32[4,7]
+  %1 = pad(%0) {low=[3,1], high=[4,2]} : f32[11,10]
+  return %1
+})",
+           R"(graph @window(%x: f32[3,1,4,12], %w: f32[5,1,2,2]) {
+  %0 = conv2d(%x, %w) {stride=[3,2], padding=[2,1], dilation=[3,1]} : f32[3,5,2,7]
+  return %0
+})"}) {
+    const auto g = Parse(text);
+    ASSERT_TRUE(g.ok()) << g.status();
+    ExpectRuns(*g, rng, false, 1, true);
+  }
 }
 
 }  // namespace

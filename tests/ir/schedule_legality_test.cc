@@ -29,6 +29,82 @@ TEST_P(IllegalSteps, AreRefused) {
 }
 
 const Illegal kIllegal[] = {
+    {"CacheWriteWithReader",
+     R"(func @f(x: f32[8], s: f32[8], y: f32[8]) {
+       for i in 0..8 {
+         block a(u in 0..8 = i) { s[u] = x[u] + 1.0 }
+         block b(v in 0..8 = i) { y[v] = s[v] } } })",
+     "cache_write s a -> t",
+     {"cache_write s a: block b reads it in the same nest, behind which the copy stands", "for i in 0..8"}},
+    {"CacheWriteInPart",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       for i in 0..7 { block a(u in 0..7 = i) { y[u] = x[u] } } })",
+     "cache_write y a -> t",
+     {"cache_write y a: the block is not known to write all of it"}},
+    {"CacheWriteOfPadded",
+     R"(func @f(x: f32[n, 4], y: f32[n]) where n in 1..64 {
+       alloc t: f32[n] @local
+       for i in 0..n { block a(u in 0..n = i) { t[u] = x[u, 0] } }
+       for k in 0..n { block b(v in 0..n = k) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\npad a\ncache_write t a -> c",
+     {"cache_write t a: block a may write beyond its end, at io * 4 + ii in dimension 0"}},
+    {"CacheWriteAfterSplitInit",
+     R"(func @f(x: f32[8, 4], y: f32[8]) {
+       for i in 0..8 { for k in 0..4 { block s(u in 0..8 = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "split_init s i -> start\ncache_write y s -> t",
+     {"cache_write y s: the block goes on with what is in it"}},
+    {"ReverseComputeAtReadsLaterElements",
+     R"(func @f(x: f32[9], y: f32[8]) {
+       alloc a: f32[9] @global
+       for i in 0..9 { block first(u in 0..9 = i) { a[u] = x[u] } }
+       for k in 0..8 { block last(w in 0..8 = k) { y[w] = a[w] + a[w + 1] } } })",
+     "reverse_compute_at last i",
+     {"reverse_compute_at last i: merge: i and i_1 can't be one loop: block first writes a[i] and block last reads "
+      "a[i_1 + 1], but not at the same iteration"}},
+    {"ReverseComputeAtUnfinishedSum",
+     R"(func @f(x: f32[8, 8], y: f32[8]) {
+       alloc s: f32[8] @global
+       for k in 0..8 { for i in 0..8 { block sum(u in 0..8 = i, r reduce 0..8 = k) init { s[u] = 0.0 } {
+         s[u] = s[u] + x[u, r] } } }
+       for p in 0..8 { block out(v in 0..8 = p) { y[v] = s[v] } } })",
+     "reverse_compute_at out k",
+     {"reverse_compute_at out k: each iteration of loop k would run it again"}},
+    {"ReverseComputeAtOverlappingTiles",
+     R"(func @f(x: f32[9], y: f32[9]) {
+       alloc a: f32[9] @global
+       for i in 0..4 { for j in 0..3 { block first(u in 0..9 = i * 2 + j) { a[u] = x[u] } } }
+       for k in 0..9 { block last(w in 0..9 = k) { y[w] = a[w] } } })",
+     "reverse_compute_at last i",
+     {"reverse_compute_at last i: its iterations would not run once each: of iterator w in 0..9 those at i * 2 .. + "
+      "3"}},
+    {"ReverseComputeAtOfAPart",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc a: f32[8] @global
+       for i in 0..8 { block first(u in 0..8 = i) { a[u] = x[u] } }
+       for k in 0..8 { block last(w in 0..8 = k) { y[w] = a[w] } } })",
+     "peel k back 2 -> rest\nreverse_compute_at last i",
+     {"reverse_compute_at last i: its loops are not known to run all of iterator w in 0..8"}},
+    {"PeelReduction",
+     R"(func @f(x: f32[8, 4], y: f32[8]) {
+       for i in 0..8 { for k in 0..4 { block s(u in 0..8 = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "peel k front 1 -> first",
+     {"peel k: it carries the reduction of block s, whose start is to be split off first (split_init)"}},
+    {"PeelParallel",
+     "func @f(y: f32[8]) { for i in 0..8 { block b(u in 0..8 = i) { y[u] = 0.0 } } }",
+     "parallel i\npeel i front 1 -> first",
+     {"peel i: the loop is already parallel"}},
+    {"PeelTooMuch",
+     "func @f(y: f32[8]) { for i in 0..8 { block b(u in 0..8 = i) { y[u] = 0.0 } } }",
+     "peel i front 8 -> first",
+     {"peel i: of its 8 iterations none would be left"}},
+    {"FuseDataThatMayNotRunWithReduction",
+     R"(func @f(x: f32[n, 4], y: f32[n]) where n in 1..64 {
+       for i in 0..n { for k in 0..4 { block s(u in 0..n = i, r reduce 0..4 = k) init { y[u] = 0.0 } {
+         y[u] = y[u] + x[u, r] } } } })",
+     "peel i front 3 -> first\nfuse i k -> f",
+     {"fuse: loop i may not run, and others carry the reduction of block s"}},
     {"MergeReductionWithReader",
      R"(func @f(x: f32[8, 8], y: f32[8, 8]) {
        alloc s: f32[8] @global
@@ -330,6 +406,11 @@ constexpr char kScan[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..
     t[u, v] = t[u, v - 1; 0 < v] + x[u, v] } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, 11 - z] } } } })";
 
+constexpr char kDown[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n, 12] @global
+  for i in 0..n { for j in 0..12 { block a(u in 0..n = i, v in 0..12 = j) { t[u, v] = x[u, v] } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) {
+    y[w, z] = t[n - 1 - w, z] + t[n - 1 - w, 11] } } } })";
 constexpr char kCount[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
   alloc t: f32[n] @global
   for i in 0..n { for k in 0..12 { block s(u in 0..n = i, r reduce 0..12 = k) init { t[u] = 0.0 } {
@@ -366,6 +447,24 @@ const Legal kLegal[] = {
     {kTwo, "merge i p\nmerge j q"},
     {kTwo, "merge i p\nparallel i"},
     {kTwo, "inline a"},
+    {kTwo, "reverse_compute_at b i"},
+    {kTwo, "reverse_compute_at b j"},
+    {kTwo, "reverse_compute_at b i\nscope t local\nparallel i"},
+    {kTwo, "split i 4 -> io ii\nreverse_compute_at b io\nparallel io"},
+    {kTwo, "parallel i\nreverse_compute_at b i"},
+    {kTwo, "split i 4 -> io ii\nsplit j 3 -> jo ji\nreorder io jo ii ji\nreverse_compute_at b jo\nscope t local"},
+    {kTwo, "cache_write y b -> ys\nreverse_compute_at ys_copy p\nscope ys local"},
+    {kTwo, "cache_write t a -> ts\nreverse_compute_at ts_copy j\nscope ts local\nreverse_compute_at b i"},
+    {kTwo, "split i 4 -> io ii\npeel io back 1 -> tail\nvectorize ii"},
+    {kTwo, "peel i front 3 -> first\nparallel i"},
+    {kTwo, "peel i back 5 -> last\npeel last front 2 -> middle"},
+    {kTwo, "reverse_compute_at b i\nscope t local\npeel i back 2 -> last\nparallel i"},
+    {kSum, "reverse_compute_at b i"},
+    {kSum, "cache_write t s -> sums\nreverse_compute_at sums_copy i\nscope sums local\nreverse_compute_at b i"},
+    {kSum, "split_init s k -> start\npeel k back 2 -> last"},
+    {kSum, "split k 5 -> ko ki\nsplit_init s ko -> start\npeel ko back 1 -> tail"},
+    {kTurn, "reverse_compute_at b i"},
+    {kScan, "reverse_compute_at b i"},
     {kTwo, "compute_at a p"},
     {kTwo, "compute_at a q"},
     {kTwo, "compute_at a p\nscope t local"},
@@ -415,6 +514,7 @@ const Legal kLegal[] = {
     {kTurn, "stage t b -> ts"},
     {kTurn, "fuse i j -> ij\nparallel ij"},
     {kTurn, "split i 4 -> io ii\nsplit j 2 -> jo ji\nreorder io jo ii ji"},
+    {kDown, "compute_at a p\nscope t local"},
     {kScan, "parallel i"},
     {kScan, "split i 4 -> io ii\nparallel io"},
     {kScan, "unroll j"},
@@ -464,6 +564,65 @@ TEST(LegalSteps, PadKeepsOtherConditions) {
   const auto r = ApplySchedule(*f, "pad a");
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..10 = io * 4 + ii) if io < 2 {")) << Print(*r);
+}
+
+// What is kept inside of a dimension is so in its mask, too: the mask of an element beyond says nothing of the last.
+TEST(LegalSteps, PadMovesMasksWithTheirIndices) {
+  const auto f = ParseFunc(R"(func @f(x: f32[2, 4], y: f32[5, 4]) {
+    alloc t: f32[5, 4] @local
+    for io in 0..2 {
+      for ii in 0..4 { for j in 0..4 { block a(u in 0..5 = io * 4 + ii, v in 0..4 = j) if io * 4 + ii < 5 {
+        t[u, v] = x[u / 2, v; u % 4 < 3 && u < 4 || 5 <= u] } } }
+      for p in 0..4 { for q in 0..4 { block b(w in 0..5 = io * 4 + p, z in 0..4 = q) if io * 4 + p < 5 {
+        y[w, z] = t[w, z] } } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  auto r = ApplySchedule(*f, "pad a");
+  ASSERT_TRUE(r.ok()) << r.status();
+  for (const char* pass : {"lower_blocks", "simplify", "place_buffers", "flatten"}) {
+    r = FindPass(pass)->run(*r, {});
+    ASSERT_TRUE(r.ok()) << pass << ": " << r.status();
+  }
+  HostArray x(DType::kF32, {2, 4}), y(DType::kF32, {5, 4});
+  for (int64_t i = 0; i < 8; ++i) x.Set(i, 1);
+  const Status run = Interpret({r->context, {*r}}, "f", {&x, &y}, {});
+  EXPECT_TRUE(run.ok()) << run << Print(*r);
+}
+
+// What the thread before has in its own memory no thread can read.
+TEST(IllegalSchedules, ThreadReadsItsNeighboursMemory) {
+  const auto f = ParseFunc(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+    alloc t: f32[4, 8] @local
+    for i in 0..4 {
+      for j in 0..8 { block a(u in 0..4 = i, v in 0..8 = j) { t[u, v] = x[u, v] } }
+      for q in 0..8 { block b(w in 0..4 = i, z in 0..8 = q) { y[w, z] = t[w, z - 1; 0 < z] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto r = ApplySchedule(*f, "bind i blockIdx.x\nbind j threadIdx.x\nbind q threadIdx.x");
+  ASSERT_TRUE(r.ok()) << r.status();
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  const auto lowered = LowerKernel(*r, {.options = {}, .target = target, .name = "test"});
+  EXPECT_TRUE(absl::StrContains(lowered.status().message(),
+                                "local buffer t: in dimension 1 its uses do not belong to one thread each"))
+      << lowered.status();
+}
+
+// Nor what another block has in its shared memory.
+TEST(IllegalSchedules, BlockReadsAnothersSharedMemory) {
+  const auto f = ParseFunc(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+    alloc t: f32[4, 8] @shared
+    for i in 0..4 {
+      for j in 0..8 { block a(u in 0..4 = i, v in 0..8 = j) { t[u, v] = x[u, v] } }
+      for q in 0..8 { block b(w in 0..4 = i, z in 0..8 = q) { y[w, z] = t[w, 7 - z] } } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  for (const char* steps :
+       {"bind j blockIdx.x\nbind i blockIdx.y", "bind q threadIdx.x\nbind j blockIdx.x\nbind i blockIdx.y"}) {
+    const auto r = ApplySchedule(*f, steps);
+    ASSERT_TRUE(r.ok()) << r.status();
+    const auto lowered = LowerKernel(*r, {.options = {}, .target = target, .name = "test"});
+    EXPECT_TRUE(absl::StrContains(lowered.status().message(),
+                                  "block a writes t[i, j] and block b reads t[i, 7 - q] in different threads"))
+        << lowered.status();
+  }
 }
 
 // A producer that writes transposed is computed at the iterators that its readers need.

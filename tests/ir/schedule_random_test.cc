@@ -87,7 +87,7 @@ class Programs {
                                                     "threadIdx.z", "blockIdx.x",  "blockIdx.x",  "blockIdx.y"};
       return Cat("bind ", a, " ", From(axes));
     }
-    switch (Pick(17)) {
+    switch (Pick(21)) {
       case 0:
       case 1:
         return Cat("split ", a, " ", 1 + Pick(5), " -> ", name, "o ", name, "i");
@@ -122,6 +122,13 @@ class Programs {
         return Cat("scope ", buffer, Pick(3) == 0 ? " global" : on_gpu_ && Pick(3) != 0 ? " shared" : " local");
       case 15:
         return Cat("split_init ", block, " ", around.empty() ? a : From(around), " -> ", name);
+      case 16:
+        return Cat("cache_write ", buffer, " ", block, " -> ", name);
+      case 17:
+      case 18:
+        return Cat("reverse_compute_at ", block, " ", a);
+      case 19:
+        return Cat("peel ", a, Pick(2) == 0 ? " front " : " back ", 1 + Pick(3), " -> ", name);
       default:
         return "pad " + block;
     }

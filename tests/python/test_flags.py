@@ -24,7 +24,7 @@ TEXT = """graph @f(%x: f32[64,512]) {
 HOST = "x86_64 -mcpu=native"
 FLAGS = [f"cinn_{name}" for name in """dump_ir dump_source dump_llvm dump_asm dump_ptx dump_dir keep_nvrtc_log
          disable_fusion disable_cache disable_passes num_threads thread_pool verbose_timing verify cache_dir
-         numerics""".split()]  # fmt: skip
+         numerics check_bounds""".split()]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not library.available(), reason="needs the shared library (CINN_LIKE_LIBRARY)")
 
@@ -180,6 +180,18 @@ def test_exact_numerics_are_another_entry_of_the_cache():
     compile_with({"cinn_numerics": "fused"})
     assert not compile_with({"cinn_numerics": "exact"})["cache_hit"]
     assert compile_with({"cinn_numerics": "exact"})["cache_hit"]
+
+
+def test_check_bounds():
+    """What is not known to stay inside is asked; that code is another entry of the cache, and right programs run."""
+    text = TEXT.replace("64,512", "n,m").replace(") {", ") where n in 1..99, m in 1..999 {", 1)
+    assert "cinn_bounds_error" not in compile_with({}, text)["llvm"]
+    info = compile_with({"cinn_check_bounds": True}, text)
+    assert "cinn_bounds_error" in info["llvm"] and not info["cache_hit"]
+    x = torch.randn(7, 45, device="cpu")
+    signature = emit.Signature((False,), (None,), 0, 1)
+    call = function.compile_function(text, HOST, torch.device("cpu"), signature).call
+    torch.testing.assert_close(call(x)[0], (x.tanh() * 2).softmax(1), rtol=1e-4, atol=1e-6)
 
 
 def test_an_unknown_flag():
