@@ -349,13 +349,17 @@ class RowsGpu {
     const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
     const bool again =
         !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
+    int64_t reductions = 0;
+    for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
     for (const int64_t threads : {8, 16}) {  // of a column in a block
       if (in_registers || !again || length == 0 || !CanShare()) break;
       const int64_t elements =
           std::min(target_.registers / (2 * kWarp * threads) - kOwnRegisters, kMaxRegisterElements);
       int64_t wanted = 1;
       while (wanted * threads * elements < length * kept) wanted *= 2;
-      if (elements < 1 || wanted > target_.cluster) continue;
+      // Where they exchange what they found they have memory for all of them, each of the two blocks.
+      const int64_t exchanged = reductions * wanted * threads * kWarp * BytesOf(DType::kF64);
+      if (elements < 1 || wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
       in_registers = true;
       blocks = wanted;
       sharers = threads;

@@ -304,6 +304,10 @@ TEST(CudaLowering, LongColumns) {
   const std::string clusters = Emit(ParseGraph(SoftmaxGraph("4096,16384", 0, "bf16")));
   EXPECT_NE(clusters.find("__cluster_dims__(8, 1, 1) __launch_bounds__(256)"), clusters.npos) << clusters;
   EXPECT_EQ(Count(clusters, "p0["), 64) << clusters;  // each element is read once
+  // The first exchange is among a block's own threads, the second among those of all blocks.
+  const std::string more = Emit(ParseGraph(SoftmaxGraph("4097,16384", 0, "bf16")));
+  EXPECT_EQ(Count(more, "cinn_cluster_store(s1 "), 1) << more;
+  EXPECT_EQ(Count(more, "cinn_cluster_store(s0 "), 0) << more;
   const Graph best = ParseGraph(
       "graph @best(%x: f32[1100,40]) {\n  %0 = argmax(%x) {axis=0} : i64[40]\n"
       "  %1 = reduce_sum(%x) {axes=[0]} : f32[40]\n  return %0, %1\n}\n");
