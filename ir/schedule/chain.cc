@@ -43,14 +43,13 @@ bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
 }
 
 // How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
-// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known. That
-// factor is 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow where
-// the whole does not.
+// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known.
+// That factor is 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow
+// where the whole does not.
 class Repair {
  public:
   // `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
-  Repair(Context& c, Expr m, Expr x, Expr before, Expr after)
-      : c_(c), m_(m), x_(x), before_(before), after_(after) {}
+  Repair(Context& c, Expr m, Expr x, Expr before, Expr after) : c_(c), m_(m), x_(x), before_(before), after_(after) {}
 
   // h in terms of `before` and `after`; null: m is no part of e.
   StatusOr<Expr> Of(Expr e) {
@@ -155,9 +154,9 @@ class Chainer {
   // A sum whose elements need the maximum.
   struct Sum {
     std::string block;
-    Expr running;                // as its block loads it
-    std::vector<Expr> max_at;    // the maximum that it needs, in terms of its iterators
-    size_t factor;               // of factors_
+    Expr running;              // as its block loads it
+    std::vector<Expr> max_at;  // the maximum that it needs, in terms of its iterators
+    size_t factor;             // of factors_
   };
 
   Status FindMembers() {
@@ -190,9 +189,8 @@ class Chainer {
   // Whether it reduces from one iteration of its loop to the next.
   bool IsCarried(const Member& m) const {
     const Expr var = As<For>(m.path[m.DepthOf(loops_[m.loop])])->var;
-    return std::any_of(m.block().iters.begin(), m.block().iters.end(), [&](const BlockIter& i) {
-      return i.kind == IterKind::kReduce && Uses(i.binding, var);
-    });
+    return std::any_of(m.block().iters.begin(), m.block().iters.end(),
+                       [&](const BlockIter& i) { return i.kind == IterKind::kReduce && Uses(i.binding, var); });
   }
 
   // What an earlier loop reduces into and a later one reads.
@@ -217,7 +215,8 @@ class Chainer {
     std::optional<Join> join;
     if (stores && stores->buffers.size() == 1) join = FindJoin(c_, stores->values, stores->Running(c_));
     if (!join || stores->values[0]->op != ExprOp::kMax || !IsFloat(maximum_->dtype))
-      return InvalidArgument("block ", b.name, ", whose ", maximum_->name, " later loops need, is no maximum of floats");
+      return InvalidArgument("block ", b.name, ", whose ", maximum_->name,
+                             " later loops need, is no maximum of floats");
     if (!IsAt(stores->indices[0], b, IterKind::kData))
       return InvalidArgument("block ", b.name, " does not write at its iterators");
     before_ = c_.Var("#before", Type{maximum_->dtype}), after_ = c_.Var("#after", Type{maximum_->dtype});
@@ -262,14 +261,13 @@ class Chainer {
   // a sum. Others have no say.
   Status FindDependent(const Member& m) {
     const Block& b = m.block();
-    const bool needs = Reads(b.body, maximum_) || std::any_of(temps_.begin(), temps_.end(), [&](const Temp& t) {
-                         return Reads(b.body, t.buffer);
-                       });
+    const bool needs = Reads(b.body, maximum_) || std::any_of(temps_.begin(), temps_.end(),
+                                                              [&](const Temp& t) { return Reads(b.body, t.buffer); });
     if (!needs) return absl::OkStatus();
     if (m.loop <= max_->loop) {
-      return m.loop == max_->loop ? InvalidArgument("block ", b.name, " needs ", maximum_->name,
-                                                    " as far as it is in the same loop")
-                                  : absl::OkStatus();
+      return m.loop == max_->loop
+                 ? InvalidArgument("block ", b.name, " needs ", maximum_->name, " as far as it is in the same loop")
+                 : absl::OkStatus();
     }
     const std::optional<Stores> stores = StoresOf(c_, b.body);
     if (b.init != nullptr)
@@ -280,21 +278,20 @@ class Chainer {
     if (!IsAt(stores->indices[0], b, IterKind::kData))
       return InvalidArgument("block ", b.name, " does not write at its iterators");
     for (const StmtPath& p : FindBlocks(f_)) {
-      const bool inside = std::any_of(members_.begin(), members_.end(),
-                                      [&](const Member& x) { return x.path.back() == p.back(); });
+      const bool inside =
+          std::any_of(members_.begin(), members_.end(), [&](const Member& x) { return x.path.back() == p.back(); });
       const bool own = p.back() == m.path.back();
       if (!own && inside && Writes(p.back(), to))
         return InvalidArgument("block ", As<Block>(p.back())->name, " writes ", to->name, ", too");
       if (!IsReduction(b) && !inside && Reads(p.back(), to))
-        return InvalidArgument("block ", As<Block>(p.back())->name, " reads ", to->name, " outside of the loops, which needs the finished ",
-                               maximum_->name);
+        return InvalidArgument("block ", As<Block>(p.back())->name, " reads ", to->name,
+                               " outside of the loops, which needs the finished ", maximum_->name);
       if (IsReduction(b) && !own && inside && Reads(p.back(), to))
         return InvalidArgument("block ", As<Block>(p.back())->name, " reads ", to->name, " before it is whole");
     }
     if (!IsReduction(b)) {
       for (const Param& q : f_.params) {
-        if (q.buffer == to)
-          return InvalidArgument("the result ", to->name, " needs the finished ", maximum_->name);
+        if (q.buffer == to) return InvalidArgument("the result ", to->name, " needs the finished ", maximum_->name);
       }
       temps_.push_back({to, stores->indices[0], Inlined(stores->values[0]), b.name});
       return absl::OkStatus();
@@ -345,8 +342,7 @@ class Chainer {
     }
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
-    StatusOr<Expr> factor =
-        Repair(c_, load, Substitute(c_, element_, at), before_, after_).Of(element);
+    StatusOr<Expr> factor = Repair(c_, load, Substitute(c_, element_, at), before_, after_).Of(element);
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
     size_t k = 0;
     while (k < factors_.size() && factors_[k] != *factor) ++k;
@@ -454,31 +450,30 @@ class Chainer {
     std::vector<Stmt> after;
     const Expr none = Identity(c_, Combiner::kMax, maximum_->dtype);
     for (size_t k = 0; k < factors.size(); ++k) {
-      ASSIGN_OR_RETURN(const Stmt find, nest(path, Cat("b_", factors[k]->name), "new", [&](const VarMap& vars) {
-                         const std::vector<Expr> i = at(max_at_, vars);
-                         const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
-                         const Expr h = Substitute(c_, factors_[k], {{before_, was}, {after_, is}});
-                         return MakeStmt(Store{factors[k], i,
-                                               c_.Select(c_.Eq(was, is), c_.Const(1, maximum_->dtype),
-                                                         c_.Cast(maximum_->dtype, h))});
-                       }));
+      ASSIGN_OR_RETURN(
+          const Stmt find, nest(path, Cat("b_", factors[k]->name), "new", [&](const VarMap& vars) {
+            const std::vector<Expr> i = at(max_at_, vars);
+            const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
+            const Expr h = Substitute(c_, factors_[k], {{before_, was}, {after_, is}});
+            return MakeStmt(Store{
+                factors[k], i, c_.Select(c_.Eq(was, is), c_.Const(1, maximum_->dtype), c_.Cast(maximum_->dtype, h))});
+          }));
       after.push_back(find);
     }
     for (const Sum& s : sums_) {
       ASSIGN_OR_RETURN(StmtPath of, FindBlock(f_, s.block));
       const std::string block = Cat("b_", name_, "_", s.running->buffer->name);
-      ASSIGN_OR_RETURN(const Stmt repair, nest(of, block, "new", [&](const VarMap& vars) {
-                         const std::vector<Expr> i = at(s.max_at, vars), to = at(IndicesOf(s.running), vars);
-                         const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
-                         const Buffer sum = s.running->buffer;
-                         // What was summed while there was nothing above -inf counts for nothing beside what is.
-                         const Expr from_nothing =
-                             c_.And(c_.Eq(was, none), c_.Make(ExprOp::kNe, {is, none}));
-                         const Expr factor = c_.Cast(sum->dtype, c_.Load(factors[s.factor], i));
-                         return MakeStmt(Store{sum, to,
-                                               c_.Select(from_nothing, c_.Const(0, sum->dtype),
-                                                         c_.Mul(c_.Load(sum, to), factor))});
-                       }));
+      ASSIGN_OR_RETURN(
+          const Stmt repair, nest(of, block, "new", [&](const VarMap& vars) {
+            const std::vector<Expr> i = at(s.max_at, vars), to = at(IndicesOf(s.running), vars);
+            const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
+            const Buffer sum = s.running->buffer;
+            // What was summed while there was nothing above -inf counts for nothing beside what is.
+            const Expr from_nothing = c_.And(c_.Eq(was, none), c_.Make(ExprOp::kNe, {is, none}));
+            const Expr factor = c_.Cast(sum->dtype, c_.Load(factors[s.factor], i));
+            return MakeStmt(
+                Store{sum, to, c_.Select(from_nothing, c_.Const(0, sum->dtype), c_.Mul(c_.Load(sum, to), factor))});
+          }));
       after.push_back(repair);
     }
     // Around what holds the maximum's block in the loop.
@@ -514,7 +509,7 @@ class Chainer {
   Expr element_ = nullptr;    // of which it is the maximum
   std::vector<Temp> temps_;
   std::vector<Sum> sums_;
-  std::vector<Expr> factors_;  // different ones, of `before_` and `after_`
+  std::vector<Expr> factors_;                // different ones, of `before_` and `after_`
   Expr before_ = nullptr, after_ = nullptr;  // the maximum, as it was and as it is
   std::vector<Stmt> allocs_;
 };

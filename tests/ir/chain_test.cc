@@ -53,8 +53,12 @@ std::string Fill(const Case& c, const char* text) {
       text, {{"E(b, p)", at(c.e, "b", "p")}, {"S(c, r)", at(c.s, "c", "r")}, {"W(g, t)", at(c.w, "g", "t")}});
   r = absl::StrReplaceAll(r, {{"X(a, q)", at(c.x, "a", "q")}, {"X(b, p)", at(c.x, "b", "p")}});
   r = absl::StrReplaceAll(r, {{"X(c, r)", at(c.x, "c", "r")}, {"X(g, t)", at(c.x, "g", "t")}});
-  return absl::StrReplaceAll(r, {{"0..R", Cat("0..", c.rows)}, {"0..K", Cat("0..", c.keys)}, {"[R", Cat("[", c.rows)},
-                                 {" K]", Cat(" ", c.keys, "]")}, {"[K", Cat("[", c.keys)}, {" T ", Cat(" ", c.tile, " ")}});
+  return absl::StrReplaceAll(r, {{"0..R", Cat("0..", c.rows)},
+                                 {"0..K", Cat("0..", c.keys)},
+                                 {"[R", Cat("[", c.rows)},
+                                 {" K]", Cat(" ", c.keys, "]")},
+                                 {"[K", Cat("[", c.keys)},
+                                 {" T ", Cat(" ", c.tile, " ")}});
 }
 
 std::vector<double> Compute(const Func& f, const Case& c, unsigned seed, double special) {
@@ -90,21 +94,24 @@ const std::vector<std::string> kLargest = {
     "tanh(x[I, J] * 0.1) * 30.0",
 };
 const std::vector<std::string> kElement = {
-    "exp(X(I, J) - m[I])",
-    "exp2((X(I, J) - m[I]) * 1.4427)",
-    "exp((X(I, J) - m[I]) / 3.0)",
-    "select(u[I, J] < 0.0, 0.0, exp(0.5 * (X(I, J) - m[I])))",
-    "exp(X(I, J) - m[I]) * u[I, J]",
-    "select(X(I, J) < -50000.0, 0.0, exp(X(I, J) - m[I]))",
+    "exp(X(I, J) - m[I])",           "exp2((X(I, J) - m[I]) * 1.4427)",
+    "exp((X(I, J) - m[I]) / 3.0)",   "select(u[I, J] < 0.0, 0.0, exp(0.5 * (X(I, J) - m[I])))",
+    "exp(X(I, J) - m[I]) * u[I, J]", "select(X(I, J) < -50000.0, 0.0, exp(X(I, J) - m[I]))",
 };
 
 Case RandomCase(std::mt19937& g) {
   const auto from = [&](const std::vector<std::string>& v) { return v[g() % v.size()]; };
-  Case c{from(kLargest), from(kElement), "e[I, J]", "e[I, J] * v[J, h]", 1 + static_cast<int>(g() % 4),
-         1 + static_cast<int>(g() % 17), 1 + static_cast<int>(g() % 6)};
+  Case c{from(kLargest),
+         from(kElement),
+         "e[I, J]",
+         "e[I, J] * v[J, h]",
+         1 + static_cast<int>(g() % 4),
+         1 + static_cast<int>(g() % 17),
+         1 + static_cast<int>(g() % 6)};
   for (std::string* s : {&c.e, &c.s, &c.w}) *s = absl::StrReplaceAll(*s, {{"X(I, J)", c.x}});
   if (g() % 3 == 0) c.s = absl::StrReplaceAll(from(kElement), {{"X(I, J)", c.x}});
-  if (g() % 4 == 0) c.w = Cat("(e[I, J] + ", absl::StrReplaceAll("exp(X(I, J) - m[I])", {{"X(I, J)", c.x}}), ") * v[J, h]");
+  if (g() % 4 == 0)
+    c.w = Cat("(e[I, J] + ", absl::StrReplaceAll("exp(X(I, J) - m[I])", {{"X(I, J)", c.x}}), ") * v[J, h]");
   return c;
 }
 
@@ -167,17 +174,32 @@ TEST_P(ChainRefuses, WithReason) {
 }
 
 const Refused kRefused[] = {
-    {"OtherExponent", {"", "exp(u[I, J] - m[I])", "", "", 0, 0, 0}, nullptr, "the exponent u[c, r] - m[c] is not x[c, r]"},
+    {"OtherExponent",
+     {"", "exp(u[I, J] - m[I])", "", "", 0, 0, 0},
+     nullptr,
+     "the exponent u[c, r] - m[c] is not x[c, r]"},
     {"Grows", {"", "exp((x[I, J] - m[I]) * -1.0)", "", "", 0, 0, 0}, nullptr, "times a positive number"},
     {"OtherElement", {"", "exp(x[I, (J + 1) % 8] - m[I])", "", "", 0, 0, 0}, nullptr, "is not x[c, r]"},
     {"OtherRow", {"", "exp(x[I, J] - m[1 - I])", "", "", 0, 0, 0}, nullptr, "is not x[1 - c, r]"},
     {"Unknown", {"", "tanh(x[I, J] - m[I])", "", "", 0, 0, 0}, nullptr, "there is no factor for tanh"},
     {"Divided", {"", "1.0 / exp(x[I, J] - m[I])", "", "", 0, 0, 0}, nullptr, "there is no factor for"},
-    {"Sum", {"", "exp(x[I, J])", "e[I, J]", "e[I, J] / s[I] * v[J, h]", 0, 0, 0}, nullptr, "block b_s, whose s later loops need, is no maximum"},
-    {"TwoAtOnce", {"", "", "e[I, J]", "e[I, J] / s[I] * v[J, h]", 0, 0, 0}, nullptr, "later loops need m and s, which are finished at once"},
+    {"Sum",
+     {"", "exp(x[I, J])", "e[I, J]", "e[I, J] / s[I] * v[J, h]", 0, 0, 0},
+     nullptr,
+     "block b_s, whose s later loops need, is no maximum"},
+    {"TwoAtOnce",
+     {"", "", "e[I, J]", "e[I, J] / s[I] * v[J, h]", 0, 0, 0},
+     nullptr,
+     "later loops need m and s, which are finished at once"},
     {"Nothing", {"", "exp(x[I, J])", "", "", 0, 0, 0}, nullptr, "no loop needs what an earlier one reduces"},
-    {"NotSplit", {"", "", "", "", 0, 0, 0}, "reorder j i\nreorder j1 i1\nreorder j2 i2\nreorder j3 i3 d\nchain j j1 j2 j3 -> by", "split_init that first"},
-    {"ReadElsewhere", {"", "", "", "", 0, 0, 0}, "reorder j i\nreorder j1 i1\nreorder j2 i2\nsplit_init b_m j -> m0\nsplit_init b_s j2 -> s0\nchain j j1 j2 -> by", "block b_o reads e outside of the loops"},
+    {"NotSplit",
+     {"", "", "", "", 0, 0, 0},
+     "reorder j i\nreorder j1 i1\nreorder j2 i2\nreorder j3 i3 d\nchain j j1 j2 j3 -> by",
+     "split_init that first"},
+    {"ReadElsewhere",
+     {"", "", "", "", 0, 0, 0},
+     "reorder j i\nreorder j1 i1\nreorder j2 i2\nsplit_init b_m j -> m0\nsplit_init b_s j2 -> s0\nchain j j1 j2 -> by",
+     "block b_o reads e outside of the loops"},
 };
 INSTANTIATE_TEST_SUITE_P(All, ChainRefuses, testing::ValuesIn(kRefused),
                          [](const auto& i) { return std::string(i.param.name); });
