@@ -3,8 +3,8 @@
 //   s[i, j] = sum_d q[i, d] * k[j, d];  m[i] = max_j s[i, j];  e[i, j] = exp(s[i, j] - m[i]);  l[i] = sum_j e[i, j];
 //   o[i, d] = sum_j e[i, j] * v[j, d] / l[i]
 // Each thread takes tiles of rows i, which are the lanes of every loop: nothing is reduced across lanes, and of k and v
-// one element at a time is broadcast from where it lies. Tiles of j follow one another in one loop (the step `chain`), so
-// that what is computed for each i and j stays in the first-level cache.
+// one element at a time is broadcast from where it lies. Tiles of j follow one another in one loop (the step `chain`),
+// so that what is computed for each i and j stays in the first-level cache.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -25,7 +25,7 @@ namespace {
 
 enum class Role : uint8_t { kBatch, kRow, kKey, kFeature, kDepth };
 
-constexpr int64_t kMostSums = 14;  // rows of a register tile
+constexpr int64_t kMostSums = 14;                   // rows of a register tile
 constexpr int64_t kMostKeys = 64, kLeastKeys = 16;  // of a tile
 constexpr double kMostBytes = 512 * 1024;           // of a task, on its stack
 constexpr int64_t kMostKeysAtOnce = 256;            // of which there is no such tile
@@ -88,14 +88,13 @@ class ChainTactic {
  private:
   const std::vector<Stage>& stages() const { return s_->stages() != nullptr ? s_->stages()->stages : stages_; }
   bool IsResult(const Stage& s) const {
-    return std::any_of(group_.params.begin(), group_.params.end(), [&](const Param& p) {
-      return p.role == ParamRole::kResult && p.buffer == s.outputs[0];
-    });
+    return std::any_of(group_.params.begin(), group_.params.end(),
+                       [&](const Param& p) { return p.role == ParamRole::kResult && p.buffer == s.outputs[0]; });
   }
 
   size_t CountContractions() const {
-    return static_cast<size_t>(std::count_if(stages().begin(), stages().end(),
-                                             [](const Stage& s) { return FindContraction(s).has_value(); }));
+    return static_cast<size_t>(
+        std::count_if(stages().begin(), stages().end(), [](const Stage& s) { return FindContraction(s).has_value(); }));
   }
 
   // The second contraction, perhaps without what its elements have in common; its results are an allocation's, and what
@@ -103,7 +102,8 @@ class ChainTactic {
   bool FindSum() {
     const std::string name = s_->Fresh("sum");
     for (size_t k = stages().size(); k-- > 0 && CountContractions() < 2;) {
-      if (stages()[k].IsReduction() && !FindContraction(stages()[k])) s_->Try(Cat("hoist ", stages()[k].name, " -> ", name));
+      if (stages()[k].IsReduction() && !FindContraction(stages()[k]))
+        s_->Try(Cat("hoist ", stages()[k].name, " -> ", name));
     }
     if (CountContractions() != 2) return false;
     size_t sum = 0;
@@ -247,8 +247,8 @@ class ChainTactic {
 
   void PredictSeconds() {
     constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-    // Of an element of the rows' operand and of the result, of one that is computed for rows and keys, and of one that is
-    // read with rows far apart, by one core; and how much longer tiles take that ask whether they are whole.
+    // Of an element of the rows' operand and of the result, of one that is computed for rows and keys, and of one that
+    // is read with rows far apart, by one core; and how much longer tiles take that ask whether they are whole.
     constexpr double kGatherSeconds = 0.6e-9, kElementSeconds = 0.05e-9, kScatterSeconds = 0.5e-9, kRest = 1.5;
     const TeProgram& p = *s_->stages();
     const auto size = [&](Expr e) { return TypicalSize(e, p.symbols); };
@@ -278,7 +278,8 @@ class ChainTactic {
     if (has_rest_) compute *= kRest;
     compute += rows * (depth_ + size(features_)) * kGatherSeconds;
     const double balance = tiles > 0 ? std::ceil(tiles / cores) * cores / tiles : 1;
-    seconds_ = kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(*s_->stages()).bytes / BytesPerSecond(target_));
+    seconds_ = kLoopSeconds +
+               std::max(compute * balance / cores, CostOfMatmuls(*s_->stages()).bytes / BytesPerSecond(target_));
   }
 
   std::optional<Role> RoleOf(Expr var) const {
@@ -397,8 +398,9 @@ class ChainTactic {
         const bool of_rows = std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& i) {
           return RoleOf(i.var) == Role::kRow && Uses(load, i.var);
         });
-        const bool is_given = std::any_of(group_.params.begin(), group_.params.end(),
-                                          [&](const Param& p) { return p.buffer != nullptr && p.buffer->name == load->buffer->name; });
+        const bool is_given = std::any_of(group_.params.begin(), group_.params.end(), [&](const Param& p) {
+          return p.buffer != nullptr && p.buffer->name == load->buffer->name;
+        });
         if (!is_given || (!of_rows && BytesOf(load->type.dtype) == BytesOf(sum_type_))) continue;
         std::string iters, row;
         std::vector<Role> roles;
@@ -414,9 +416,11 @@ class ChainTactic {
             roles.push_back(role.value_or(Role::kBatch));
           }
         }
-        if (!row.empty()) iters += (iters.empty() ? "" : ", ") + row, roles.push_back(of_rows ? Role::kRow : Role::kFeature);
+        if (!row.empty())
+          iters += (iters.empty() ? "" : ", ") + row, roles.push_back(of_rows ? Role::kRow : Role::kFeature);
         const std::string panel = s_->Fresh("panel");
-        if (!s_->Run(Cat("define ", panel, "[", iters, "] = ", Print(WithCasts(s.values[0], load)))).status().ok()) return;
+        if (!s_->Run(Cat("define ", panel, "[", iters, "] = ", Print(WithCasts(s.values[0], load)))).status().ok())
+          return;
         const Stage& made = StageOf(panel);
         for (size_t d = 0; d < made.iters.size(); ++d) roles_[made.iters[d].var] = roles[d];
         inner_.insert(std::find(inner_.begin(), inner_.end(), name), panel);
@@ -480,8 +484,7 @@ class ChainTactic {
       }
     }
     const std::vector<std::string> names = s_->LoopsAround("b_" + s.name);
-    for (size_t k = 0; k < r.size() && k < names.size(); ++k)
-      r[r.size() - 1 - k].second = names[names.size() - 1 - k];
+    for (size_t k = 0; k < r.size() && k < names.size(); ++k) r[r.size() - 1 - k].second = names[names.size() - 1 - k];
     return r;
   }
 
@@ -595,7 +598,7 @@ class ChainTactic {
   const TeProgram& group_;
   const Target& target_;
   std::optional<Schedule> s_;
-  std::vector<Stage> stages_;  // once steps on them are done
+  std::vector<Stage> stages_;              // once steps on them are done
   std::string scores_, sum_;               // the contractions
   std::vector<std::string> inner_, last_;  // stages: in a task's own memory, and what follows the second contraction
   DType sum_type_ = DType::kF32;
