@@ -45,6 +45,20 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
 
+// What lies between tuned kernels that one kernel of ours replaces (softmax between two products), as kernels of its
+// own: what was kept near is then written and read.
+double SecondsBetween(const ir::TeProgram& group, const std::vector<size_t>& tuned, const Target& target) {
+  double work = 0, bytes = 0;
+  for (size_t i = 0; i < tuned.back(); ++i) {
+    const ir::Stage& s = group.stages[i];
+    const bool is_tuned = std::count(tuned.begin(), tuned.end(), i) > 0;
+    bytes += (is_tuned ? 1 : 2) * TypicalBytes(s.outputs[0], group.symbols);
+    const double places = TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
+    if (!is_tuned) work += CostOf(s.values[0]) * places;
+  }
+  return std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+}
+
 FrameworkKernel KernelOf(const Graph& source, const ir::Stage& s) {
   return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
 }
@@ -92,6 +106,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       }
       theirs += row->region_seconds + bytes / BytesPerSecond(target);
     }
+    if (tuned.size() > 1) theirs += SecondsBetween(kernel.group, tuned, target);
     for (const std::vector<int>& call : kernel.origins) {
       double own = seconds[k];
       double times = 1;

@@ -5,6 +5,7 @@
 
 #include "hlir/rewrite_stages.h"
 #include "hlir/stage_analysis.h"
+#include "hlir/tactics/tactic.h"
 #include "ir/alignment.h"
 
 namespace cinn_like::hlir {
@@ -107,6 +108,7 @@ class Planner {
       reach_.emplace(consumers_);
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
+      JoinChains();
     }
     std::vector<FusionPlan::Group> groups;
     for (std::vector<int>& stages : Order()) {
@@ -181,6 +183,64 @@ class Planner {
     }
   }
 
+  // A contraction, what reduces its results and a contraction that reads what that leaves: one kernel where some tactic
+  // has one that is predicted to take less time than the groups apart.
+  void JoinChains() {
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      for (int q : producers_[i]) {
+        const int last = group_of_[i], rows = group_of_[q];
+        if (rows == last || has_contraction_[rows] || !IsReduction(rows)) continue;
+        int first = -1;
+        for (int m : members_[rows]) {
+          for (int x : producers_[m]) {
+            if (group_of_[x] != rows && has_contraction_[group_of_[x]]) first = group_of_[x];
+          }
+        }
+        if (first >= 0 && first != last) JoinIfCheaper({first, rows, last});
+        break;
+      }
+    }
+  }
+
+  bool IsReduction(int group) const {
+    return std::any_of(members_[group].begin(), members_[group].end(),
+                       [&](int m) { return p_.stages[m].IsReduction(); });
+  }
+
+  // Groups, each of which reads the one before.
+  void JoinIfCheaper(const std::vector<int>& groups) {
+    std::vector<int> merged;
+    for (int g : groups) merged.insert(merged.end(), members_[g].begin(), members_[g].end());
+    std::sort(merged.begin(), merged.end());
+    if (merged.size() > kMaxStages || OutputsOf(merged).size() != 1) return;
+    for (int m : merged) {
+      for (int c : consumers_[m]) {
+        const int g = group_of_[c];
+        if (std::count(groups.begin(), groups.end(), g) > 0) continue;
+        if (std::any_of(groups.begin(), groups.end(), [&](int to) { return reach_->Has(g, to); })) return;
+      }
+    }
+    double apart = 0;
+    for (int g : groups) apart += PriceOf(members_[g]).value_or(0);
+    const std::optional<double> together = PriceOf(merged);
+    if (!together || *together >= apart) return;
+    for (size_t k = 1; k < groups.size(); ++k) Unite(groups[0], groups[k]);
+  }
+
+  // Of the cheapest tactic's kernel; nullopt if no tactic has one.
+  std::optional<double> PriceOf(const std::vector<int>& stages) {
+    const StatusOr<ExtractedGroup> group = ExtractGroup(p_, {stages, OutputsOf(stages)});
+    if (!group.ok()) return std::nullopt;
+    const StatusOr<Func> loops = ToLoops(group->program);
+    if (!loops.ok()) return std::nullopt;
+    const auto [at, fresh] = prices_.emplace(Print(*loops), std::nullopt);
+    if (!fresh) return at->second;
+    const Bids bids = CollectBids(group->program, target_);
+    if (!bids.bids.empty()) at->second = bids.seconds();
+    return at->second;
+  }
+
   // Stages outside the group that it reads, largest first; but what a contraction reads would be computed again for
   // each of its results.
   std::vector<int> ProducersOf(const std::vector<int>& group) const {
@@ -204,8 +264,15 @@ class Planner {
     merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
     if (!CanShareKernel(merged)) return false;
+    Unite(producer, reader);
+    return true;
+  }
+
+  void Unite(int producer, int reader) {
+    std::vector<int>& merged = members_[producer];
+    merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
+    std::sort(merged.begin(), merged.end());
     for (int m : merged) group_of_[m] = producer;
-    members_[producer] = std::move(merged);
     members_[reader].clear();
     has_contraction_[producer] = has_contraction_[producer] || has_contraction_[reader];
     reach_->Join(producer, reader, [&](int g) {
@@ -217,7 +284,6 @@ class Planner {
       }
       return r;
     });
-    return true;
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }
@@ -335,6 +401,7 @@ class Planner {
   std::vector<std::vector<int>> members_;
   std::vector<bool> has_contraction_;
   std::optional<Reachability> reach_;
+  absl::flat_hash_map<std::string, std::optional<double>> prices_;  // of groups, by their text
 };
 
 }  // namespace
@@ -343,8 +410,7 @@ StatusOr<FusionPlan> PlanFusion(TeProgram program, bool fuse, const Target& targ
   return Planner(std::move(program), target).Run(fuse);
 }
 
-StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::Group& group) {
-  const TeProgram& p = plan.program;
+StatusOr<ExtractedGroup> ExtractGroup(const TeProgram& p, const FusionPlan::Group& group) {
   const std::vector<Buffer>& outputs = group.outputs;
   std::vector<Stage> stages;
   for (int i : group.stages) stages.push_back(p.stages[i]);

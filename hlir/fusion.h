@@ -5,6 +5,8 @@
 //   - the last of the views that alone read a contraction stays: it says in which type and layout to write the product;
 //   - a reduction to few results becomes two where that pays (hlir/split_reductions.h), before anything joins;
 //   - what range checks read (TeProgram::checks) stays apart from the rest;
+//   - reductions of a contraction's results that another contraction reads join both, where some tactic's price for all
+//     of them is below that of the kernels apart (hlir/tactics/chain_cpu.cc);
 //   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once
@@ -37,6 +39,6 @@ struct ExtractedGroup {
   std::vector<ir::Buffer> args;
   std::vector<ir::Expr> symbols;
 };
-StatusOr<ExtractedGroup> ExtractGroup(const FusionPlan& plan, const FusionPlan::Group& group);
+StatusOr<ExtractedGroup> ExtractGroup(const ir::TeProgram& program, const FusionPlan::Group& group);
 
 }  // namespace cinn_like::hlir

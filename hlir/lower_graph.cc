@@ -86,7 +86,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
   for (const FusionPlan::Group& group : plan.groups) {
-    ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(plan, group));
+    ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group));
     ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
     std::vector<int> origins;
     for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);

@@ -10,6 +10,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
                                                      Until until);  // one library call
 StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const ir::TeProgram& group, const Target& target,
                                                  Until until);  // register tiles
+StatusOr<std::vector<Proposal>> ProposeChainCpu(const ir::TeProgram& group, const Target& target,
+                                                Until until);  // reductions between two contractions
 StatusOr<std::vector<Proposal>> ProposeMatmulGpu(const ir::TeProgram& group, const Target& target,
                                                  Until until);  // tiles in shared memory and registers
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target,

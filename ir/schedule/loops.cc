@@ -359,7 +359,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   outer.pop_back();
   std::vector<Stmt> siblings;
   if (const Seq* seq = paths[0].size() > 1 ? As<Seq>(paths[0][paths[0].size() - 2]) : nullptr) siblings = seq->stmts;
-  std::vector<Stmt> allocs;
+  std::vector<Stmt> first_of_all, stays;  // of what stands between
   bool inside = false;
   size_t next = 0;
   for (const Stmt& s : siblings) {
@@ -378,9 +378,20 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
     }
     if (!inside) continue;
     if (As<Alloc>(s) != nullptr) {
-      allocs.push_back(s);
+      first_of_all.push_back(s);
       continue;
     }
+    // It moves in front of the loops where it has nothing to do with what comes before it (the start of a sum).
+    const auto meets = [&](const Stmt& before) { return dependences.Between(before, s, outer).has_value(); };
+    const bool moves = (As<For>(s) != nullptr || As<Block>(s) != nullptr) &&
+                       std::none_of(stays.begin(), stays.end(), meets) &&
+                       std::none_of(paths.begin(), paths.begin() + static_cast<ptrdiff_t>(next),
+                                    [&](const StmtPath& p) { return meets(p.back()); });
+    if (moves) {
+      first_of_all.push_back(s);
+      continue;
+    }
+    stays.push_back(s);
     const Let* let = As<Let>(s);
     for (size_t i = next; i < paths.size(); ++i) {
       const Stmt& later = paths[i].back();
@@ -395,12 +406,11 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   }
   if (next != paths.size()) return InvalidArgument("merge: name the loops in the order in which they stand");
   const Func before = f;
-  // Allocations between come first.
-  for (const Stmt& s : allocs) f.body = Replace(f.body, s, MakeSeq({}));
+  for (const Stmt& s : first_of_all) f.body = Replace(f.body, s, MakeSeq({}));
   for (size_t i = 1; i < paths.size(); ++i) f.body = Replace(f.body, paths[i].back(), MakeSeq({}));
   const Stmt merged = MakeStmt(For{first.var, first.extent, first.kind, MakeSeq(std::move(bodies))});
-  allocs.push_back(merged);
-  f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(allocs)));
+  first_of_all.push_back(merged);
+  f.body = Replace(f.body, paths[0].back(), MakeSeq(std::move(first_of_all)));
   RETURN_IF_ERROR(CheckLoopKinds(f, {merged}));
   RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), "merge"));
   return SimplifyBindings(std::move(f), merged);

@@ -43,6 +43,14 @@ StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, 
 // each reads of what an earlier one writes only what was written at the same iteration.
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
 
+// chain a b c -> h:  merge where later loops need what an earlier one reduces, a maximum, as it is when it is finished:
+//   for a {m = max(m, x[a])}  for b {l += exp(x[b] - m)}
+//   =>  for a {h_old = m; m = max(m, x[a]); h = exp(h_old - m); l = l * h; l += exp(x[a] - m)}
+// Sums go on under the maximum so far, and what was summed under the one before is multiplied by the factor h between
+// both, which is derived from the sums' elements. Rounds and overflows otherwise than the loops apart: not for exact
+// numerics.
+StatusOr<Func> Chain(Func f, const std::vector<std::string>& loops, const std::string& name);
+
 // stage x b -> y: block b reads x through a new buffer y that a new block y_copy fills; compute_at and scope then place
 // it.
 StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string& block, const std::string& name);

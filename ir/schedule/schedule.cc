@@ -96,6 +96,8 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
+    {"hoist", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Hoist(std::move(p), w.args[0], w.names[0]); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
@@ -110,6 +112,8 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return Fuse(std::move(f), w.args, w.names[0]); }},
     {"reorder", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Reorder(std::move(f), w.args); }},
     {"merge", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Merge(std::move(f), w.args); }},
+    {"chain", "LOOP LOOP... -> NAME", 1, kMany, 1, 1,
+     [](Func f, const Words& w) { return Chain(std::move(f), w.args, w.names[0]); }},
     {"parallel", "LOOP", 1, 1, 0, 0,
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kParallel); }},
     {"vectorize", "LOOP", 1, 1, 0, 0,

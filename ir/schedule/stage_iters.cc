@@ -195,6 +195,77 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   return p;
 }
 
+StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  Stage& s = p.stages[at];
+  ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
+  if (s.values.size() != 1 || s.values[0]->op != ExprOp::kAdd || !IsFloat(s.outputs[0]->dtype))
+    return InvalidArgument("stage ", stage, " is no sum of floats");
+  Analyzer a(c);
+  BindFacts(a, p, s.iters);
+  for (const StageIter& i : s.reduce_iters) {
+    // Of nothing at all the sum is 0, whatever its factors are.
+    if (!a.CanProve(c.Lt(c.Int(0), i.extent)))
+      return InvalidArgument("stage ", stage, " may sum over nothing: ", i.var->name, " in 0..", Print(i.extent));
+  }
+  const auto is_common = [&](Expr e) {
+    return e->reads && std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
+                                    [&](const StageIter& i) { return Uses(e, i.var); });
+  };
+  std::vector<std::pair<ExprOp, Expr>> common;
+  const DType type = s.outputs[0]->dtype;
+  // What is left of `e`; null: nothing.
+  std::function<Expr(Expr)> rest_of = [&](Expr e) -> Expr {
+    if (is_common(e)) {
+      common.push_back({ExprOp::kMul, c.Cast(type, e)});
+      return nullptr;
+    }
+    if (e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype)) {
+      const Expr inner = rest_of(e->args[0]);
+      return inner == nullptr ? nullptr : c.Cast(e->type.dtype, inner);
+    }
+    if (e->op == ExprOp::kMul) {
+      const Expr x = rest_of(e->args[0]), y = rest_of(e->args[1]);
+      return x == nullptr ? y : y == nullptr ? x : c.Mul(x, y);
+    }
+    if (e->op == ExprOp::kDiv && is_common(e->args[1])) {
+      common.push_back({ExprOp::kDiv, c.Cast(type, e->args[1])});
+      const Expr x = rest_of(e->args[0]);
+      return x == nullptr ? c.Const(1, e->type.dtype) : x;
+    }
+    return e;
+  };
+  Expr rest = rest_of(join.elements[0]);
+  if (common.empty()) return InvalidArgument("the elements that stage ", stage, " sums have no factor in common");
+  if (rest == nullptr) rest = c.Const(1, type);
+
+  Stage sum;
+  sum.name = name;
+  sum.origin = s.origin;
+  std::vector<std::string> taken = {name};
+  VarMap own;
+  std::vector<Expr> shape;
+  for (const StageIter& i : s.iters) {
+    taken.push_back(Cat(name, "_", sum.iters.size()));
+    sum.iters.push_back({c.Var(taken.back()), i.extent});
+    own[i.var] = sum.iters.back().var;
+    shape.push_back(i.extent);
+  }
+  RETURN_IF_ERROR(CheckNew(p, taken));
+  sum.reduce_iters = s.reduce_iters;
+  sum.outputs = {c.MakeBuffer({.name = name, .dtype = type, .shape = std::move(shape)})};
+  sum.inits = s.inits;
+  sum.values = join.Joined(c, RunningOf(c, sum), {Substitute(c, rest, own)});
+  Expr value = c.Load(sum.outputs[0], VarsOf(s.iters));
+  for (const auto& [op, factor] : common) value = c.Make(op, {value, factor});
+  s.values = {value};
+  s.inits.clear();
+  s.reduce_iters.clear();
+  p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at), std::move(sum));
+  return p;
+}
+
 StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,
                             const std::vector<std::string>& names) {
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));

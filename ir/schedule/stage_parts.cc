@@ -106,7 +106,9 @@ StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
         std::vector<Expr> indices;
         for (Expr i : IndicesOf(e)) indices.push_back((*read)(i));
         const Expr mask = MaskOf(e);
-        return c.Load(buffers.at(e->buffer), to.indices(indices), mask == nullptr ? nullptr : (*read)(mask));
+        std::vector<Expr> moved = to.indices(indices);
+        for (Expr& i : moved) i = a.Simplify(i);
+        return c.Load(buffers.at(e->buffer), std::move(moved), mask == nullptr ? nullptr : (*read)(mask));
       });
       read = &rewrite;
       v = rewrite(v);

@@ -56,6 +56,11 @@ StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::st
 // be t.
 StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::string& name);
 
+// hoist o -> t:  o[i] += x[i, k] / l[i] * y[k] over k  =>  t[i] += x[i, k] * y[k] over k;  o[i] = t[i] / l[i]. Factors
+// and divisors that all elements of a sum have in common are applied to the sum, which a new stage computes. It rounds
+// otherwise, and overflows where sums of the elements without these factors do: not for exact numerics.
+StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name);
+
 // define t[i, j] = x[j, i] before s:  y[i, j] = f(x[j, i])  =>  t[i, j] = x[j, i] in front of stage s;  y[i, j] =
 // f(t[i, j]). A value that a stage computes becomes a stage of its own, over those of its iterators that stand in
 // brackets. Where t is there already and computes this value, the stage reads it; else it is new and stands before

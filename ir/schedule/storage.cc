@@ -447,61 +447,13 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
                              ": the reduction's loops do not start it where they are 0");
   }
   // The data loops from `loop` inwards, again, around a block that only starts the accumulators.
-  Block init;
-  init.name = name;
-  init.predicate = nullptr;
-  VarMap vars, loop_vars;
-  std::vector<For> loops;
-  for (size_t k = depth; k < path.size(); ++k) {
-    const For* n = As<For>(path[k]);
-    if (n == nullptr || carries(n->var)) continue;
-    bool used = false;
-    for (const BlockIter& i : b.iters) used |= i.kind == IterKind::kData && Uses(i.binding, n->var);
-    if (!used) continue;
-    Expr var = c.Var(names.Fresh(n->var->name + "_init"));
-    loop_vars[n->var] = var;
-    loops.push_back({var, n->extent, n->kind, nullptr});
-  }
-  for (const BlockIter& i : b.iters) {
-    if (i.kind != IterKind::kData) continue;
-    Expr var = c.Var(names.Fresh(i.var->name + "_init"));
-    vars[i.var] = var;
-    init.iters.push_back({var, i.extent, IterKind::kData, Substitute(c, i.binding, loop_vars)});
-  }
-  init.body = Substitute(c, b.init, vars);
-  if (b.predicate != nullptr) {
-    // Only the conditions on data loops are the init's.
-    bool mixes = false;
-    std::function<void(Expr)> conditions = [&](Expr e) {
-      if (e->op == ExprOp::kAnd) {
-        for (Expr x : e->args) conditions(x);
-        return;
-      }
-      bool reduces = false, moves = false;
-      for (Expr v : VarsOf(e)) {
-        reduces |= carries(v);
-        moves |= !carries(v) && std::any_of(path.begin(), path.end(), [&](const Stmt& s) {
-          const For* n = As<For>(s);
-          return n != nullptr && n->var == v;
-        });
-      }
-      mixes |= reduces && moves;
-      if (reduces) return;
-      Expr p = Substitute(c, e, loop_vars);
-      init.predicate = init.predicate == nullptr ? p : c.And(init.predicate, p);
-    };
-    conditions(b.predicate);
-    if (mixes) {
-      return InvalidArgument("split_init ", block, " ", loop, ": the block's condition ", Print(b.predicate),
-                             " mixes the reduction's loops with others");
-    }
-  }
-  Stmt nest = MakeStmt(std::move(init));
-  for (size_t k = loops.size(); k-- > 0;) nest = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, nest});
+  const StatusOr<Stmt> nest = NestOfResults(c, names, path, depth, name, "init",
+                                            [&](const VarMap& vars) { return Substitute(c, b.init, vars); });
+  RETURN_IF_ERROR(Annotate(nest.status(), Cat("split_init ", block, " ", loop)));
   b.init = nullptr;
   const Stmt update = Replace(path[depth], path.back(), MakeStmt(std::move(b)));
-  f.body = Replace(f.body, path[depth], MakeSeq({nest, update}));
-  return SimplifyBindings(std::move(f), nest);
+  f.body = Replace(f.body, path[depth], MakeSeq({*nest, update}));
+  return SimplifyBindings(std::move(f), *nest);
 }
 
 }  // namespace cinn_like::ir

@@ -143,6 +143,65 @@ VarMap Bindings(const Block& b) {
   return m;
 }
 
+StatusOr<Stmt> NestOfResults(Context& c, NameSupply& names, const StmtPath& path, size_t depth,
+                             const std::string& block, const std::string& suffix,
+                             const std::function<Stmt(const VarMap&)>& body) {
+  const Block& b = *As<Block>(path.back());
+  const auto carries = [&](Expr var) {
+    return std::any_of(b.iters.begin(), b.iters.end(),
+                       [&](const BlockIter& i) { return i.kind == IterKind::kReduce && Uses(i.binding, var); });
+  };
+  Block made;
+  made.name = block;
+  VarMap vars, loop_vars;
+  std::vector<For> loops;
+  for (size_t k = depth; k < path.size(); ++k) {
+    const For* n = As<For>(path[k]);
+    if (n == nullptr || carries(n->var)) continue;
+    bool used = false;
+    for (const BlockIter& i : b.iters) used |= i.kind == IterKind::kData && Uses(i.binding, n->var);
+    if (!used) continue;
+    Expr var = c.Var(names.Fresh(Cat(n->var->name, "_", suffix)));
+    loop_vars[n->var] = var;
+    loops.push_back({var, n->extent, n->kind, nullptr});
+  }
+  for (const BlockIter& i : b.iters) {
+    if (i.kind != IterKind::kData) continue;
+    Expr var = c.Var(names.Fresh(Cat(i.var->name, "_", suffix)));
+    vars[i.var] = var;
+    made.iters.push_back({var, i.extent, IterKind::kData, Substitute(c, i.binding, loop_vars)});
+  }
+  made.body = body(vars);
+  if (b.predicate != nullptr) {
+    // Only the conditions on data loops are the new block's.
+    bool mixes = false;
+    std::function<void(Expr)> conditions = [&](Expr e) {
+      if (e->op == ExprOp::kAnd) {
+        for (Expr x : e->args) conditions(x);
+        return;
+      }
+      bool reduces = false, moves = false;
+      for (Expr v : VarsOf(e)) {
+        reduces |= carries(v);
+        moves |= !carries(v) && std::any_of(path.begin(), path.end(), [&](const Stmt& s) {
+          const For* n = As<For>(s);
+          return n != nullptr && n->var == v;
+        });
+      }
+      mixes |= reduces && moves;
+      if (reduces) return;
+      Expr p = Substitute(c, e, loop_vars);
+      made.predicate = made.predicate == nullptr ? p : c.And(made.predicate, p);
+    };
+    conditions(b.predicate);
+    if (mixes)
+      return InvalidArgument("the block's condition ", Print(b.predicate), " mixes the reduction's loops with others");
+  }
+  Stmt nest = MakeStmt(std::move(made));
+  for (size_t k = loops.size(); k-- > 0;) nest = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, nest});
+  return nest;
+}
+
 bool IsReductionLoop(const For& loop) {
   bool found = false;
   VisitStmts(loop.body, [&](const Stmt& s) {

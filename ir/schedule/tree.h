@@ -1,5 +1,6 @@
 // Finding and replacing parts of a Func by name: what every schedule primitive is built from.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ Func SimplifyBindings(Func f, const Stmt& changed);
 
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);
+// The loops from path[depth] inwards that move the results of a reduction, path's end, again (`i` as i_SUFFIX), around
+// a block that runs once for each of these; `body` gets its iterators for the reduction's. InvalidArgument where the
+// reduction's condition mixes these loops with others.
+StatusOr<Stmt> NestOfResults(Context& c, NameSupply& names, const StmtPath& path, size_t depth,
+                             const std::string& block, const std::string& suffix,
+                             const std::function<Stmt(const VarMap&)>& body);
 bool IsReductionLoop(const For& loop);  // some reduce iterator inside is bound through it
 
 }  // namespace cinn_like::ir

@@ -49,6 +49,20 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
   EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
 }
 
+// One kernel of ours is weighed against the framework's products and what then lies between them.
+TEST(Bids, WhatJoinsTwoProductsIsWeighedWithWhatIsBetween) {
+  constexpr char kWindows[] =
+      R"(graph @f(%q: f32[64,4,49,32], %k: f32[64,4,49,32], %v: f32[64,4,49,32]) {
+  %0 = transpose(%k) {perm=[0,1,3,2]} : f32[64,4,32,49]
+  %1 = matmul(%q, %0) : f32[64,4,49,49]
+  %2 = softmax(%1) {axis=3} : f32[64,4,49,49]
+  %3 = matmul(%2, %v) : f32[64,4,49,32]
+  return %3
+}
+)";
+  EXPECT_TRUE(LostOps(kWindows, "cpu -mcpu=znver4 -num-threads=2 -framework=amd-avx512").empty());
+}
+
 // Which tools/contraction_bench.py measures.
 TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
   const std::string target = "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512";

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <ctime>
 
+#include "absl/strings/str_replace.h"
 #include "hlir/lower_graph.h"
 #include "hlir/lower_te.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
+#include "ir/lower.h"
 #include "tests/hlir/large_graph.h"
 #include "tests/rounds.h"
 
@@ -141,6 +143,43 @@ int MatricesWritten(const std::string& text, const std::string& device, int rows
 
 // The gradient of a cross entropy: one-hot rows are computed where they are read, by the row sums and by the result,
 // and take no memory.
+// Two products with reductions between them are one kernel, which keeps nothing of rows times keys; where numerics are
+// exact, or the weights are a result, too, they are three.
+TEST(Fusion, ReductionsBetweenProductsAreOneKernel) {
+  constexpr const char* kGraph = R"(graph @weights(%q: f32[1,8,1024,64], %k: f32[1,8,1024,64], %v: f32[1,8,1024,64]) {
+    %0 = transpose(%k) {perm=[0,1,3,2]} : f32[1,8,64,1024]
+    %1 = matmul(%q, %0) : f32[1,8,1024,1024]
+    %2 = softmax(%1) {axis=3} : f32[1,8,1024,1024]
+    %3 = matmul(%2, %v) : f32[1,8,1024,64]
+    return RESULTS
+  })";
+  for (const auto& [results, numerics, kernels] :
+       {std::tuple("%3", "fused", 1u), {"%3", "exact", 3u}, {"%3, %2", "fused", 3u}}) {
+    const auto graph = Parse(absl::StrReplaceAll(kGraph, {{"RESULTS", results}}));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const PassContext context{
+        .options = {.numerics = numerics}, .target = *Target::Parse("x86_64 -mcpu=znver5"), .name = "t"};
+    const auto optimized = OptimizeGraph(*graph, context);
+    ASSERT_TRUE(optimized.ok()) << optimized.status();
+    const auto lowered = LowerGraph(*optimized, context);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    ASSERT_EQ(lowered->kernels.size(), kernels) << numerics;
+    if (kernels != 1) continue;
+    const auto choice = ChooseSchedule(lowered->kernels[0].group, context.target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "chain_cpu");
+    const auto loops = ir::LowerKernel(choice->proposal.func, context);
+    ASSERT_TRUE(loops.ok()) << loops.status();
+    ir::VisitStmts(loops->body, [&](const ir::Stmt& s) {
+      if (const ir::Alloc* a = ir::As<ir::Alloc>(s)) {
+        EXPECT_EQ(a->buffer->scope, ir::Scope::kLocal) << a->buffer->name;
+        EXPECT_LE(a->buffer->shape[0]->int_value, 64 * 64) << a->buffer->name;
+      }
+      return true;
+    });
+  }
+}
+
 TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
     EXPECT_EQ(MatricesWritten(R"(graph @f(%p: f32[256,5000], %t: i64[256,1], %g: f32[256,1]) {

@@ -90,6 +90,15 @@ inline std::vector<std::string> GraphTextsForTactics() {
           "  return %0\n}\n",
           {{"D", t}, {"M", m}, {"K", k}, {"[N", Cat("[", n)}, {"N]", Cat(n, "]")}});
     }
+    // Weighted sums whose weights are reduced on the way.
+    for (const auto& [rows, keys] : {std::pair("96", "80"), {"33", "77"}, {"n", "n"}, {"512", "601"}}) {
+      add("graph @weights(%q: D[2,4,N,32], %k: D[2,4,M,32], %v: D[2,4,M,24], %b: D[4,N,M]) where n in 8..4096 {\n"
+          "  %0 = transpose(%k) {perm=[0,1,3,2]} : D[2,4,32,M]\n  %1 = matmul(%q, %0) : D[2,4,N,M]\n"
+          "  %2 = add(%1, %b) : D[2,4,N,M]\n  %3 = softmax(%2) {axis=3} : D[2,4,N,M]\n"
+          "  %4 = matmul(%3, %v) : D[2,4,N,24]\n  %5 = transpose(%4) {perm=[0,2,1,3]} : D[2,N,4,24]\n"
+          "  %6 = reshape(%5) {shape=[2,N,96]} : D[2,N,96]\n  return %6\n}\n",
+          {{"D", t}, {"N", rows}, {"M", keys}});
+    }
     add("graph @heads(%q: D[2,16,4,32], %k: D[2,16,4,32]) {\n  %0 = transpose(%q) {perm=[0,2,1,3]} : D[2,4,16,32]\n"
         "  %1 = transpose(%k) {perm=[0,2,3,1]} : D[2,4,32,16]\n  %2 = matmul(%0, %1) : D[2,4,16,16]\n"
         "  %3 = transpose(%2) {perm=[0,2,1,3]} : D[2,16,4,16]\n  return %3\n}\n",

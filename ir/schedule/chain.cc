@@ -1,0 +1,525 @@
+// chain: reductions over one dimension of which later ones need an earlier one's result run in one loop.
+#include <algorithm>
+
+#include "ir/join.h"
+#include "ir/schedule/legality.h"
+#include "ir/schedule/primitives.h"
+#include "ir/schedule/region.h"
+#include "ir/schedule/tree.h"
+#include "ir/te.h"
+
+namespace cinn_like::ir {
+namespace {
+
+bool IsReduction(const Block& b) {
+  return std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
+}
+
+bool Reads(Expr e, Buffer b) {
+  bool found = false;
+  VisitLoads(e, [&](Expr x) { found |= x->buffer == b; });
+  return found;
+}
+
+bool Reads(const Stmt& s, Buffer b) {
+  const std::vector<Buffer> read = BuffersRead(s);
+  return std::find(read.begin(), read.end(), b) != read.end();
+}
+
+bool Writes(const Stmt& s, Buffer b) {
+  const std::vector<Buffer> written = BuffersWritten(s);
+  return std::find(written.begin(), written.end(), b) != written.end();
+}
+
+bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
+  size_t iters = 0;
+  bool all = true;
+  for (const BlockIter& i : b.iters) {
+    if (i.kind != kind) continue;
+    ++iters;
+    all = all && std::count(indices.begin(), indices.end(), i.var) == 1;
+  }
+  return all && iters == indices.size();
+}
+
+// How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
+// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known.
+// That factor is 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow
+// where the whole does not.
+class Repair {
+ public:
+  // `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
+  Repair(Context& c, Expr m, Expr x, Expr before, Expr after) : c_(c), m_(m), x_(x), before_(before), after_(after) {}
+
+  // h in terms of `before` and `after`; null: m is no part of e.
+  StatusOr<Expr> Of(Expr e) {
+    if (!Reads(e, m_->buffer)) return Expr(nullptr);
+    switch (e->op) {
+      case ExprOp::kExp:
+      case ExprOp::kExp2: {
+        ASSIGN_OR_RETURN(const Expr exponent, Exponent(e->args[0]));
+        return c_.Make(e->op, {exponent});
+      }
+      case ExprOp::kMul: {
+        ASSIGN_OR_RETURN(const Expr a, Of(e->args[0]));
+        ASSIGN_OR_RETURN(const Expr b, Of(e->args[1]));
+        return a == nullptr ? b : b == nullptr ? a : c_.Mul(a, b);
+      }
+      case ExprOp::kDiv:
+        if (Reads(e->args[1], m_->buffer)) return Unknown(e);
+        return Of(e->args[0]);
+      case ExprOp::kNeg:
+        return Of(e->args[0]);
+      case ExprOp::kCast:
+        if (!IsFloat(e->type.dtype) || !IsFloat(e->args[0]->type.dtype)) return Unknown(e);
+        return Of(e->args[0]);
+      case ExprOp::kAdd:
+      case ExprOp::kSub:
+        return OfBoth(e, e->args[0], e->args[1]);
+      case ExprOp::kSelect:
+        if (Reads(e->args[0], m_->buffer)) return Unknown(e);
+        return OfBoth(e, e->args[1], e->args[2]);
+      default:
+        return Unknown(e);
+    }
+  }
+
+ private:
+  static bool IsPositive(Expr e) { return e->op == ExprOp::kFloat && e->float_value > 0; }
+  static bool IsZero(Expr e) { return e->op == ExprOp::kFloat && e->float_value == 0; }
+
+  // Terms, or alternatives, have one factor in common; 0 has any.
+  StatusOr<Expr> OfBoth(Expr e, Expr a, Expr b) {
+    ASSIGN_OR_RETURN(const Expr of_a, Of(a));
+    ASSIGN_OR_RETURN(const Expr of_b, Of(b));
+    if (of_a == of_b || (of_b == nullptr && IsZero(b))) return of_a;
+    if (of_a == nullptr && IsZero(a)) return of_b;
+    return Unknown(e);
+  }
+
+  // c * (x - m) with `before` for x and `after` for m.
+  StatusOr<Expr> Exponent(Expr e) {
+    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return c_.Make(ExprOp::kSub, {before_, after_});
+    const bool scales = e->op == ExprOp::kMul || e->op == ExprOp::kDiv;
+    for (size_t k = 0; scales && k < 2; ++k) {
+      if (!IsPositive(e->args[1 - k]) || (k == 1 && e->op == ExprOp::kDiv)) continue;
+      ASSIGN_OR_RETURN(const Expr inner, Exponent(e->args[k]));
+      std::vector<Expr> args = e->args;
+      args[k] = inner;
+      return c_.WithArgs(e, args);
+    }
+    return InvalidArgument("the exponent ", Text(e), " is not ", Text(x_), ", of which ", m_->buffer->name,
+                           " is the largest, less ", Text(m_), ", times a positive number");
+  }
+
+  static std::string Text(Expr e) {
+    constexpr int kMostNodes = 100;
+    return PrintsWithin(e, kMostNodes) ? Print(e) : "...";
+  }
+  Status Unknown(Expr e) const {
+    return InvalidArgument("there is no factor for ", Text(e), " at another ", m_->buffer->name);
+  }
+
+  Context& c_;
+  const Expr m_, x_, before_, after_;
+};
+
+class Chainer {
+ public:
+  Chainer(Func f, const std::vector<std::string>& loops, const std::string& name)
+      : f_(std::move(f)), c_(*f_.context), loops_(loops), name_(name) {}
+
+  StatusOr<Func> Run() {
+    RETURN_IF_ERROR(FindMembers());
+    RETURN_IF_ERROR(FindMaximum());
+    for (size_t k = 0; k < members_.size(); ++k) {
+      if (&members_[k] != max_) RETURN_IF_ERROR(FindDependent(members_[k]));
+    }
+    RETURN_IF_ERROR(MergeLoops());
+    RETURN_IF_ERROR(AddRepairs());
+    return std::move(f_);
+  }
+
+ private:
+  struct Member {
+    size_t loop;    // of loops_
+    StmtPath path;  // of a block in it
+    const Block& block() const { return *As<Block>(path.back()); }
+    size_t DepthOf(const std::string& name) const {
+      size_t d = 0;
+      while (As<For>(path[d]) == nullptr || As<For>(path[d])->var->name != name) ++d;
+      return d;
+    }
+  };
+  // A sum whose elements need the maximum.
+  struct Sum {
+    std::string block;
+    Expr running;              // as its block loads it
+    std::vector<Expr> max_at;  // the maximum that it needs, in terms of its iterators
+    size_t factor;             // of factors_
+  };
+
+  Status FindMembers() {
+    if (loops_.size() < 2) return InvalidArgument("it takes two loops or more");
+    std::vector<StmtPath> paths;
+    for (const std::string& name : loops_) {
+      ASSIGN_OR_RETURN(StmtPath p, FindLoop(f_, name));
+      if (As<For>(p.back())->kind != ForKind::kSerial) return InvalidArgument("loop ", name, " is not serial");
+      paths.push_back(std::move(p));
+    }
+    for (const StmtPath& p : FindBlocks(f_)) {
+      for (size_t k = 0; k < paths.size(); ++k) {
+        if (std::find(p.begin(), p.end(), paths[k].back()) != p.end()) members_.push_back({k, p});
+      }
+    }
+    // Nothing but blocks in loops.
+    for (const StmtPath& p : paths) {
+      Status plain;
+      VisitStmts(p.back(), [&](const Stmt& s) {
+        if (As<Block>(s) != nullptr) return false;
+        if (As<For>(s) == nullptr && As<Seq>(s) == nullptr && plain.ok())
+          plain = InvalidArgument("only loops and blocks can be chained:\n", Print(s));
+        return true;
+      });
+      RETURN_IF_ERROR(plain);
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether it reduces from one iteration of its loop to the next.
+  bool IsCarried(const Member& m) const {
+    const Expr var = As<For>(m.path[m.DepthOf(loops_[m.loop])])->var;
+    return std::any_of(m.block().iters.begin(), m.block().iters.end(),
+                       [&](const BlockIter& i) { return i.kind == IterKind::kReduce && Uses(i.binding, var); });
+  }
+
+  // What an earlier loop reduces into and a later one reads.
+  Status FindMaximum() {
+    for (const Member& m : members_) {
+      if (!IsCarried(m)) continue;
+      for (Buffer b : BuffersWritten(m.block().body)) {
+        const auto reads = [&](const Member& x) { return x.loop > m.loop && Reads(x.path.back(), b); };
+        if (std::none_of(members_.begin(), members_.end(), reads)) continue;
+        if (max_ != nullptr)
+          return InvalidArgument("later loops need ", maximum_->name, " and ", b->name, ", which are finished at once");
+        max_ = &m, maximum_ = b;
+      }
+    }
+    if (max_ == nullptr) return InvalidArgument("no loop needs what an earlier one reduces: they can be merged");
+    const Block& b = max_->block();
+    if (b.init != nullptr) {
+      return InvalidArgument("block ", b.name, " starts ", maximum_->name, " in loop ", loops_[max_->loop],
+                             ": split_init that first");
+    }
+    const std::optional<Stores> stores = StoresOf(c_, b.body);
+    std::optional<Join> join;
+    if (stores && stores->buffers.size() == 1) join = FindJoin(c_, stores->values, stores->Running(c_));
+    if (!join || stores->values[0]->op != ExprOp::kMax || !IsFloat(maximum_->dtype))
+      return InvalidArgument("block ", b.name, ", whose ", maximum_->name,
+                             " later loops need, is no maximum of floats");
+    if (!IsAt(stores->indices[0], b, IterKind::kData))
+      return InvalidArgument("block ", b.name, " does not write at its iterators");
+    before_ = c_.Var("#before", Type{maximum_->dtype}), after_ = c_.Var("#after", Type{maximum_->dtype});
+    max_at_ = stores->indices[0], element_ = join->elements[0];
+    if (Reads(element_, maximum_)) return InvalidArgument("block ", b.name, " reads ", maximum_->name, " elsewhere");
+    // From the first of the loops to the last nobody else writes it.
+    bool between = false;
+    ASSIGN_OR_RETURN(const StmtPath first, FindLoop(f_, loops_.front()));
+    ASSIGN_OR_RETURN(const StmtPath last, FindLoop(f_, loops_.back()));
+    const Stmt whole = first.size() > 1 ? first[first.size() - 2] : first.back();
+    const Seq* seq = As<Seq>(whole);
+    for (const Stmt& s : seq == nullptr ? std::vector<Stmt>{whole} : seq->stmts) {
+      const auto is_loop = [&](size_t k) {
+        StatusOr<StmtPath> p = FindLoop(f_, loops_[k]);
+        return p.ok() && p->back() == s;
+      };
+      between = between || s == first.back();
+      bool chained = false;
+      for (size_t k = 0; k < loops_.size(); ++k) chained = chained || is_loop(k);
+      if (between && !chained && Writes(s, maximum_) && After(whole, s, max_->path))
+        return InvalidArgument("what stands between the loops writes ", maximum_->name, ":\n", Print(s));
+      if (s == last.back()) break;
+    }
+    for (const Member& m : members_) {
+      if (&m != max_ && Writes(m.path.back(), maximum_))
+        return InvalidArgument("block ", m.block().name, " writes ", maximum_->name, ", too");
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether `s` stands behind the path's statement in `seq`.
+  static bool After(const Stmt& seq, const Stmt& s, const StmtPath& path) {
+    bool seen = false;
+    for (const Stmt& x : As<Seq>(seq) == nullptr ? std::vector<Stmt>{} : As<Seq>(seq)->stmts) {
+      if (x == s) return seen;
+      seen = seen || std::find(path.begin(), path.end(), x) != path.end();
+    }
+    return false;
+  }
+
+  // A block of a later loop that needs the maximum, itself or by what another one wrote for the same iteration: that or
+  // a sum. Others have no say.
+  Status FindDependent(const Member& m) {
+    const Block& b = m.block();
+    const bool needs = Reads(b.body, maximum_) || std::any_of(temps_.begin(), temps_.end(),
+                                                              [&](const Temp& t) { return Reads(b.body, t.buffer); });
+    if (!needs) return absl::OkStatus();
+    if (m.loop <= max_->loop) {
+      return m.loop == max_->loop
+                 ? InvalidArgument("block ", b.name, " needs ", maximum_->name, " as far as it is in the same loop")
+                 : absl::OkStatus();
+    }
+    const std::optional<Stores> stores = StoresOf(c_, b.body);
+    if (b.init != nullptr)
+      return InvalidArgument("block ", b.name, " starts its sum in loop ", loops_[m.loop], ": split_init that first");
+    if (!stores || stores->buffers.size() != 1)
+      return InvalidArgument("block ", b.name, ", which needs ", maximum_->name, ", does not write one value");
+    const Buffer to = stores->buffers[0];
+    if (!IsAt(stores->indices[0], b, IterKind::kData))
+      return InvalidArgument("block ", b.name, " does not write at its iterators");
+    for (const StmtPath& p : FindBlocks(f_)) {
+      const bool inside =
+          std::any_of(members_.begin(), members_.end(), [&](const Member& x) { return x.path.back() == p.back(); });
+      const bool own = p.back() == m.path.back();
+      if (!own && inside && Writes(p.back(), to))
+        return InvalidArgument("block ", As<Block>(p.back())->name, " writes ", to->name, ", too");
+      if (!IsReduction(b) && !inside && Reads(p.back(), to))
+        return InvalidArgument("block ", As<Block>(p.back())->name, " reads ", to->name,
+                               " outside of the loops, which needs the finished ", maximum_->name);
+      if (IsReduction(b) && !own && inside && Reads(p.back(), to))
+        return InvalidArgument("block ", As<Block>(p.back())->name, " reads ", to->name, " before it is whole");
+    }
+    if (!IsReduction(b)) {
+      for (const Param& q : f_.params) {
+        if (q.buffer == to) return InvalidArgument("the result ", to->name, " needs the finished ", maximum_->name);
+      }
+      temps_.push_back({to, stores->indices[0], Inlined(stores->values[0]), b.name});
+      return absl::OkStatus();
+    }
+    const std::optional<Join> join = FindJoin(c_, stores->values, stores->Running(c_));
+    if (!join || stores->values[0]->op != ExprOp::kAdd)
+      return InvalidArgument("block ", b.name, ", which needs ", maximum_->name, ", is no sum");
+    return AddSum(m, stores->Running(c_)[0], Inlined(join->elements[0]));
+  }
+
+  Expr Inlined(Expr e) const {
+    for (size_t k = temps_.size(); k-- > 0;) e = InlineLoads(c_, e, temps_[k].buffer, temps_[k].at, temps_[k].value);
+    return e;
+  }
+
+  Status AddSum(const Member& m, Expr running, Expr element) {
+    const Block& b = m.block();
+    if (Reads(element, running->buffer))
+      return InvalidArgument("block ", b.name, " reads ", running->buffer->name, " elsewhere");
+    Expr load = nullptr;
+    Status one;
+    VisitLoads(element, [&](Expr e) {
+      if (e->buffer != maximum_) return;
+      if (e->has_mask || (load != nullptr && load != e))
+        one = InvalidArgument("block ", b.name, " needs ", maximum_->name, " at more than one place");
+      load = e;
+    });
+    RETURN_IF_ERROR(one);
+    VarMap at;
+    for (size_t d = 0; d < max_at_.size(); ++d) at[max_at_[d]] = load->args[d];
+    std::vector<const BlockIter*> steps;
+    for (const BlockIter& i : b.iters) {
+      if (i.kind != IterKind::kReduce) continue;
+      steps.push_back(&i);
+      for (Expr e : load->args) {
+        if (Uses(e, i.var))
+          return InvalidArgument("block ", b.name, " needs another ", maximum_->name, " for each ", i.var->name);
+      }
+    }
+    // Both reduce the same elements in the same iterations of the loop.
+    size_t next = 0;
+    for (const BlockIter& i : max_->block().iters) {
+      if (i.kind != IterKind::kReduce) continue;
+      if (next == steps.size() || !InStep(*max_, i, m, *steps[next]))
+        return InvalidArgument("blocks ", max_->block().name, " and ", b.name,
+                               " do not reduce the same elements in each iteration");
+      at[i.var] = steps[next++]->var;
+    }
+    if (next != steps.size())
+      return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
+    StatusOr<Expr> factor = Repair(c_, load, Substitute(c_, element_, at), before_, after_).Of(element);
+    RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
+    size_t k = 0;
+    while (k < factors_.size() && factors_[k] != *factor) ++k;
+    if (k == factors_.size()) factors_.push_back(*factor);
+    sums_.push_back({b.name, running, std::vector<Expr>(load->args), k});
+    return absl::OkStatus();
+  }
+
+  // At each iteration of the chained loop the step of the sum takes no value that the maximum's does not.
+  bool InStep(const Member& max, const BlockIter& i, const Member& sum, const BlockIter& j) {
+    Analyzer a(c_);
+    BindFacts(a, f_);
+    const For* loop[2] = {nullptr, nullptr};
+    absl::flat_hash_map<Expr, Expr> inner[2];
+    for (size_t k = 0; k < 2; ++k) {
+      const Member& m = k == 0 ? max : sum;
+      for (const For* n : LoopsOf(m.path)) {
+        a.BindRange(n->var, c_.Int(0), n->extent);
+        if (loop[k] != nullptr) inner[k][n->var] = n->extent;
+        if (n->var->name == loops_[m.loop]) loop[k] = n;
+      }
+    }
+    if (!a.CanProve(c_.Eq(i.extent, j.extent))) return false;
+    const auto of_max = DenseSpanOf(a, i.binding, inner[0]);
+    const auto of_sum = SpanOf(a, a.Simplify(Substitute(c_, j.binding, {{loop[1]->var, loop[0]->var}})), inner[1]);
+    if (!of_max || !of_sum || !a.CanProve(c_.Eq(of_max->min, of_sum->min)) ||
+        !a.CanProve(c_.Le(of_sum->extent, of_max->extent)))
+      return false;
+    // Nor does a condition pass over any, but those beyond the end.
+    std::function<bool(Expr)> is_bound = [&](Expr e) {
+      if (e->op == ExprOp::kAnd) return is_bound(e->args[0]) && is_bound(e->args[1]);
+      bool steps = false;
+      for (Expr v : VarsOf(i.binding)) steps = steps || Uses(e, v);
+      return !steps || a.Simplify(e) == a.Simplify(c_.Lt(i.binding, i.extent));
+    };
+    return max.block().predicate == nullptr || is_bound(max.block().predicate);
+  }
+
+  // As if the maximum were finished by then.
+  Status MergeLoops() {
+    NameSupply names(f_);
+    const Buffer now = c_.MakeBuffer({.name = names.Fresh("#now"),
+                                      .dtype = maximum_->dtype,
+                                      .shape = maximum_->shape,
+                                      .strides = maximum_->strides,
+                                      .scope = maximum_->scope});
+    for (size_t k = 0; k < loops_.size(); ++k) {
+      if (k <= max_->loop) continue;
+      ASSIGN_OR_RETURN(const StmtPath p, FindLoop(f_, loops_[k]));
+      f_.body = Replace(f_.body, p.back(), ReplaceBuffers(c_, p.back(), {{maximum_, now}}));
+    }
+    const std::string max_block = max_->block().name;
+    const std::vector<Sum> sums = sums_;
+    ASSIGN_OR_RETURN(f_, Merge(std::move(f_), loops_));
+    // What is written for an iteration is read at that.
+    Dependences dependences(f_);
+    for (const Temp& t : temps_) {
+      for (const Access& w : dependences.accesses()) {
+        if (w.buffer != t.buffer || !w.writes) continue;
+        for (const Access& r : dependences.accesses()) {
+          if (r.buffer == t.buffer && !r.writes && !dependences.MeetTogether(w, r))
+            return InvalidArgument("block ", t.block, " writes ", t.buffer->name, " for other iterations, too");
+        }
+      }
+    }
+    f_.body = ReplaceBuffers(c_, f_.body, {{now, maximum_}});
+    max_block_ = max_block;
+    return absl::OkStatus();
+  }
+
+  // Of the merged loop: the maximum as it was is kept; when it has moved on, sums follow.
+  Status AddRepairs() {
+    NameSupply names(f_);
+    const auto taken = [&](const std::string& s) -> Status {
+      return names.Fresh(s) == s ? absl::OkStatus() : InvalidArgument("the name '", s, "' is already used");
+    };
+    const auto buffer = [&](const std::string& name) {
+      const Buffer b = c_.MakeBuffer({.name = name, .dtype = maximum_->dtype, .shape = maximum_->shape});
+      allocs_.push_back(MakeStmt(Alloc{b}));
+      return b;
+    };
+    RETURN_IF_ERROR(taken(name_));
+    RETURN_IF_ERROR(taken(name_ + "_old"));
+    const Buffer old = buffer(name_ + "_old");
+    std::vector<Buffer> factors;
+    for (size_t k = 0; k < factors_.size(); ++k) {
+      factors.push_back(buffer(k == 0 ? name_ : names.Fresh(name_)));
+    }
+    ASSIGN_OR_RETURN(StmtPath path, FindBlock(f_, max_block_));
+    const size_t depth = Member{0, path}.DepthOf(loops_[0]) + 1;
+    const auto nest = [&](const StmtPath& of, const std::string& block, const std::string& suffix,
+                          const std::function<Stmt(const VarMap&)>& body) -> StatusOr<Stmt> {
+      RETURN_IF_ERROR(taken(block));
+      return NestOfResults(c_, names, of, depth, block, suffix, body);
+    };
+    const auto at = [&](const std::vector<Expr>& indices, const VarMap& vars) {
+      std::vector<Expr> r;
+      for (Expr e : indices) r.push_back(Substitute(c_, e, vars));
+      return r;
+    };
+    ASSIGN_OR_RETURN(const Stmt save, nest(path, Cat("b_", name_, "_old"), "old", [&](const VarMap& vars) {
+                       const std::vector<Expr> i = at(max_at_, vars);
+                       return MakeStmt(Store{old, i, c_.Load(maximum_, i)});
+                     }));
+    std::vector<Stmt> after;
+    const Expr none = Identity(c_, Combiner::kMax, maximum_->dtype);
+    for (size_t k = 0; k < factors.size(); ++k) {
+      ASSIGN_OR_RETURN(
+          const Stmt find, nest(path, Cat("b_", factors[k]->name), "new", [&](const VarMap& vars) {
+            const std::vector<Expr> i = at(max_at_, vars);
+            const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
+            const Expr h = Substitute(c_, factors_[k], {{before_, was}, {after_, is}});
+            return MakeStmt(Store{
+                factors[k], i, c_.Select(c_.Eq(was, is), c_.Const(1, maximum_->dtype), c_.Cast(maximum_->dtype, h))});
+          }));
+      after.push_back(find);
+    }
+    for (const Sum& s : sums_) {
+      ASSIGN_OR_RETURN(StmtPath of, FindBlock(f_, s.block));
+      const std::string block = Cat("b_", name_, "_", s.running->buffer->name);
+      ASSIGN_OR_RETURN(
+          const Stmt repair, nest(of, block, "new", [&](const VarMap& vars) {
+            const std::vector<Expr> i = at(s.max_at, vars), to = at(IndicesOf(s.running), vars);
+            const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
+            const Buffer sum = s.running->buffer;
+            // What was summed while there was nothing above -inf counts for nothing beside what is.
+            const Expr from_nothing = c_.And(c_.Eq(was, none), c_.Make(ExprOp::kNe, {is, none}));
+            const Expr factor = c_.Cast(sum->dtype, c_.Load(factors[s.factor], i));
+            return MakeStmt(
+                Store{sum, to, c_.Select(from_nothing, c_.Const(0, sum->dtype), c_.Mul(c_.Load(sum, to), factor))});
+          }));
+      after.push_back(repair);
+    }
+    // Around what holds the maximum's block in the loop.
+    const Stmt holder = As<Seq>(path[depth]) != nullptr ? path[depth + 1] : path[depth];
+    std::vector<Stmt> made = {save, holder};
+    made.insert(made.end(), after.begin(), after.end());
+    f_.body = Replace(f_.body, holder, MakeSeq(made));
+    made = {save};
+    made.insert(made.end(), after.begin(), after.end());
+    for (const Stmt& s : made) f_ = SimplifyBindings(std::move(f_), s);
+    allocs_.push_back(f_.body);
+    f_.body = MakeSeq(std::move(allocs_));
+    return absl::OkStatus();
+  }
+
+  // What one iteration writes of each element of its own, for the later loops alone.
+  struct Temp {
+    Buffer buffer;
+    std::vector<Expr> at;
+    Expr value;
+    std::string block;
+  };
+
+  Func f_;
+  Context& c_;
+  const std::vector<std::string>& loops_;
+  const std::string& name_;
+  std::vector<Member> members_;
+  const Member* max_ = nullptr;
+  std::string max_block_;
+  Buffer maximum_ = nullptr;
+  std::vector<Expr> max_at_;  // the iterators that it is at
+  Expr element_ = nullptr;    // of which it is the maximum
+  std::vector<Temp> temps_;
+  std::vector<Sum> sums_;
+  std::vector<Expr> factors_;                // different ones, of `before_` and `after_`
+  Expr before_ = nullptr, after_ = nullptr;  // the maximum, as it was and as it is
+  std::vector<Stmt> allocs_;
+};
+
+}  // namespace
+
+StatusOr<Func> Chain(Func f, const std::vector<std::string>& loops, const std::string& name) {
+  StatusOr<Func> r = Chainer(std::move(f), loops, name).Run();
+  if (!r.ok()) return Annotate(r.status(), "chain");
+  return r;
+}
+
+}  // namespace cinn_like::ir
