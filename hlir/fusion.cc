@@ -221,10 +221,11 @@ class Planner {
         if (std::any_of(groups.begin(), groups.end(), [&](int to) { return reach_->Has(g, to); })) return;
       }
     }
+    const std::optional<double> together = PriceOf(merged);
+    if (!together) return;
     double apart = 0;
     for (int g : groups) apart += PriceOf(members_[g]).value_or(0);
-    const std::optional<double> together = PriceOf(merged);
-    if (!together || *together >= apart) return;
+    if (*together >= apart) return;
     for (size_t k = 1; k < groups.size(); ++k) Unite(groups[0], groups[k]);
   }
 
