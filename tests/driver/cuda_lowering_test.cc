@@ -881,8 +881,8 @@ TEST(CudaLowering, MatrixUnits) {
                          "]\n  %2 = matmul(%0, %1) : ", t, "[", m, ",", n, "]\n  return %2\n}\n"));
   };
   for (const int transposed : {0, 1, 2, 3}) {
-    product("bf16", 72, 264, 72, transposed);
-    product("f16", 40, 200, 136, transposed);
+    product("bf16", 40, 264, 72, transposed);
+    product("f16", 24, 264, 72, transposed);
   }
   graphs.push_back(R"((%x: bf16[n,136], %w: bf16[136,72], %b: bf16[72]) where n in 1..300 hint 200 {
   %0 = matmul(%x, %w) : bf16[n,72]
@@ -912,7 +912,7 @@ TEST(CudaLowering, MatrixUnits) {
   for (size_t i = 0; i < graphs.size(); ++i) {
     const Graph g = ParseGraph(Cat("graph @product", graphs[i]));
     EXPECT_GT(Count(source_of(g), "  cinn_copy16("), 0) << Print(g);
-    if (i % 3 == 0 || i >= 8) ExpectRuns(g, 136, rng);
+    if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng);
     if (HasFatalFailure()) return;
   }
   // Windows of images, and rows that begin anywhere, are copied 2 bytes at a time, which waits.
