@@ -7,6 +7,7 @@
 #include "backends/expr_printer.h"
 #include "backends/kernel_facts.h"
 #include "backends/mma_printer.h"
+#include "backends/wgmma_printer.h"
 #include "ir/passes/split_host_device.h"
 
 namespace cinn_like::backends {
@@ -15,12 +16,20 @@ using ir::Expr;
 using ir::ForKind;
 using ir::Stmt;
 
-constexpr std::string_view kConst = "const ", kFragment = "const uint4 ";
+constexpr size_t kQuad = 4;
+constexpr int64_t kPanelAlignment = 1024;
+constexpr std::string_view kPanelFence = "asm volatile(\"fence.proxy.async.shared::cta;\" : : : \"memory\");";
+constexpr std::string_view kFragment = "uint4 ", kConstFragment = "const uint4 ";
 
 class FuncEmitter {
  public:
   FuncEmitter(const ir::Func& f, const Dialect& d)
-      : f_(f), d_(d), printer_(d, f, out_), facts_(FindKernelFacts(f)), mma_(d, f, printer_, out_) {}
+      : f_(f),
+        d_(d),
+        printer_(d, f, out_),
+        facts_(FindKernelFacts(f)),
+        mma_(d, f, printer_, out_),
+        wgmma_(d, f, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
@@ -29,6 +38,7 @@ class FuncEmitter {
                              is_kernel ? "host functions" : "kernels");
     }
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
+    RETURN_IF_ERROR(wgmma_.FindPanels());
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
     ASSIGN_OR_RETURN(const int64_t threads, facts_.Threads());
     absl::StrReplaceAll({{"$N", Cat(threads)}, {"$C", Cat(facts_.Cluster())}}, &signature);
@@ -40,7 +50,7 @@ class FuncEmitter {
     }
     if (is_kernel && ir::DynamicSharedBytes(f_.body) > 0) {
       dynamic_shared_ = 0;
-      out_.Line(d_.dynamic_shared);
+      out_.Line(Aligned(d_.dynamic_shared, wgmma_.HasPanels()));
     }
     // Nobody's memory is written before all blocks have started.
     if (IsCluster()) out_.Line("cinn_cluster_start();");
@@ -99,6 +109,10 @@ class FuncEmitter {
           for (size_t i = 0; i < n.stmts.size();) {
             size_t end = i;
             while (end < n.stmts.size() && IsMma(n.stmts[end])) ++end;
+            if (end == i && EmitQuad(n.stmts, i)) {
+              i += kQuad;
+              continue;
+            }
             RETURN_IF_ERROR(end > i ? EmitMma({n.stmts.begin() + static_cast<ptrdiff_t>(i),
                                                n.stmts.begin() + static_cast<ptrdiff_t>(end)})
                                     : Emit(n.stmts[i]));
@@ -111,6 +125,8 @@ class FuncEmitter {
           printer_.Begin({n.cond});
           out_.Open("if (", printer_.Print(n.cond), ")");
           ++nesting_;
+          const int splits = SplitsQuads(n.cond) ? 1 : 0;
+          split_quads_ += splits;
           RETURN_IF_ERROR(Emit(n.then));
           if (n.otherwise != nullptr) {
             out_.Else();
@@ -119,6 +135,7 @@ class FuncEmitter {
             --rests_;
           }
           --nesting_;
+          split_quads_ -= splits;
           out_.Close();
           return absl::OkStatus();
         },
@@ -134,13 +151,19 @@ class FuncEmitter {
           return absl::OkStatus();
         },
         [&](const ir::Alloc& n) { return EmitAlloc(n.buffer); },
-        [&](const ir::Store& n) -> Status {
+        [&](const ir::Store& store) -> Status {
+          ir::Store n = store;
+          if (n.buffer->scope == ir::Scope::kWarp) {
+            ASSIGN_OR_RETURN(n.indices[0], mma_.IndexInPart(n.buffer, n.indices[0], around_));
+          }
           std::vector<Expr> roots = {n.indices[0], n.value};
           if (n.mask != nullptr) roots.push_back(n.mask);
           printer_.Begin(roots);
           if (IsCluster() && n.buffer->scope == ir::Scope::kShared && !facts_.own.contains(n.buffer))
             return EmitClusterStore(n);
-          if (!in_copies_ || !printer_.PrintCopy(n)) printer_.PrintStore(n);
+          if (in_copies_ && printer_.PrintCopy(n)) return absl::OkStatus();
+          stores_panels_ |= printer_.IsPanel(n.buffer);
+          printer_.PrintStore(n);
           return absl::OkStatus();
         },
         [&](const ir::Barrier& n) { return EmitBarrier(n); },
@@ -176,10 +199,54 @@ class FuncEmitter {
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
   }
 
+  // What four neighbours of a warp store of two elements each, perhaps under one condition, where all of them come
+  // there or none. False, and nothing is printed, where it is anything else.
+  bool EmitQuad(const std::vector<Stmt>& stmts, size_t first) {
+    const auto x = std::find_if(around_.begin(), around_.end(), [](const ir::For* n) {
+      return n->kind == ForKind::kThreadX && ir::IsInt(n->extent, kQuad);
+    });
+    const Expr threads = facts_.extents[ir::AxisOf(ForKind::kThreadX)];
+    if (x == around_.end() || !ir::IsInt(threads, kQuad) || stmts.size() < first + kQuad || split_quads_ > 0)
+      return false;
+    const auto* guard = ir::As<ir::If>(stmts[first]);
+    const Expr cond = guard == nullptr ? nullptr : guard->cond;
+    std::vector<const ir::Store*> stores;
+    for (size_t i = first; i < first + kQuad; ++i) {
+      const auto* n = ir::As<ir::If>(stmts[i]);
+      const bool same = (n == nullptr ? nullptr : n->cond) == cond && (n == nullptr || n->otherwise == nullptr);
+      stores.push_back(same ? ir::As<ir::Store>(n == nullptr ? stmts[i] : n->then) : nullptr);
+    }
+    if (std::count(stores.begin(), stores.end(), nullptr) > 0) return false;
+    if (cond == nullptr) return printer_.PrintQuad(stores, (*x)->var);
+    if (SplitsQuads(cond) || !printer_.IsQuad(stores, (*x)->var)) return false;
+    printer_.Begin({cond});
+    out_.Open("if (", printer_.Print(cond), ")");
+    printer_.PrintQuad(stores, (*x)->var);
+    out_.Close();
+    return true;
+  }
+
+  // Neighbours along threadIdx.x may go different ways.
+  bool SplitsQuads(Expr cond) const {
+    bool r = false;
+    ir::Visit(cond, [&](Expr e) {
+      if (e->op == ir::ExprOp::kLoad) r = true;
+      if (e->op != ir::ExprOp::kVar) return !r;
+      r |= std::none_of(around_.begin(), around_.end(),
+                        [&](const ir::For* n) { return n->var == e && n->kind != ForKind::kThreadX; }) &&
+           std::none_of(f_.params.begin(), f_.params.end(), [&](const ir::Param& p) { return p.var == e; });
+      return !r;
+    });
+    return r;
+  }
+
   Status EmitBarrier(const ir::Barrier& n) {
     switch (n.scope) {
       case ir::BarrierScope::kBlock:
         if (d_.barrier.empty()) return Unsupported("a barrier");
+        // Before matrix units read what threads wrote. What was copied is in memory when it has been waited for: PTX
+        // has no words for that, but CUTLASS's kernels rely on it, and a fence would wait for later copies, too.
+        if (stores_panels_) out_.Line(kPanelFence);
         out_.Line(IsCluster() ? "cinn_cluster_barrier();" : d_.barrier);
         break;
       case ir::BarrierScope::kBeginCopies:
@@ -202,17 +269,24 @@ class FuncEmitter {
 
   bool IsMma(const Stmt& s) const {
     const auto* loop = ir::As<ir::For>(s);
-    return loop != nullptr && loop->kind == ForKind::kMma && d_.has_mma;
+    return loop != nullptr && (loop->kind == ForKind::kMma ? d_.has_mma : IsWgmma(s));
   }
+
+  bool IsWgmma(const Stmt& s) const { return ir::As<ir::For>(s)->kind == ForKind::kWgmma && d_.has_wgmma; }
 
   // One nest after the other. Fragments of the next are on their way while one's products are computed.
   Status EmitMma(const std::vector<Stmt>& nests) {
     ASSIGN_OR_RETURN(const std::vector<ir::MmaNest> m, MatchMmas(nests));
+    if (IsWgmma(nests[0])) {
+      RETURN_IF_ERROR(wgmma_.Multiply(m));
+      wgmma_.Await(0);
+      return absl::OkStatus();
+    }
     int id = mma_.NewFragments();
-    RETURN_IF_ERROR(mma_.Load(m[0], id, kFragment));
+    RETURN_IF_ERROR(mma_.Load(m[0], id, kConstFragment, around_));
     for (size_t i = 0; i < m.size(); ++i) {
       const int next = i + 1 < m.size() ? mma_.NewFragments() : -1;
-      if (next >= 0) RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kFragment));
+      if (next >= 0) RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kConstFragment, around_));
       RETURN_IF_ERROR(mma_.Multiply(m[i], id));
       id = next;
     }
@@ -222,7 +296,9 @@ class FuncEmitter {
   StatusOr<std::vector<ir::MmaNest>> MatchMmas(const std::vector<Stmt>& nests) {
     std::vector<ir::MmaNest> r;
     for (const Stmt& s : nests) {
-      ASSIGN_OR_RETURN(r.emplace_back(), ir::MatchMma(*f_.context, *ir::As<ir::For>(s), around_));
+      const auto& loop = *ir::As<ir::For>(s);
+      if (loop.kind != ir::As<ir::For>(nests[0])->kind) return Unsupported("nests of two kinds in a row");
+      ASSIGN_OR_RETURN(r.emplace_back(), ir::MatchMma(*f_.context, loop, around_, loop.kind));
     }
     return r;
   }
@@ -267,10 +343,24 @@ class FuncEmitter {
       for (const Stmt& s : stmts) RETURN_IF_ERROR(Emit(s));
       return absl::OkStatus();
     };
+    if (IsWgmma(nests->stmts[0])) {
+      // The products of an iteration are still computed while the next begins.
+      out_.Open(head);
+      RETURN_IF_ERROR(emit(waits));
+      RETURN_IF_ERROR(wgmma_.Multiply(m));
+      const bool fenced = stores_panels_;
+      RETURN_IF_ERROR(emit(copies));
+      if (stores_panels_ && !fenced) out_.Line(kPanelFence);
+      wgmma_.Await(1);
+      out_.Close();
+      wgmma_.Await(0);
+      for (size_t i = 0; i < threads.size(); ++i) around_.pop_back();
+      return true;
+    }
     const DType index = n.var->type.dtype;
     const int first = mma_.NewFragments();
     RETURN_IF_ERROR(emit(waits));
-    RETURN_IF_ERROR(mma_.Load(first_at(f_.context->Int(0, index)), first, kFragment.substr(kConst.size())));
+    RETURN_IF_ERROR(mma_.Load(first_at(f_.context->Int(0, index)), first, kFragment, around_));
     out_.Open(head);
     int id = first;
     for (size_t i = 0; i < m.size(); ++i) {
@@ -280,9 +370,9 @@ class FuncEmitter {
         // Behind the last iteration there is nothing to wait for, and what is loaded is not used.
         RETURN_IF_ERROR(emit(waits));
         const Expr after = f_.context->Add(n.var, f_.context->Int(1, index));
-        RETURN_IF_ERROR(mma_.Load(first_at(after), first, ""));
+        RETURN_IF_ERROR(mma_.Load(first_at(after), first, "", around_));
       } else {
-        RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kFragment));
+        RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kConstFragment, around_));
       }
       RETURN_IF_ERROR(mma_.Multiply(m[i], id));
       if (i == 0) RETURN_IF_ERROR(emit(copies));
@@ -371,6 +461,13 @@ class FuncEmitter {
       return InvalidArgument("function ", f_.name, ": the size of ", b->name, " (", Name(b->scope),
                              ") must be constant");
     }
+    if (b->scope == ir::Scope::kWarp) {
+      ASSIGN_OR_RETURN(const int64_t elements, mma_.PartOf(b));
+      const std::string n = Cat("r", local_count_++);
+      printer_.NameBuffer(b, n);
+      out_.Line("alignas(16) ", type, " ", n, "[", elements / Warps(), "];");
+      return absl::OkStatus();
+    }
     const bool shared = b->scope == ir::Scope::kShared;
     if (shared && d_.shared.empty()) return Unsupported(Cat("shared memory ", b->name));
     if (shared && IsCluster()) {
@@ -380,13 +477,28 @@ class FuncEmitter {
     }
     const std::string n = shared ? Cat("s", shared_count_++) : Cat("r", local_count_++);
     printer_.NameBuffer(b, n);
+    if (shared && printer_.IsPanel(b) && dynamic_shared_ % kPanelAlignment > 0)
+      return Unsupported(Cat("the panel ", b->name, " behind ", dynamic_shared_, " bytes of shared memory"));
     if (shared && dynamic_shared_ >= 0) {
       out_.Line(type, "* const ", n, " = (", type, "*)(cinn_shared + ", dynamic_shared_, ");");
       dynamic_shared_ += ir::SharedBytesOf(b);
       return absl::OkStatus();
     }
-    out_.Line(shared ? Cat(d_.shared, " ") : "", type, " ", n, "[", b->shape[0]->int_value, "];");
+    out_.Line(shared ? Cat(Aligned(d_.shared, printer_.IsPanel(b)), " ") : "", type, " ", n, "[",
+              b->shape[0]->int_value, "];");
     return absl::OkStatus();
+  }
+
+  static std::string Aligned(std::string_view text, bool panel) {
+    std::string r(text);
+    absl::StrReplaceAll({{"$A", Cat(panel ? kPanelAlignment : ir::kSharedAlignment)}}, &r);
+    return r;
+  }
+
+  // Along threadIdx.z.
+  int64_t Warps() const {
+    const Expr z = facts_.extents[static_cast<size_t>(ForKind::kThreadZ) - static_cast<size_t>(ForKind::kBlockX)];
+    return z != nullptr && ir::IsInt(z) ? z->int_value : 1;
   }
 
   const ir::Func& f_;
@@ -396,8 +508,11 @@ class FuncEmitter {
   const KernelFacts facts_;
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
   MmaPrinter mma_;
+  WgmmaPrinter wgmma_;
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
+  bool stores_panels_ = false;          // by then
+  int split_quads_ = 0;                 // branches around that neighbouring threads may take apart
   int nesting_ = 0;                     // branches and loops around
   bool waited_ = false;                 // for all blocks of a cluster
   int rests_ = 0;                       // branches around that another goes before

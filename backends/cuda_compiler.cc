@@ -34,11 +34,11 @@ struct Unique {
   size_t image = 0;
 };
 
-StatusOr<std::vector<Unique>> FindUnique(const ir::Module& module) {
+StatusOr<std::vector<Unique>> FindUnique(const ir::Module& module, const backends::Dialect& dialect) {
   std::vector<Unique> r;
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel) continue;
-    ASSIGN_OR_RETURN(std::string text, backends::EmitFunc(f, CudaDialect(), kPlaceholder));
+    ASSIGN_OR_RETURN(std::string text, backends::EmitFunc(f, dialect, kPlaceholder));
     auto it = std::find_if(r.begin(), r.end(), [&](const Unique& u) { return u.form == text; });
     if (it == r.end()) {
       std::string entry = Cat("k", HashBytes(text).Hex().substr(0, 16));
@@ -80,7 +80,7 @@ class CudaCompiler : public DeviceCompiler {
       : target_(target), options_(options), cache_(cache) {}
 
   StatusOr<std::string> EmitSource(const ir::Module& module) override {
-    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
+    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module, CudaDialect(target_.arch)));
     std::vector<std::string> texts;
     for (const Unique& k : kernels) {
       std::string names;
@@ -92,7 +92,7 @@ class CudaCompiler : public DeviceCompiler {
 
   StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) override {
     if (!source.empty()) return CompileSource(module, source);
-    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module));
+    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module, CudaDialect(target_.arch)));
     KernelImages r;
     if (kernels.empty()) return r;
     ASSIGN_OR_RETURN(const Nvrtc* nvrtc, OpenNvrtc());

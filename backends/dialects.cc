@@ -403,6 +403,30 @@ constexpr Helper kCudaHelpers[] = {
      "               : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"r\"(p) : \"memory\");\n"
      "  return r;\n"
      "}\n"},
+    // Thread x of four gets word x of each, in two exchanges: with the next thread, and with the one after that.
+    {"cinn_store_quad", 0,
+     "$F void cinn_store_quad(void* p, int x, unsigned int a, unsigned int b, unsigned int c, unsigned int d) {\n"
+     "  const bool odd = x & 1, high = x & 2;\n"
+     "  const unsigned int of_quad = 15u << ((threadIdx.x + blockDim.x * threadIdx.y) & 28);\n"
+     "  const unsigned int b0 = __shfl_xor_sync(of_quad, odd ? a : b, 1), d0 = __shfl_xor_sync(of_quad, odd ? c : d, "
+     "1);\n"
+     "  const unsigned int a1 = odd ? b0 : a, b1 = odd ? b : b0, c1 = odd ? d0 : c, d1 = odd ? d : d0;\n"
+     "  const unsigned int c2 = __shfl_xor_sync(of_quad, high ? a1 : c1, 2);\n"
+     "  const unsigned int d2 = __shfl_xor_sync(of_quad, high ? b1 : d1, 2);\n"
+     "  *(uint4*)p = high ? make_uint4(c2, d2, c1, d1) : make_uint4(a1, b1, c2, d2);\n"
+     "}\n"},
+    // Where element i of panels with rows of N elements of 2 bytes lies: 1024 bytes hold 8 rows of 64, whose pieces of
+    // 16 bytes the number of the row permutes.
+    {"cinn_panel", 0,
+     "template <int N> $F unsigned int cinn_panel(unsigned int i) {\n"
+     "  const unsigned int row = i / N & 7, column = i % N;\n"
+     "  return i / N / 8 * 8 * N + column / 64 * 512 + row * 64 + (column % 64 ^ row * 8);\n"
+     "}\n"},
+    // An operand in a panel, from byte p on: how far blocks of 64 columns and of 8 rows lie apart.
+    {"cinn_operand", 0,
+     "$F unsigned long long cinn_operand(unsigned int p, unsigned int blocks, unsigned int rows) {\n"
+     "  return (unsigned long long)(rows >> 4) << 32 | (blocks >> 4) << 16 | (p & 0x3ffff) >> 4 | 1ULL << 62;\n"
+     "}\n"},
     // 16x8 sums += 16x16 by 16x8; c and d are of row l / 4, e and f of row l / 4 + 8.
     {"cinn_mma_$t", kHalves,
      "$F void cinn_mma_$t(float& c, float& d, float& e, float& f, uint4 a, unsigned int b0, unsigned int b1) {\n"
@@ -505,6 +529,15 @@ const Dialect& CDialect() {
   return *d;
 }
 
+const Dialect& CudaDialect(std::string_view arch) {
+  static const Dialect* hopper = [] {
+    auto* r = new Dialect(CudaDialect());
+    r->has_wgmma = true;
+    return r;
+  }();
+  return arch == "sm_90a" ? *hopper : CudaDialect();
+}
+
 const Dialect& CudaDialect() {
   static const Dialect* d = new Dialect{
       .name = "cuda",
@@ -523,8 +556,8 @@ const Dialect& CudaDialect() {
       .function = "",
       .kernel = "extern \"C\" __global__ void __launch_bounds__($N)",
       .restricted = "__restrict__",
-      .shared = "__shared__ __align__(16)",
-      .dynamic_shared = "extern __shared__ __align__(16) unsigned char cinn_shared[];",
+      .shared = "__shared__ __align__($A)",
+      .dynamic_shared = "extern __shared__ __align__($A) unsigned char cinn_shared[];",
       .axes = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"},
       .barrier = "__syncthreads();",
       .cluster_kernel = "extern \"C\" __global__ void __cluster_dims__($C, 1, 1) __launch_bounds__($N)",
@@ -541,6 +574,7 @@ const Dialect& CudaDialect() {
                  "cinn_copy16(cinn_shared_address($0) + $1, $2, $3);"},
       .commit_copies = "asm volatile(\"cp.async.commit_group;\" : : : \"memory\");",
       .await_copies = "asm volatile(\"cp.async.wait_group $0;\" : : : \"memory\");",
+      .store_quad = "cinn_store_quad($0, $1);",
       .has_mma = true,
   };
   return *d;
@@ -549,7 +583,7 @@ const Dialect& CudaDialect() {
 std::string HelpersFor(const Dialect& d, std::string_view source) {
   static const auto* c = new std::vector<HelperText>(Instantiate(CDialect()));
   static const auto* cuda = new std::vector<HelperText>(Instantiate(CudaDialect()));
-  const bool is_ours = &d == &CDialect() || &d == &CudaDialect();
+  const bool is_ours = &d == &CDialect() || &d == &CudaDialect() || &d == &CudaDialect("sm_90a");
   const std::vector<HelperText> own = is_ours ? std::vector<HelperText>() : Instantiate(d);
   const std::vector<HelperText>& all = !is_ours ? own : &d == &CDialect() ? *c : *cuda;
   absl::flat_hash_set<std::string> used;

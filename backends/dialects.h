@@ -63,7 +63,7 @@ struct Dialect {
   std::string_view function;             // starts a host function
   std::string_view kernel;               // starts a kernel; $N is the number of threads of a block
   std::string_view restricted;           // after the * of a parameter
-  std::string_view shared;               // starts a shared array
+  std::string_view shared;               // starts a shared array; $A is its alignment in bytes
   std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
   std::array<std::string_view, 6> axes;  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
@@ -85,8 +85,13 @@ struct Dialect {
   // Copies of 4, 8 and 16 bytes from global memory at $2 to byte $1 of the shared array $0, asynchronously: $3 bytes,
   // then zeros; the end of a group of copies; waiting for all but the last $0 groups. Empty: copies are made at once.
   std::string_view copies[3], commit_copies = "", await_copies = "";
+  // A store of 16 bytes by each of four threads, neighbours in a warp: by thread i to $0 what all have as word i of $1,
+  // which is the thread's number and four words. Empty: each thread stores its own.
+  std::string_view store_quad = "";
   // Products of tiles by a warp's matrix unit, by the helpers cinn_ldmatrix and cinn_mma of it (ir/mma.h).
   bool has_mma = false;
+  // Those of four warps from shared memory in panels (backends/wgmma_printer.h): CUDA's for sm_90a.
+  bool has_wgmma = false;
 
   bool HasCopies() const { return !commit_copies.empty(); }
   bool HasKernels() const { return !axes[0].empty(); }
@@ -97,7 +102,8 @@ struct Dialect {
 };
 
 const Dialect& CDialect();
-const Dialect& CudaDialect();
+const Dialect& CudaDialect();  // what all archs have
+const Dialect& CudaDialect(std::string_view arch);
 
 // The text of the helpers that `source` calls, and of those that they call.
 std::string HelpersFor(const Dialect& d, std::string_view source);

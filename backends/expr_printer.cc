@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "absl/strings/str_replace.h"
+#include "ir/linear.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -311,7 +312,12 @@ ExprPrinter::Piece ExprPrinter::ReduceLanes(Expr e) {
 
 ExprPrinter::Piece ExprPrinter::Element(ir::Buffer b, const Piece& index) const {
   auto it = buffer_names_.find(b);
-  return {Cat(it == buffer_names_.end() ? b->name : it->second, "[", index.text, "]")};
+  return {Cat(it == buffer_names_.end() ? b->name : it->second, "[", PlaceOf(b, index).text, "]")};
+}
+
+ExprPrinter::Piece ExprPrinter::PlaceOf(ir::Buffer b, Piece index) const {
+  const auto it = panels_.find(b);
+  return it == panels_.end() ? index : Piece{Cat("cinn_panel<", it->second, ">(", index.text, ")")};
 }
 
 std::vector<std::string> ExprPrinter::Mask(Expr mask) {
@@ -357,12 +363,71 @@ int Row(int words) { return words == 4 ? 2 : words - 1; }
 
 std::string ExprPrinter::Chunk(ir::Buffer b, Chunks c, const Piece& base, int chunk, bool is_const) const {
   const int64_t offset = static_cast<int64_t>(chunk) * c.words * 4 / BytesOf(b->dtype);
-  Piece index = offset == 0 ? base : AddOffset(base, DType::kI32, offset);
+  const Piece index = PlaceOf(b, offset == 0 ? base : AddOffset(base, DType::kI32, offset));
   const std::string pointer = Cat(buffer_names_.at(b), " + ", Paren(index.text, index.precedence, kSum));
   if (is_const && streamed_.contains(b)) {
     return Fill({ExprOp::kLoad, 0, d_.stream_loads[Row(c.words)], kAtom}, {{pointer, kSum}}, b->dtype).text;
   }
   return Cat("*(", is_const ? "const " : "", d_.word_types[Row(c.words)], "*)(", pointer, ")");
+}
+
+Expr ExprPrinter::PlaceOfQuad(const std::vector<const ir::Store*>& stores, Expr x) {
+  const ir::Buffer b = stores[0]->buffer;
+  ir::Context& c = analyzer_.context();
+  constexpr size_t kThreads = 4;
+  constexpr int kLanes = 2;
+  if (d_.store_quad.empty() || stores.size() != kThreads || b->scope != ir::Scope::kGlobal || !IsHalf(b->dtype))
+    return nullptr;
+  if (std::max<int64_t>(b->alignment, BytesOf(b->dtype)) % 16 != 0) return nullptr;
+  std::vector<ir::Linear> places;
+  for (const ir::Store* s : stores) {
+    const Expr index = s->indices[0], value = s->value;
+    if (s->buffer != b || s->mask != nullptr || !IsContiguous(index) || index->type.lanes != kLanes ||
+        value->op != ExprOp::kCast || value->type.lanes != kLanes || value->args[0]->type.dtype != DType::kF32)
+      return nullptr;
+    // All are computed before the first is written.
+    bool reads = false;
+    for (Expr e : {index, value}) ir::VisitLoads(e, [&](Expr load) { reads |= load->buffer == b; });
+    if (reads) return nullptr;
+    places.push_back(ir::ToLinear(c, index->args[0]));
+  }
+  const auto minus = [](const ir::Linear& a, const ir::Linear& b) { return ir::AddScaled(a, b, -1); };
+  const ir::Linear step = minus(places[1], places[0]);
+  for (size_t i = 1; i < kThreads; ++i) {
+    const ir::Linear d = minus(places[i], places[i - 1]);
+    if (!d.IsConst() || d.constant != step.constant || d.constant % 8 != 0) return nullptr;
+  }
+  // Where the eight of thread 0 would lie, then of this thread.
+  ir::Linear place = places[0];
+  const auto of_x = std::find_if(place.terms.begin(), place.terms.end(), [&](const auto& t) { return t.atom == x; });
+  if (of_x == place.terms.end() || of_x->coef != kLanes) return nullptr;
+  ir::RemoveTerm(place, x);
+  const DType t = stores[0]->indices[0]->type.dtype;
+  const Expr first = ir::FromLinear(c, place, t);
+  if (ir::Uses(first, x) || analyzer_.KnownDivisor(first) % 8 != 0) return nullptr;
+  ir::AddTerm(place, x, step.constant);
+  return ir::FromLinear(c, place, t);
+}
+
+bool ExprPrinter::PrintQuad(const std::vector<const ir::Store*>& stores, Expr x) {
+  const Expr at = PlaceOfQuad(stores, x);
+  if (at == nullptr) return false;
+  std::vector<Expr> roots = {at};
+  for (const ir::Store* s : stores) roots.push_back(s->value->args[0]);
+  Begin(roots);
+  const ir::Buffer b = stores[0]->buffer;
+  std::string words;
+  for (const ir::Store* s : stores) {
+    const Expr value = s->value->args[0];
+    const Piece low = Lane(value, 0), high = Lane(value, 1);
+    words += Cat(", ",
+                 Temporary(DType::kU32, {Cat("cinn_pack_", Name(b->dtype), "(", low.text, ", ", high.text, ")")}).text);
+  }
+  std::string text(d_.store_quad);
+  absl::StrReplaceAll({{"$0", Cat(buffer_names_.at(b), " + ", Lane(at, 0).text)}, {"$1", Lane(x, 0).text + words}},
+                      &text);
+  out_.Line(text);
+  return true;
 }
 
 bool ExprPrinter::PrintCopy(const ir::Store& s) {
@@ -385,17 +450,22 @@ bool ExprPrinter::PrintCopy(const ir::Store& s) {
   const std::string &to_name = buffer_names_.at(s.buffer), &from_name = buffer_names_.at(e->buffer);
   const std::string guard = mask == nullptr ? "" : Mask(mask)[0];
   const int64_t element = BytesOf(s.buffer->dtype);
+  // Byte i of what is written.
+  const auto place = [&](int64_t i) {
+    if (IsPanel(s.buffer))
+      return Cat(PlaceOf(s.buffer, AddOffset(at, DType::kI32, to_offset + i / element)).text, " * ", element);
+    return Cat(Paren(at.text, at.precedence, kProduct), " * ", element, " + ", to_offset * element + i);
+  };
   for (int i = 0; i < to.count; ++i) {
     const std::string source = Cat(from_name, " + ", Paren(from_at.text, from_at.precedence, kProduct), " + ",
                                    from_offset + i * bytes / element);
     std::string text(d_.copies[Row(to.words)]);
     // Where nothing is copied, nothing is read: from an address that exists.
-    absl::StrReplaceAll(
-        {{"$0", to_name},
-         {"$1", Cat(Paren(at.text, at.precedence, kProduct), " * ", element, " + ", to_offset * element + i * bytes)},
-         {"$2", guard.empty() ? source : Cat(guard, " ? ", source, " : ", from_name)},
-         {"$3", guard.empty() ? Cat(bytes) : Cat(guard, " ? ", bytes, " : 0")}},
-        &text);
+    absl::StrReplaceAll({{"$0", to_name},
+                         {"$1", place(i * bytes)},
+                         {"$2", guard.empty() ? source : Cat(guard, " ? ", source, " : ", from_name)},
+                         {"$3", guard.empty() ? Cat(bytes) : Cat(guard, " ? ", bytes, " : 0")}},
+                        &text);
     out_.Line(text);
   }
   return true;

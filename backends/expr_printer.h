@@ -59,11 +59,21 @@ class ExprPrinter {
   // Global memory that is only read, by one load, each element once: not worth keeping in a cache.
   void NoteStreamed(ir::Buffer b) { streamed_.insert(b); }
 
+  // Shared memory in panels of rows of `pitch` elements, which lie where the helper cinn_panel says. False if it is
+  // known as one of another pitch.
+  bool NotePanel(ir::Buffer b, int64_t pitch) { return panels_.try_emplace(b, pitch).first->second == pitch; }
+  bool IsPanel(ir::Buffer b) const { return panels_.contains(b); }
+
   // A new statement whose expressions are `roots`; temporaries of the last one are forgotten.
   void Begin(const std::vector<ir::Expr>& roots);
   // The text of a lane of an expression under a root.
   std::string Print(ir::Expr e, int lane = 0) { return Lane(e, lane).text; }
   void PrintStore(const ir::Store& s);
+  // Four stores of two 16-bit floats each to global memory, the same distance apart, where `x` is the number of the
+  // thread of four that have all eight between them, become one of 16 bytes by each thread. False, and nothing is
+  // printed, where they are anything else.
+  bool IsQuad(const std::vector<const ir::Store*>& stores, ir::Expr x) { return PlaceOfQuad(stores, x) != nullptr; }
+  bool PrintQuad(const std::vector<const ir::Store*>& stores, ir::Expr x);
   // A store to shared memory of what is a load of global memory, as the dialect's asynchronous copies. False, and
   // nothing is printed, where it is anything else.
   bool PrintCopy(const ir::Store& s);
@@ -102,6 +112,10 @@ class ExprPrinter {
   Piece Temporary(DType t, const Piece& value);
   Piece LoadLane(ir::Expr e, int lane);
   Piece Element(ir::Buffer b, const Piece& index) const;
+  // The index that thread x stores to; null: these are no such stores.
+  ir::Expr PlaceOfQuad(const std::vector<const ir::Store*>& stores, ir::Expr x);
+  // Where an element lies.
+  Piece PlaceOf(ir::Buffer b, Piece index) const;
   // The lanes of a mask, each an atom; one for a scalar mask, none for null.
   std::vector<std::string> Mask(ir::Expr mask);
 
@@ -120,6 +134,7 @@ class ExprPrinter {
   absl::flat_hash_map<ir::Buffer, std::string> buffer_names_;
   absl::flat_hash_set<ir::Expr> data_vars_;
   absl::flat_hash_set<ir::Buffer> streamed_;
+  absl::flat_hash_map<ir::Buffer, int64_t> panels_;
   absl::flat_hash_map<ir::Expr, int> uses_;
   absl::flat_hash_map<std::pair<ir::Expr, int>, Piece> memo_;
   absl::flat_hash_map<ir::Expr, Words> words_;

@@ -8,6 +8,8 @@
 
 namespace cinn_like::backends {
 namespace {
+
+bool InRegisters(ir::Buffer b) { return b->scope == ir::Scope::kLocal || b->scope == ir::Scope::kWarp; }
 using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
@@ -28,7 +30,7 @@ class Finder {
     if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);
-      if (n->buffer->scope == ir::Scope::kLocal) Unroll(n->indices[0]);
+      if (InRegisters(n->buffer)) Unroll(n->indices[0]);
     }
     auto expr = [&](Expr e) {
       ir::Visit(e, [&](Expr x) {
@@ -127,7 +129,7 @@ class Finder {
   }
 
   void Load(Expr e) {
-    if (e->buffer->scope == ir::Scope::kLocal) Unroll(e->args[0]);
+    if (InRegisters(e->buffer)) Unroll(e->args[0]);
     if (e->buffer->scope != ir::Scope::kGlobal) return;
     const VarSet vars = VarsOf(e->args[0]);
     bool streams = true;

@@ -311,9 +311,10 @@ class FunctionEmitter {
     }
   }
 
-  // How often a loop repeats, where it is known. Else LLVM takes all loops for equally long, and the constants of a
-  // short nest behind a long loop take the registers of the long one's sums.
+  // How often a loop repeats, or does where it does not end early, if that is known. Else LLVM takes all loops for
+  // equally long, and the constants of a short nest behind a long loop take the registers of the long one's sums.
   llvm::MDNode* RepeatWeights(Expr extent) {
+    if (extent->op == ir::ExprOp::kMin) extent = extent->args[ir::IsInt(extent->args[0]) ? 0 : 1];
     if (!ir::IsInt(extent)) return nullptr;
     const auto repeats = std::clamp<int64_t>(extent->int_value - 1, 0, UINT32_MAX);
     return llvm::MDBuilder(b_.getContext()).createBranchWeights(static_cast<uint32_t>(repeats), 1);

@@ -1,21 +1,34 @@
 #include "backends/mma_printer.h"
 
+#include <algorithm>
+#include <functional>
+
+#include "absl/strings/str_replace.h"
+#include "ir/linear.h"
+
 namespace cinn_like::backends {
 namespace {
 constexpr int64_t kMatrixRow = 8;  // elements
+constexpr int64_t kWarp = 32;      // threads
+
+using ir::Expr;
 }  // namespace
 
 // The unit takes 8x8 matrices: of 16 rows of the left operand by 16 k in the order (row, k) = (0, 0), (8, 0), (0, 8),
 // (8, 8); of the right one's in the order (0, 0), (0, 8), (8, 0), (8, 8), which are two tiles. Lane l gives the address
 // of row l % 8 of matrix l / 8; where memory is contiguous along rows, that "row" is a k, and matrices are transposed
 // on their way.
-Status MmaPrinter::Load(const ir::MmaNest& m, int id, std::string_view declare) {
+Status MmaPrinter::Load(const ir::MmaNest& m, int id, std::string_view declare,
+                        const std::vector<const ir::For*>& around) {
   const std::string n = Cat(loads_++), lane = Cat("l", n);
   out_.Line("const int ", lane, " = ", d_.axes[4], " * 4 + ", d_.axes[3], ";");
   const std::string low = Cat("(", lane, " & 7) + (", lane, " >> 4) * 8"), first = Cat("(", lane, " & 15)"),
                     odd = Cat("(", lane, " >> 3 & 1) * 8"), high = Cat("(", lane, " >> 4) * 8");
   const bool left = m.lhs.k_step == 1, right = m.rhs.k_step == 1;
-  RETURN_IF_ERROR(LoadOperand(m.lhs, Cat("a", id), m.m_tiles, left ? first : odd, left ? high : low, declare));
+  if (m.lhs.buffer->scope == ir::Scope::kWarp)
+    RETURN_IF_ERROR(LoadPart(m.lhs, Cat("a", id), m.m_tiles, declare, around));
+  else
+    RETURN_IF_ERROR(LoadOperand(m.lhs, Cat("a", id), m.m_tiles, left ? first : odd, left ? high : low, declare));
   return LoadOperand(m.rhs, Cat("b", id), m.n_tiles / 2, right ? low : high, right ? odd : first, declare);
 }
 
@@ -34,6 +47,74 @@ Status MmaPrinter::LoadOperand(const ir::MmaNest::Operand& x, std::string_view n
   for (int64_t i = 0; i < tiles; ++i) {
     out_.Line(declare, name, "_", i, " = cinn_ldmatrix", x.k_step == 1 ? "" : "_trans", "(", address, " + ",
               i * 16 * x.row_step * bytes, ");");
+  }
+  return absl::OkStatus();
+}
+
+// A warp's own memory in fragments: a thread has, of each 8 rows, two of each 8 columns; these pairs lie in the order
+// of rows, then of columns. A left operand of 16 rows and columns is the pairs of (rows, columns) (0, 0), (8, 0), (0,
+// 8), (8, 8).
+void MmaPrinter::FindParts(const ir::Stmt& s) {
+  std::vector<const ir::For*> around;
+  std::function<void(const ir::Stmt&)> walk = [&](const ir::Stmt& x) {
+    const auto* n = ir::As<ir::For>(x);
+    if (n != nullptr && n->kind == ir::ForKind::kMma) {
+      const StatusOr<ir::MmaNest> m = ir::MatchMma(c_, *n, around, n->kind);
+      if (m.ok() && m->lhs.buffer->scope == ir::Scope::kWarp) row_steps_[m->lhs.buffer] = m->lhs.row_step;
+      return;
+    }
+    if (n != nullptr) around.push_back(n);
+    ir::ForEachChild(x, [](Expr) {}, walk);
+    if (n != nullptr) around.pop_back();
+  };
+  walk(s);
+}
+
+StatusOr<int64_t> MmaPrinter::PartOf(ir::Buffer b) const {
+  if (!row_steps_.contains(b) || !ir::IsInt(b->shape[0]))
+    return Unimplemented("no ", d_.name, " text for memory ", b->name, " of a warp, which no matrix unit reads");
+  return b->shape[0]->int_value / kWarp;
+}
+
+StatusOr<Expr> MmaPrinter::IndexInPart(ir::Buffer b, Expr index, const std::vector<const ir::For*>& around) const {
+  const auto it = row_steps_.find(b);
+  const auto unknown = [&] {
+    return Unimplemented("no ", d_.name, " text for memory ", b->name, " of a warp at ", ir::Print(index));
+  };
+  if (it == row_steps_.end()) return unknown();
+  if (index->op == ir::ExprOp::kRamp) {
+    ASSIGN_OR_RETURN(const Expr first, IndexInPart(b, index->args[0], around));
+    return c_.WithArgs(index, {first, index->args[1]});
+  }
+  const int64_t step = it->second;
+  const auto in_part = [&](int64_t n) {
+    return n / step / kMatrixRow * (step / 4) + n % step / kMatrixRow * 2 + n % kMatrixRow % 2;
+  };
+  ir::Linear l = ir::ToLinear(c_, index), r;
+  for (const ir::LinearTerm& t : l.terms) {
+    const auto loop = std::find_if(around.begin(), around.end(), [&](const ir::For* n) { return n->var == t.atom; });
+    if (loop == around.end()) return unknown();
+    if (!ir::IsThreadAxis((*loop)->kind)) ir::AddTerm(r, t.atom, in_part(t.coef.value));
+  }
+  ir::AddConstant(r, in_part(l.constant.value));
+  return ir::FromLinear(c_, r, index->type.dtype);
+}
+
+Status MmaPrinter::LoadPart(const ir::MmaNest::Operand& x, std::string_view name, int64_t tiles,
+                            std::string_view declare, const std::vector<const ir::For*>& around) {
+  ASSIGN_OR_RETURN(const Expr base, IndexInPart(x.buffer, x.base, around));
+  printer_.Begin({base});
+  const std::string first = printer_.Print(base);
+  const int64_t half = x.row_step / 4;
+  for (int64_t i = 0; i < tiles; ++i) {
+    std::string text(d_.word_makers[2]);
+    const int64_t pairs[] = {0, half, 2, half + 2};
+    for (size_t k = 0; k < 4; ++k) {
+      absl::StrReplaceAll({{Cat("$", k), Cat("*(const ", d_.word_types[0], "*)(", printer_.NameOf(x.buffer), " + ",
+                                             first, " + ", i * 2 * half + pairs[k], ")")}},
+                          &text);
+    }
+    out_.Line(declare, name, "_", i, " = ", text, ";");
   }
   return absl::OkStatus();
 }

@@ -275,7 +275,8 @@ class Planner {
     std::sort(merged.begin(), merged.end());
     for (int m : merged) group_of_[m] = producer;
     members_[reader].clear();
-    has_contraction_[producer] = has_contraction_[producer] || has_contraction_[reader];
+    has_contraction_[producer] =
+        std::any_of(merged.begin(), merged.end(), [&](int m) { return is_contraction_[m] && !IsRowSum(m, merged); });
     reach_->Join(producer, reader, [&](int g) {
       std::vector<int> r;
       for (int m : members_[g]) {
@@ -339,7 +340,7 @@ class Planner {
       const auto same = [&](int i) { return p_.stages[i].outputs == s.outputs && IsRowSum(i, group); };
       return FindContraction(s) && std::none_of(group.begin(), group.end(), same);
     });
-    if (!contraction) return FindRowSpace(*kept).has_value();
+    if (!contraction) return FindRowSpace(*kept) || (target_.IsGpu() && FindColumnSums(c_, *kept) && PriceOf(group));
     return IsEpilogue(p_, target_, *kept, outputs);
   }
 

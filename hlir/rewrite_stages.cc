@@ -45,6 +45,7 @@ class StageRewriter {
       kept.push_back(std::move(s));
     };
     for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (IsView(p_.stages[i]) && IsRounding(i)) RoundInPlace(i, names);
       const Stage s = p_.stages[i];
       const std::vector<Buffer> inputs = InputsOf(s);
       // What alone reads the only input, if that comes from a stage before.
@@ -124,6 +125,39 @@ class StageRewriter {
       readers = ReadersOf(wide, readers[0] + 1);
     }
     return true;
+  }
+
+  // View `i`, a rounding (above) that also says where elements lie, rounds them where they lie before, as a step of
+  // what computes them; its readers look for them there.
+  //   o[i, j] = bf16(x[i / 8, i % 8, j])  ->  r[a, b, j] = bf16(x[a, b, j]);  y[i, j] = f(r[i / 8, i % 8, j])
+  void RoundInPlace(size_t i, NameSupply& names) {
+    Stage& s = p_.stages[i];
+    if (results_.contains(s.outputs[0]) || given_.contains(InputsOf(s)[0])) return;
+    Expr load = nullptr;
+    VisitLoads(s.values[0], [&](Expr e) { load = e; });
+    if (load->has_mask || load->args == VarsOf(s.iters)) return;
+    Stage rounded;
+    std::vector<Expr> vars;
+    for (Expr extent : load->buffer->shape) {
+      rounded.iters.push_back({c_.Var(names.Fresh("i")), extent});
+      vars.push_back(rounded.iters.back().var);
+    }
+    if (!InvertIndexMap(c_, s.iters, load->args, load->buffer->shape, vars)) return;
+    const Expr here = c_.Load(load->buffer, vars);
+    const Expr value = Rewriter(c_, [&](Expr e) { return e == load ? here : nullptr; })(s.values[0]);
+    if (std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& x) { return Uses(value, x.var); })) return;
+    rounded.name = names.Fresh(s.name);
+    rounded.origin = s.origin;
+    rounded.values = {value};
+    rounded.outputs = {c_.MakeBuffer(
+        {.name = names.Fresh(s.outputs[0]->name), .dtype = s.outputs[0]->dtype, .shape = load->buffer->shape})};
+    Stage view = s;
+    view.values = {c_.Load(rounded.outputs[0], load->args)};
+    for (size_t j : ReadersOf(s.outputs[0], i + 1)) {
+      Inline(view, VarsOf(s.iters), p_.stages[j]);
+      for (Buffer b : InputsOf(p_.stages[j])) readers_[b].insert(j);
+    }
+    s = std::move(rounded);
   }
 
   // Stage `i` makes more bytes than it reads, at little cost: a mask, a one-hot row, what is done in f32 with 16-bit

@@ -61,7 +61,17 @@ struct Part {
   size_t iter;
   int64_t chunk;
   bool across;
+  // Of column sums beside rows `chunk` is the number of parts, and part p of n has the values p, p + n, ... There may
+  // be a second iterator, all of whose values are in parts of their own: (p / its extent, p % its extent).
+  bool beside = false;
+  std::optional<size_t> inner = std::nullopt;
 };
+
+// Of column sums beside rows.
+constexpr double kThreadsPerCore = 1024, kBlocksPerCore = 16;  // of blocks that go through rows, at most
+constexpr double kLeastBlocks = 0.75, kLeastThreads = 96;      // for each core
+constexpr double kLeastRows = 8;                               // of a block
+constexpr double kLeastColumns = 256, kMostColumns = 8192;     // fewer fill no block, more no registers
 
 class Splitter {
  public:
@@ -74,6 +84,12 @@ class Splitter {
       if (f.hint == 0) symbols_.back().hint = std::clamp(kLongest, f.lo, std::max<int64_t>(f.hi, 1));
     }
     m_ = target.IsGpu() ? kGpu : kCpu;
+    has_blocks_ = target.IsGpu();
+    for (const Stage& s : p.stages) {
+      if (!has_blocks_) break;
+      for (Buffer b : InputsOf(s)) users_[b].push_back(&s);
+      for (Buffer b : s.outputs) users_[b].push_back(&s);
+    }
     if (target.bandwidth > 0) m_.bandwidth = static_cast<double>(target.bandwidth) * 1e9;
     if (target.cores > 0) m_.cores = static_cast<double>(target.cores);
     if (target.num_threads > 0) m_.cores = static_cast<double>(target.num_threads);
@@ -86,7 +102,9 @@ class Splitter {
       const std::optional<Join> join =
           s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
       const std::optional<Part> part = join ? Choose(s) : std::nullopt;
-      if (part)
+      if (const std::optional<Part> beside = join ? ChooseBeside(s) : std::nullopt)
+        Split(s, *join, *beside, r);
+      else if (part)
         Split(s, *join, *part, r);
       else
         r.push_back(s);
@@ -138,23 +156,126 @@ class Splitter {
     return Part{iter, chunk, !along};
   }
 
+  // Sums over columns of what another stage goes through row by row: one pass for both, by blocks that take rows in
+  // turns. There is no rest.
+  std::optional<Part> ChooseBeside(const Stage& s) {
+    const Expr load = MainLoad(s);
+    if (!has_blocks_ || load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
+    const std::vector<Expr> at = IndicesOf(load);
+    const auto is_iter_of = [](const std::vector<StageIter>& iters, Expr e) {
+      return std::any_of(iters.begin(), iters.end(), [&](const StageIter& i) { return i.var == e; });
+    };
+    // The sum's own dimension is the last one of what it reads.
+    double columns = 1, rows = 1;
+    for (size_t d = 0; d < at.size(); ++d) {
+      const Expr extent = load->buffer->shape[d];
+      if (IsInt(extent, 1)) continue;
+      if (is_iter_of(s.iters, at[d]) && IsInt(extent) && columns == 1) {
+        columns = Size(extent);
+      } else if (is_iter_of(s.reduce_iters, at[d]) && columns == 1) {
+        rows *= Size(extent);
+      } else {
+        return std::nullopt;
+      }
+    }
+    if (columns < kLeastColumns || columns > kMostColumns || !HasRows(s, load)) return std::nullopt;
+    const int bytes = BytesOf(load->buffer->dtype);
+    const int64_t threads = ThreadsOfSummedRow(static_cast<int64_t>(columns) * bytes / 16);
+    const double each_core = std::min(kThreadsPerCore / static_cast<double>(threads), kBlocksPerCore);
+    const double wanted = std::min(m_.cores * each_core, rows / kLeastRows);
+    std::optional<Part> best;
+    const auto offer = [&](size_t k, int64_t each, std::optional<size_t> inner) {
+      const int64_t divisor = analyzer_.KnownDivisor(s.reduce_iters[k].extent);
+      for (int64_t n = std::min(divisor, static_cast<int64_t>(wanted) / each); n > 1; --n) {
+        if (divisor % n != 0 || IsInt(s.reduce_iters[k].extent, n)) continue;
+        if (!best || n * each > best->chunk) best = Part{k, n * each, true, true, inner};
+        return;
+      }
+    };
+    for (size_t k = 0; k < s.reduce_iters.size(); ++k) {
+      offer(k, 1, std::nullopt);
+      if (k > 0 && IsInt(s.reduce_iters[k].extent) && !IsInt(s.reduce_iters[k].extent, 1))
+        offer(k - 1, s.reduce_iters[k].extent->int_value, k);
+    }
+    const bool fills = best && static_cast<double>(best->chunk) >= m_.cores * kLeastBlocks &&
+                       static_cast<double>(best->chunk * threads) >= m_.cores * kLeastThreads;
+    return fills ? best : std::nullopt;
+  }
+
+  // Another stage reads or computes what `s` sums up, keeps the dimensions that it reduces, and doesn't need the sum.
+  bool HasRows(const Stage& s, Expr load) const {
+    const std::vector<Expr> summed = IndicesOf(load);
+    const auto is_one_of = [](const std::vector<StageIter>& iters, Expr e) {
+      return std::any_of(iters.begin(), iters.end(), [&](const StageIter& i) { return i.var == e; });
+    };
+    const auto keeps = [&](const Stage& t, const std::vector<Expr>& at) {
+      for (size_t d = 0; d < at.size(); ++d) {
+        if (IsInt(load->buffer->shape[d], 1)) continue;
+        const bool kept = is_one_of(t.iters, at[d]);
+        if (!kept && (is_one_of(s.reduce_iters, summed[d]) || !is_one_of(t.reduce_iters, at[d]))) return false;
+      }
+      return true;
+    };
+    std::optional<absl::flat_hash_set<const Stage*>> after;
+    const auto serves = [&](const Stage& t) {
+      const std::optional<Contraction> product = FindContraction(t);
+      if (&t == &s || (product && !product->m.empty() && !product->n.empty())) return false;
+      bool rows = Contains(t.outputs, load->buffer) && !t.IsReduction() && t.at.empty() && keeps(t, VarsOf(t.iters));
+      for (Expr v : t.values) {
+        VisitLoads(
+            v, [&](Expr e) { rows = rows || (e->buffer == load->buffer && !e->has_mask && keeps(t, IndicesOf(e))); });
+      }
+      if (!rows) return false;
+      if (!after) after = After(s);
+      return !after->contains(&t);
+    };
+    const auto of = users_.find(load->buffer);
+    return of != users_.end() &&
+           std::any_of(of->second.begin(), of->second.end(), [&](const Stage* t) { return serves(*t); });
+  }
+
+  // The stages that need what `s` computes; of very many only the first.
+  absl::flat_hash_set<const Stage*> After(const Stage& s) const {
+    constexpr size_t kMost = 4096;
+    absl::flat_hash_set<const Stage*> r;
+    std::vector<const Stage*> work = {&s};
+    while (!work.empty() && r.size() < kMost) {
+      const Stage* from = work.back();
+      work.pop_back();
+      for (Buffer b : from->outputs) {
+        const auto of = users_.find(b);
+        if (of == users_.end()) continue;
+        for (const Stage* t : of->second) {
+          if (t != from && r.insert(t).second) work.push_back(t);
+        }
+      }
+    }
+    return r;
+  }
+
   void Split(const Stage& s, const Join& join, const Part& part, std::vector<Stage>& out) {
     const Expr extent = s.reduce_iters[part.iter].extent;
-    const Expr parts = analyzer_.Simplify(c_.CeilDiv(extent, c_.Int(part.chunk)));
+    const Expr parts = part.beside ? c_.Int(part.chunk) : analyzer_.Simplify(c_.CeilDiv(extent, c_.Int(part.chunk)));
+    const int64_t inner = part.inner ? s.reduce_iters[*part.inner].extent->int_value : 1;
+    const Expr outer = c_.Int(part.chunk / inner);
     Stage first, second = s;
     VarMap to;
     auto copy = [&](const StageIter& i) {
       to[i.var] = c_.Var(names_.Fresh(i.var->name));
       return StageIter{to[i.var], i.extent};
     };
-    const StageIter p{c_.Var(names_.Fresh("p")), parts}, q{c_.Var(names_.Fresh("q")), c_.Int(part.chunk)};
+    const Expr elements_of = part.beside ? analyzer_.Simplify(c_.Div(extent, outer)) : c_.Int(part.chunk);
+    const StageIter p{c_.Var(names_.Fresh("p")), parts}, q{c_.Var(names_.Fresh("q")), elements_of};
     first.iters = {p};
     for (const StageIter& i : s.iters) first.iters.push_back(copy(i));
-    for (size_t k = 0; k < s.reduce_iters.size(); ++k)
-      first.reduce_iters.push_back(k == part.iter ? q : copy(s.reduce_iters[k]));
-    const Expr r = c_.Add(c_.Mul(p.var, c_.Int(part.chunk)), q.var);
+    for (size_t k = 0; k < s.reduce_iters.size(); ++k) {
+      if (k != part.inner) first.reduce_iters.push_back(k == part.iter ? q : copy(s.reduce_iters[k]));
+    }
+    const Expr r = part.beside ? c_.Add(c_.Mul(q.var, outer), c_.Div(p.var, c_.Int(inner)))
+                               : c_.Add(c_.Mul(p.var, c_.Int(part.chunk)), q.var);
     to[s.reduce_iters[part.iter].var] = r;
-    const bool rest = analyzer_.KnownDivisor(extent) % part.chunk != 0;
+    if (part.inner) to[s.reduce_iters[*part.inner].var] = c_.Mod(p.var, c_.Int(inner));
+    const bool rest = !part.beside && analyzer_.KnownDivisor(extent) % part.chunk != 0;
     std::vector<Expr> elements, found;
     std::vector<Expr> at = {c_.Var(names_.Fresh("p"))};
     second.reduce_iters = {{at[0], parts}};
@@ -206,6 +327,8 @@ class Splitter {
   Analyzer analyzer_;
   std::vector<SymbolFact> symbols_;
   Machine m_;
+  bool has_blocks_ = false;
+  absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // on a GPU, who reads or writes it
 };
 
 }  // namespace

@@ -7,6 +7,13 @@
 //
 // A symbolic length has as many parts as it turns out to need; its hint decides whether, and how long they are.
 //
+// So do sums over columns of what another stage goes through row by row (the gradients of a norm's scale and shift
+// beside that of its input), on GPUs, where the number of parts leaves no rest: then the parts are that stage's kernel,
+// a block of which takes every so many-th row (FindColumnSums).
+//
+//   s[c] = sum(x[r, c]), r in 0..16384;  y[i, c] = f(x[i, c], sum(x[i, k]))
+//     =>  s_part[p, c] = sum(x[q * 256 + p, c]), q in 0..64, beside y;  s[c] = sum(s_part[p, c]), p in 0..256
+//
 // No atomics: the order of the sums is fixed. A last part that is not full reduces the start value instead of what
 // would lie behind the end. The two stages never share a kernel: a part is what the other stage reduces (FindRowSpace).
 #pragma once

@@ -163,7 +163,7 @@ bool RowSpace::HasReduction() const {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced; });
 }
 
-std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
+std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums) {
   // Classes of iterators that stand for one dimension.
   std::vector<const StageIter*> iters;
   std::vector<std::vector<int>> ids(stages.size());
@@ -230,10 +230,12 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     }
     return true;
   };
+  // Sums of columns are linked with each stage apart: what they keep, others reduce.
+  const auto is_sum = [&](size_t k) { return sums && stages[k].IsReduction(); };
   for (size_t k = 1; k < stages.size(); ++k) {
     for (size_t j = 0; j < k; ++j) {
       for (Expr mine : loads[k]) {
-        if (linked[k] == linked[j]) break;
+        if (linked[k] == linked[j] && !is_sum(k) && !is_sum(j)) break;
         if (writer.contains(mine->buffer)) continue;
         for (Expr other : loads[j]) {
           if (other->buffer != mine->buffer || other->has_mask != mine->has_mask) continue;
@@ -323,7 +325,7 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
         present.insert(d);
         const bool is_reduce_iter = i >= stages[k].iters.size();
         // A reduction keeps no dimension that others reduce.
-        if (stages[k].IsReduction() && !is_reduce_iter && space.dims[d].reduced) return std::nullopt;
+        if (!sums && stages[k].IsReduction() && !is_reduce_iter && space.dims[d].reduced) return std::nullopt;
       }
       dims.push_back(d);
     }
@@ -335,6 +337,148 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages) {
     space.dim_of.push_back(std::move(dims));
   }
   return space;
+}
+
+int64_t ThreadsOfSummedRow(int64_t accesses) {
+  constexpr int64_t kMost = 512, kAccesses = 4;  // threads; a thread's
+  int64_t best = kMost, least = INT64_MAX;
+  for (int64_t threads = kMost; threads >= 32; threads /= 2) {
+    const int64_t each = (accesses + threads - 1) / threads;
+    if (each <= kAccesses && each * threads < least) best = threads, least = each * threads;
+  }
+  return best;
+}
+
+std::optional<Parts> PartsOf(Context& c, const Stage& s) {
+  for (const StageIter& p : s.iters) {
+    if (!IsInt(p.extent) || p.extent->int_value < 2) continue;
+    int64_t inner = 1;
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kMod && e->args[0] == p.var && IsInt(e->args[1])) inner = e->args[1]->int_value;
+        return true;
+      });
+    }
+    if (inner < 1 || p.extent->int_value % inner != 0) continue;
+    for (const StageIter& q : s.reduce_iters) {
+      Parts r{p, q, {c.Add(c.Mul(q.var, c.Int(p.extent->int_value / inner)), c.Div(p.var, c.Int(inner)))}, inner};
+      if (inner > 1) r.places.push_back(c.Mod(p.var, c.Int(inner)));
+      bool found = false, only = true;
+      for (Expr v : s.values) {
+        Visit(v, [&](Expr e) {
+          const bool is_place = std::count(r.places.begin(), r.places.end(), e) > 0;
+          const bool is_own = e->op == ExprOp::kLoad && Contains(s.outputs, e->buffer);
+          found |= e == r.places[0];
+          only &= e != p.var && e != q.var;
+          return !is_place && !is_own;
+        });
+      }
+      if (found && only) return r;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& stages) {
+  ColumnSums r{0, 1, {}, {}};
+  std::vector<Parts> parts;
+  std::vector<size_t> others;
+  std::vector<Stage> rows;
+  std::vector<Buffer> summed;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    const Stage& s = stages[k];
+    if (const std::optional<Parts> of = s.iters.size() > 1 ? PartsOf(c, s) : std::nullopt) {
+      r.sums.push_back(k);
+      parts.push_back(*of);
+      summed.insert(summed.end(), s.outputs.begin(), s.outputs.end());
+    } else {
+      others.push_back(k);
+      rows.push_back(s);
+    }
+  }
+  if (r.sums.empty() || rows.empty()) return std::nullopt;
+  for (const Stage& s : rows) {
+    for (Buffer b : InputsOf(s)) {
+      if (Contains(summed, b)) return std::nullopt;
+    }
+  }
+  const std::optional<RowSpace> space = FindRowSpace(rows);
+  if (!space || !FindRowSpace(rows, true)) return std::nullopt;
+  const auto dim_of = [&](size_t k, Expr var) {
+    for (size_t i = 0; i < space->dim_of[k].size(); ++i) {
+      const size_t data = rows[k].iters.size();
+      if ((i < data ? rows[k].iters[i] : rows[k].reduce_iters[i - data]).var == var) return space->dim_of[k][i];
+    }
+    return -1;
+  };
+  int divided = -1, inner = -1;
+  for (size_t n = 0; n < r.sums.size(); ++n) {
+    const Stage &s = stages[r.sums[n]], &first = stages[r.sums[0]];
+    const std::vector<Expr>& places = parts[n].places;
+    if (!IsInt(parts[n].part.extent, parts[0].part.extent->int_value) || parts[n].inner != parts[0].inner ||
+        s.iters.size() != first.iters.size() || s.reduce_iters.size() != first.reduce_iters.size())
+      return std::nullopt;
+    // Which dimension each of its iterators is, by what it reads that a row reads or computes too.
+    absl::flat_hash_map<Expr, int> dims;
+    bool agree = true;
+    const auto match = [&](size_t k, const std::vector<Expr>& mine, const std::vector<Expr>& at) {
+      absl::flat_hash_map<Expr, int> found;
+      for (size_t d = 0; d < mine.size(); ++d) {
+        const int dim = dim_of(k, at[d]);
+        if (dim >= 0)
+          found[mine[d]] = dim;
+        else if (mine[d] != at[d] && !IsInt(mine[d], 0))
+          return false;
+      }
+      for (auto [e, dim] : found) {
+        const auto [it, fresh] = dims.emplace(e, dim);
+        agree &= fresh || it->second == dim;
+      }
+      return true;
+    };
+    for (Expr load : LoadsOf(s)) {
+      if (Contains(s.outputs, load->buffer)) continue;
+      for (size_t k = 0; k < rows.size(); ++k) {
+        if (Contains(rows[k].outputs, load->buffer)) {
+          if (!rows[k].at.empty() || load->has_mask || !match(k, load->args, VarsOf(rows[k].iters)))
+            return std::nullopt;
+        }
+        for (Expr other : LoadsOf(rows[k])) {
+          if (other->buffer == load->buffer && !load->has_mask && !other->has_mask) match(k, load->args, other->args);
+        }
+      }
+    }
+    absl::flat_hash_set<int> covered;
+    const auto covers = [&](Expr e, Expr extent, bool parallel) {
+      if (IsInt(extent, 1)) return true;
+      const auto it = dims.find(e);
+      if (it == dims.end() || !covered.insert(it->second).second) return false;
+      const RowSpace::Dim& dim = space->dims[it->second];
+      return !(parallel && dim.reduced) && (e == places[0] || dim.extent == extent);
+    };
+    bool all = covers(places[0], parts[n].part.extent, true);
+    if (places.size() > 1) all = all && covers(places[1], c.Int(parts[n].inner), true);
+    for (const StageIter& i : s.iters) all = all && (i.var == parts[n].part.var || covers(i.var, i.extent, false));
+    for (const StageIter& i : s.reduce_iters)
+      all = all && (i.var == parts[n].element.var || covers(i.var, i.extent, true));
+    if (!all || !agree || covered.size() != space->dims.size()) return std::nullopt;
+    const int first_dim = dims[places[0]], second_dim = places.size() > 1 ? dims[places[1]] : -1;
+    if (n > 0 && (divided != first_dim || inner != second_dim)) return std::nullopt;
+    divided = first_dim;
+    inner = second_dim;
+  }
+  r.parts = parts[0].part.extent->int_value;
+  r.inner = parts[0].inner;
+  for (size_t k = 0; k < rows.size(); ++k) {
+    ColumnSums::Rows of{others[k], nullptr, nullptr};
+    for (size_t i = 0; i < rows[k].iters.size(); ++i) {
+      if (space->dim_of[k][i] == divided) of.divided = rows[k].iters[i].var;
+      if (inner >= 0 && space->dim_of[k][i] == inner) of.inner = rows[k].iters[i].var;
+    }
+    if (of.divided == nullptr || (inner >= 0 && of.inner == nullptr)) return std::nullopt;
+    r.rows.push_back(of);
+  }
+  return r;
 }
 
 // Estimated operations that one element may take where it is read at several places: a chain of such reads would

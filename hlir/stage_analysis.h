@@ -20,6 +20,10 @@ double TypicalBytes(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols);
 // is substituted wherever it is read.
 bool IsView(const ir::Stage& s);
 
+// Threads of a GPU's block that sums up rows of so many accesses, and beside that their columns: as few as possible are
+// beyond a row's end (one warp with three accesses each has no other to wait for), else more threads.
+int64_t ThreadsOfSummedRow(int64_t accesses);
+
 // Estimated scalar operations of one element; functions such as exp count 16.
 int CostOf(ir::Expr e);
 
@@ -52,7 +56,33 @@ struct RowSpace {
   std::vector<std::vector<int>> dim_of;
   bool HasReduction() const;
 };
-std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages);
+// `sums`: a dimension that one stage reduces, another reduction may keep: sums of columns beside sums of rows.
+std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages, bool sums = false);
+
+// The digits as which a reduction into parts reads the dimension that it reduces: q * parts + p; or, where a second
+// dimension, of `inner` values, is in the parts, too, the first as q * (parts / inner) + p / inner, the second as p %
+// inner:
+//   s[p, c] = sum(x[q * 64 + p, c]), q in 0..n / 64
+//   s[p, c] = sum(x[q * 4 + p / 16, p % 16, c]), q in 0..n / 4
+struct Parts {
+  ir::StageIter part, element;   // p, q
+  std::vector<ir::Expr> places;  // of the first dimension, of the second
+  int64_t inner = 1;
+};
+std::optional<Parts> PartsOf(ir::Context& c, const ir::Stage& s);
+
+// Parts of column sums beside stages that share the loops of rows of what is summed:
+//   s[p, c] = sum(dy[q * 64 + p, c] * x[q * 64 + p, c]);  m[i] = sum(dy[i, k]);  y[i, j] = dy[i, j] - m[i]
+struct ColumnSums {
+  int64_t parts, inner;
+  std::vector<size_t> sums;
+  struct Rows {
+    size_t stage;
+    ir::Expr divided, inner;  // its iterators that are in the parts; `inner` null: only one is
+  };
+  std::vector<Rows> rows;  // the other stages
+};
+std::optional<ColumnSums> FindColumnSums(ir::Context& c, const std::vector<ir::Stage>& stages);
 
 // The stages of a group with those that need no memory substituted into their readers. `outputs` stay. A value that is
 // costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it

@@ -81,6 +81,8 @@ std::string_view Name(Scope s) {
       return "global";
     case Scope::kShared:
       return "shared";
+    case Scope::kWarp:
+      return "warp";
     case Scope::kLocal:
       return "local";
   }

@@ -63,7 +63,9 @@ const ExprOp* FindOp(std::string_view text, int arity);
 struct ExprNode;
 using Expr = const ExprNode*;
 
-enum class Scope : uint8_t { kGlobal, kShared, kLocal };
+// kWarp: shared memory of which each thread of a warp has a part in its registers, as a left operand of matrix units
+// (ir/mma.h); made by ir/passes/keep_fragments.h.
+enum class Scope : uint8_t { kGlobal, kShared, kWarp, kLocal };
 std::string_view Name(Scope s);
 
 // Memory: a name, an element type, a shape, and where it lives. Strides are in elements; none means row-major.

@@ -105,7 +105,7 @@ class Machine {
   }
 
   void RunAlloc(Buffer b) {
-    const bool is_shared = b->scope == Scope::kShared && grid_ != nullptr;
+    const bool is_shared = (b->scope == Scope::kShared || b->scope == Scope::kWarp) && grid_ != nullptr;
     if (auto it = shared_.find(b); it != shared_.end()) {
       views_[b] = it->second;
       return;
@@ -299,6 +299,7 @@ class Machine {
   // turns.
   void CheckRace(Buffer b, const View& v, int64_t at, int thread, Access access) {
     if (grid_ == nullptr || v.thread_stride != 0) return;
+    if (b->scope == Scope::kWarp) return;  // its threads run each statement together
     Use& u = v.memory->UseOf(at);
     const bool agrees = access == Access::kRewrite && b->scope == Scope::kGlobal;
     if ((!agrees && u.writer.Conflicts(clock_, thread)) ||

@@ -65,15 +65,23 @@ std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
 }
 
 std::vector<Expr> Join::Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const {
-  Rewriter rewrite(c, [&](Expr e) -> Expr {
-    for (size_t k = 0; k < values.size(); ++k) {
-      if (e == running[k]) return a[k];
-      if (e == elements[k]) return b[k];
-    }
-    return nullptr;
-  });
   std::vector<Expr> r;
-  for (Expr v : values) r.push_back(rewrite(v));
+  for (size_t k = 0; k < values.size(); ++k) {
+    // What another reduction beside this one takes may be the same element.
+    std::vector<size_t> own = {k};
+    for (size_t j = 0; j < running.size(); ++j) {
+      bool reads = false;
+      Visit(values[k], [&](Expr e) { return !(reads |= e == running[j]); });
+      if (reads && j != k) own.push_back(j);
+    }
+    r.push_back(Rewriter(c, [&](Expr e) -> Expr {
+      for (size_t j : own) {
+        if (e == running[j]) return a[j];
+        if (e == elements[j]) return b[j];
+      }
+      return nullptr;
+    })(values[k]));
+  }
   return r;
 }
 

@@ -5,8 +5,17 @@
 //     for i in 0..I @mma_m16n8k16 { for j in 0..J { for h in 0..2 { for l in 0..2 { for k in 0..16 {
 //       acc[..] = acc[..] + f32(lhs[i * 16 + h * 8 + g, k]) * f32(rhs[j * 8 + t * 2 + l, k])
 //
-// lhs and rhs are shared memory of one 16-bit float type, contiguous along k or along rows; acc is a thread's own. The
-// loops are the meaning: what no matrix unit serves runs as they say. Sums are in another order than the loops'.
+// Four warps have one such nest, of kind wgmma_m64k16, where the matrix units work for them together: rows of 64, of
+// which each warp has 16, and up to 256 columns; with I = 1 the nest begins at j.
+//
+//   for y in 0..32 @threadIdx.y { for t in 0..4 @threadIdx.x {
+//     for i in 0..I @wgmma_m64k16 { for j in 0..J { for h in 0..2 { for l in 0..2 { for k in 0..16 {
+//       acc[..] = acc[..] + f32(lhs[i * 64 + y / 8 * 16 + h * 8 + y % 8, k]) * f32(rhs[j * 8 + t * 2 + l, k])
+//
+// lhs and rhs are shared memory of one 16-bit float type, contiguous along k or along rows; acc is a thread's own. Of
+// results of the first kind thread (g, t) also has, as a left operand, elements k = 8 * .. + t * 2 + l of its rows:
+// such memory can be the warp's own (Scope::kWarp), in registers. The loops are the meaning: what no matrix unit serves
+// runs as they say. Sums are in another order than the loops'.
 #pragma once
 #include <vector>
 
@@ -21,7 +30,7 @@ struct MmaNest {
     Expr base = nullptr;
     int64_t row_step = 0, k_step = 0;
   };
-  int64_t m_tiles = 0, n_tiles = 0;  // of 16 rows of lhs, of 8 rows of rhs
+  int64_t m_tiles = 0, n_tiles = 0;  // of 16 (64) rows of lhs, of 8 rows of rhs
   Operand lhs, rhs;
   // acc at tiles (i, j) and (h, l) of a thread: elements after `acc_base`.
   Buffer acc = nullptr;
@@ -29,7 +38,12 @@ struct MmaNest {
   int64_t acc_i = 0, acc_j = 0, acc_h = 0, acc_l = 0;
 };
 
-// The nest of `loop`, in blocks or lowered; `around`: the loops around it. InvalidArgument says what else was expected.
-StatusOr<MmaNest> MatchMma(Context& c, const For& loop, const std::vector<const For*>& around);
+// The offset of an element from the first. Before memory is flat its shape is not what it will be, but the order of its
+// dimensions is: then these are far apart.
+Expr MmaOffset(Context& c, const std::vector<Expr>& indices);
+
+// The nest of `loop` as one of kind `kind`, in blocks or lowered; `around`: the loops around it. InvalidArgument says
+// what else was expected.
+StatusOr<MmaNest> MatchMma(Context& c, const For& loop, const std::vector<const For*>& around, ForKind kind);
 
 }  // namespace cinn_like::ir

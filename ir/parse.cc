@@ -147,10 +147,12 @@ class Parser {
         b.scope = Scope::kGlobal;
       else if (scope == "shared")
         b.scope = Scope::kShared;
+      else if (scope == "warp")
+        b.scope = Scope::kWarp;
       else if (scope == "local")
         b.scope = Scope::kLocal;
       else
-        return lex_.Error(Cat("buffer ", name, ": unknown scope '", scope, "' (global, shared, local)"));
+        return lex_.Error(Cat("buffer ", name, ": unknown scope '", scope, "' (global, shared, warp, local)"));
     }
     Buffer r = c_.MakeBuffer(std::move(b));
     buffers_[name] = r;

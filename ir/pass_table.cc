@@ -4,6 +4,7 @@
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/insert_barriers.h"
+#include "ir/passes/keep_fragments.h"
 #include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
 #include "ir/passes/lower_blocks.h"
@@ -43,6 +44,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"simplify", Run<Simplify>},
       {"guard_stores", Run<GuardStores>, true},
       {"place_buffers", Run<PlaceBuffers>, true},
+      {"keep_fragments", RunFor<KeepFragments>, true},
       {"lower_pipeline", Run<LowerPipeline>, true},
       {"insert_barriers", RunFor<InsertBarriers>, true},
       {"unswitch", Run<Unswitch>},

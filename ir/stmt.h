@@ -48,8 +48,10 @@ enum class ForKind : uint8_t {
   kPipelined2,
   kPipelined3,
   kPipelined4,
-  // The nest runs as instructions of a warp's matrix unit (ir/mma.h); its loops are what these compute.
+  // The nest runs as instructions of a warp's matrix unit, or of four warps' (ir/mma.h); its loops are what these
+  // compute. The latter read their operands after the loop has ended (ir/passes/lower_pipeline.h).
   kMma,
+  kWgmma,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
@@ -61,6 +63,8 @@ inline int PipelineStages(ForKind k) {
   const int stages = static_cast<int>(k) - static_cast<int>(ForKind::kPipelined2) + 2;
   return k >= ForKind::kPipelined2 && k <= ForKind::kPipelined4 ? stages : 0;
 }
+
+inline bool IsMatrixUnit(ForKind k) { return k == ForKind::kMma || k == ForKind::kWgmma; }
 
 // The blocks of a cluster (clusterIdx.x) run at once and count as threads of one large block: they have their shared
 // memory and their barriers in common.

@@ -28,6 +28,25 @@ Expr Identity(Context& c, Combiner k, DType t) {
   return nullptr;
 }
 
+Expr NeutralOf(Context& c, ExprOp op, DType t) {
+  switch (op) {
+    case ExprOp::kAdd:
+      return Identity(c, Combiner::kSum, t);
+    case ExprOp::kMul:
+      return Identity(c, Combiner::kProd, t);
+    case ExprOp::kMax:
+      return Identity(c, Combiner::kMax, t);
+    case ExprOp::kMin:
+      return Identity(c, Combiner::kMin, t);
+    case ExprOp::kOr:
+      return Identity(c, Combiner::kAny, t);
+    case ExprOp::kAnd:
+      return Identity(c, Combiner::kAll, t);
+    default:
+      return nullptr;
+  }
+}
+
 Expr Combine(Context& c, Combiner k, Expr a, Expr b) {
   switch (k) {
     case Combiner::kSum:

@@ -81,6 +81,8 @@ std::vector<Expr> RunningOf(Context& c, const Stage& s);
 enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
 // The neutral element: 0, 1, -inf or the lowest integer, ...
 Expr Identity(Context& c, Combiner k, DType t);
+// The same of an associative operator; null: it has none that is known.
+Expr NeutralOf(Context& c, ExprOp op, DType t);
 Expr Combine(Context& c, Combiner k, Expr a, Expr b);
 
 using Indices = const std::vector<Expr>&;

@@ -55,6 +55,36 @@ def attention(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
 
+def scores(q, k):
+    return q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5
+
+
+def distances(q, k):
+    return torch.arange(q.shape[-2], device=q.device)[:, None] - torch.arange(k.shape[-2], device=q.device)[None, :]
+
+
+def causal_written(q, k, v):
+    return torch.softmax(scores(q, k).masked_fill(distances(q, k) < 0, -inf), -1) @ v
+
+
+def window_written(q, k, v):
+    d = distances(q, k)
+    return torch.softmax(scores(q, k).masked_fill((d < 0) | (d > 256), -inf), -1) @ v
+
+
+def soft_cap_written(q, k, v):
+    return torch.softmax(30 * torch.tanh(scores(q, k) / 30), -1) @ v
+
+
+def alibi_written(q, k, v):
+    slopes = torch.exp2(-8.0 * torch.arange(1, q.shape[1] + 1, device=q.device) / q.shape[1])
+    return torch.softmax(scores(q, k) - (distances(q, k) * slopes[:, None, None]).to(q.dtype), -1) @ v
+
+
+def groups_written(q, k, v):
+    return attention(q, *(x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v)))
+
+
 def heads(x, n):
     return x.unflatten(-1, (n, -1)).transpose(-2, -3)
 
@@ -74,6 +104,21 @@ def grouped_attention(q, k, v):
 
 def conv_relu(x, w, b):
     return F.relu(F.conv2d(x, w, b, padding=1))
+
+
+def norm_gradients(dy, x, mean, rstd, w):
+    return torch.ops.aten.native_layer_norm_backward(dy, x, [x.shape[-1]], mean, rstd, w, w, [True, True, True])
+
+
+def gelu_gradients(dy, x):
+    """Of what a linear layer gives, and of its bias."""
+    d = torch.ops.aten.gelu_backward(dy, x)
+    return d, d.sum(tuple(range(x.dim() - 1)))
+
+
+def norm_inputs(*shape, dtype):
+    rows = (*shape[:-1], 1)
+    return [randn(*shape, dtype=dtype), randn(*shape, dtype=dtype), randn(*rows), lambda: torch.rand(rows, device=DEVICE) + 0.5, randn(shape[-1], dtype=dtype)]
 
 
 class Encoder(nn.Module):
@@ -158,6 +203,11 @@ TIMED = [
     ("matmul 4096^3 TF32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3, whole, "high"),
     ("batched 256x512x64x512 bf16", torch.matmul, [randn(256, 512, 64, dtype=BF16), randn(256, 64, 512, dtype=BF16)], 2 * 256 * 512 * 64 * 512),
     ("attention 16x16x512x64 bf16", attention, [randn(16, 16, 512, 64, dtype=BF16) for _ in "qkv"], 4 * 256 * 512 * 512 * 64),
+    *[(f"attention {name}, written out, 8x16x1024x64 bf16", f, [randn(8, 16, 1024, 64, dtype=BF16) for _ in "qkv"], 4 * 128 * 1024**2 * 64, one_sequence)
+      for name, f in (("plain", attention), ("causal", causal_written), ("of a window", window_written), ("soft cap", soft_cap_written),
+                      ("ALiBi", alibi_written))],
+    ("attention of groups, written out, 4x32/8x1024x128 bf16", groups_written,
+     [randn(4, 32, 1024, 128, dtype=BF16), *[randn(4, 8, 1024, 128, dtype=BF16) for _ in "kv"]], 4 * 128 * 1024**2 * 128, one_sequence),
     ("causal attention 4x32x4096x128 bf16", causal_attention, [randn(4, 32, 4096, 128, dtype=BF16) for _ in "qkv"], 2 * 4 * 32 * 4096**2 * 128,
      two_heads),
     ("GQA decoding 32x32/8x4096x128 bf16", grouped_attention,
@@ -176,6 +226,10 @@ TIMED = [
     ("log-softmax 8192x50257 bf16", lambda x: F.log_softmax(x, 1), [randn(8192, 50257, dtype=BF16)], 0),
     ("argmax 16384x4096 f32", lambda x: x.argmax(1), [randn(16384, 4096)], 0),
     ("argmax first axis 4096x16384 f32", lambda x: x.argmax(0), [randn(4096, 16384)], 0),
+    *[(f"norm gradients {'x'.join(map(str, s))} {str(t)[6:]}", norm_gradients, norm_inputs(*s, dtype=t), 0)
+      for s, t in (((16384, 4096), BF16), ((65536, 1024), BF16), ((8, 1024, 768), BF16), ((64, 512, 768), BF16), ((65536, 768), F32))],
+    *[(f"gelu gradients {'x'.join(map(str, s))} bf16", gelu_gradients, [randn(*s, dtype=BF16) for _ in "yx"], 0)
+      for s in ((16384, 4096), (16, 1024, 3072))],
     ("SwiGLU 32768x8192 bf16", lambda a, b: F.silu(a) * b, [randn(32768, 8192, dtype=BF16) for _ in "ab"], 0),
 ]  # fmt: skip
 # Also without the library.

@@ -88,6 +88,7 @@ DeviceKind MakeCuda() {
   };
   d.options = {"arch",     "libs",      "allow-tf32",   "framework", "sm-count",  "vector-bytes", "l1-bytes",
                "l2-bytes", "bandwidth", "shared-bytes", "registers", "warp-size", "cluster"};
+  d.limits.mma = true;
   d.limits.cluster = 8;  // of those that have them
   d.libs = {"cublas"};
   d.speed_class = SpeedClassOfArch;

@@ -28,6 +28,7 @@ struct LaunchLimits {
   int64_t threads = 1024;  // of a block
   int64_t cluster = 1;     // blocks that share memory and barriers; 1: none do
   int64_t warp = 32;       // threads that exchange values by shuffles; a power of 2, 1: they don't
+  bool mma = false;        // warps of 32 have matrix units, which run nests of that kind (ir/mma.h)
   // Of memory that a block shares, for every kernel. 0: blocks share none and have no barriers.
   int64_t shared_bytes = int64_t{48} << 10;
 };

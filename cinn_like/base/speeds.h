@@ -25,6 +25,7 @@ struct SpeedRow {
   Rates laid_out;
   // Of one SM's matrix units, by schedules of ours, in 1e9 operations a second; 0: it has none for 16-bit floats.
   double own_mma;
+  double own_wgmma;    // of those of four warps at once, which sm_90a alone has; 0: none
   double pooling;      // two operations for each element of each window
   double own_product;  // ours in f32, with operands as the register tiles want them
   double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other

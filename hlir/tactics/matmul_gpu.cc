@@ -21,16 +21,17 @@ namespace {
 using Iters = std::vector<StageIter>;
 
 constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kLanes = 4;                // neighbouring columns of a thread
-constexpr int64_t kMinDepth = 4;             // of a reduction that shared memory is worth it for
-constexpr int64_t kUnroll = 8;               // steps of the reduction
-constexpr int64_t kMaxThreads = 1024;        // of a block
-constexpr int64_t kRegisters = 65536;        // of an SM
-constexpr int64_t kAccumulatorBytes = 256;   // of a thread
-constexpr int64_t kSharedBytes = 48 * 1024;  // of a block
-constexpr double kSmBytesPerSecond = 40e9;   // from L2
-constexpr double kPanelSeconds = 0.6e-6;     // from memory to shared memory, with two barriers
-constexpr double kBusyThreads = 256;         // keep an SM's lanes busy
+constexpr int64_t kLanes = 4;                  // neighbouring columns of a thread
+constexpr int64_t kMinDepth = 4;               // of a reduction that shared memory is worth it for
+constexpr int64_t kUnroll = 8;                 // steps of the reduction
+constexpr int64_t kMaxThreads = 1024;          // of a block
+constexpr int64_t kRegisters = 65536;          // of an SM
+constexpr int64_t kAccumulatorBytes = 256;     // of a thread
+constexpr int64_t kSharedBytes = 48 * 1024;    // of a block
+constexpr double kSmBytesPerSecond = 40e9;     // from L2
+constexpr double kPanelBytesPerSecond = 75e9;  // the same, where matrix units read from there
+constexpr double kPanelSeconds = 0.6e-6;       // from memory to shared memory, with two barriers
+constexpr double kBusyThreads = 256;           // keep an SM's lanes busy
 
 struct Tile {
   int64_t rows, columns;  // threads
@@ -39,6 +40,7 @@ struct Tile {
   int64_t depth = 16;     // of a panel, for each slice
   int64_t slices = 1;     // of the reduction, each by threads of its own
   bool mma = false;       // by the matrix units of warps of 8 rows of 4 threads
+  bool wgmma = false;     // and those by the units of four warps
   int64_t M() const { return rows * m; }
   int64_t N() const { return columns * n; }
   int64_t Threads() const { return rows * columns * slices; }
@@ -53,15 +55,22 @@ constexpr Tile kMmaTiles[] = {{16, 16, 8, 16, 1, 64, 1, true},   {32, 8, 8, 16, 
                               {16, 8, 8, 16, 0.85, 64, 1, true}, {16, 8, 8, 8, 0.65, 64, 1, true},
                               {16, 8, 4, 16, 0.65, 64, 1, true}, {16, 8, 4, 8, 0.55, 64, 1, true},
                               {8, 16, 4, 8, 0.45, 64, 1, true},  {8, 8, 4, 8, 0.4, 64, 1, true}};
+// By those of four warps, of 64 rows and twice as many columns as there are sums in a thread.
+constexpr Tile kWgmmaTiles[] = {{64, 4, 2, 64, 1, 64, 1, true, true},
+                                {64, 4, 2, 32, 0.6, 64, 1, true, true},
+                                {32, 4, 2, 32, 0.5, 64, 1, true, true},
+                                {32, 4, 2, 16, 0.35, 64, 1, true, true}};
+constexpr int64_t kGroupRows = 16;  // tiles below each other that run at once, and share what they read of rhs
 constexpr int64_t kWarpRows = 8, kWarpColumns = 4;  // of threads
 constexpr int64_t kMmaDepth = 16;                   // of one product of tiles
 constexpr int64_t kRowFactor = 16, kRowOffset = 8;  // elements: rows of a tile begin in different banks
 constexpr int64_t kMostMmaDepth = 64;               // of a panel
 constexpr int64_t kMostStages = 3;                  // of a pipeline
-constexpr int64_t kMmaRegisters = 96;               // of a thread, beside its sums
-constexpr double kMmaBusyThreads = 128;             // keep an SM's matrix units busy
-constexpr double kStepSeconds = 0.05e-6;            // of a panel that was asked for in time, with a barrier
-constexpr double kResultSeconds = 0.12e-9;          // of an SM, two neighbours at a time
+constexpr int64_t kMostWgmmaStages = 4;
+constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
+constexpr double kMmaBusyThreads = 128;     // keep an SM's matrix units busy
+constexpr double kStepSeconds = 0.05e-6;    // of a panel that was asked for in time, with a barrier
+constexpr double kResultSeconds = 0.12e-9;  // of an SM, two neighbours at a time
 
 Expr Product(Context& c, const Iters& iters) {
   Expr e = c.Int(1);
@@ -98,8 +107,8 @@ class MatmulGpu {
     ASSIGN_OR_RETURN(const bool is_flat, Flatten(s));
     if (!is_flat) return std::vector<Proposal>();
     const double seconds = ChooseTile();
-    ReadPanel(left_, tile_.M());
-    ReadPanel(right_, tile_.N());
+    left_ = AsRead(left_, tile_.M(), tile_.depth);
+    right_ = AsRead(right_, tile_.N(), tile_.depth);
     if (!StageTiles(s)) return std::vector<Proposal>();
     if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_gpu", {}, "", seconds}};
     RETURN_IF_ERROR(WriteSchedule(s));
@@ -236,6 +245,7 @@ class MatmulGpu {
   // Steps of the reduction that a panel holds: a divisor if there is a good one, more of them in small tiles.
   int64_t DepthFor(const Tile& t) {
     const int64_t divisor = IsInt(extent_k_) ? extent_k_->int_value : a_.KnownDivisor(extent_k_);
+    if (t.wgmma) return kMostMmaDepth;
     if (t.mma) {
       int64_t depth = kMmaDepth;
       while (depth < kMostMmaDepth && (!IsInt(extent_k_) || depth < divisor)) depth *= 2;
@@ -265,6 +275,9 @@ class MatmulGpu {
       t.depth = DepthFor(t);
       if (has_mma) bid(t);
     }
+    for (Tile t : kWgmmaTiles) {
+      if (has_mma && SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a" && IsFetchedAhead(t)) bid(t);
+    }
     tile_ = chosen;
     return best;
   }
@@ -289,10 +302,11 @@ class MatmulGpu {
   int64_t Stages(const Tile& t) const {
     if (!t.mma) return 1;
     const int64_t steps = IsInt(extent_k_) ? (extent_k_->int_value + t.depth - 1) / t.depth : kMostStages;
+    if (t.wgmma && steps > 1) return std::clamp<int64_t>(steps + 1, kMostWgmmaStages - 1, kMostWgmmaStages);
     return std::clamp<int64_t>(steps, 1, kMostStages);
   }
   int64_t SharedBytes(const Tile& t) const {
-    const int64_t gap = t.mma ? kRowOffset : 0;
+    const int64_t gap = t.mma && !t.wgmma ? kRowOffset : 0;
     const int64_t panels = Stages(t) * t.slices * (t.M() + t.N()) * (t.depth + gap) * HeldBytes(t);
     return panels + (t.slices > 1 ? t.slices * t.M() * t.N() * Width() : 0);
   }
@@ -327,6 +341,11 @@ class MatmulGpu {
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
+  // Copies of less than 4 bytes can't be asked for ahead.
+  bool IsFetchedAhead(const Tile& t) {
+    return Stages(t) > 1 && AsRead(left_, t.M(), t.depth).vector > 1 && AsRead(right_, t.N(), t.depth).vector > 1;
+  }
+
   // While some blocks compute, others of an SM wait for their first panel or write their results.
   double SecondsOfMma(const Tile& t) {
     const auto tiles = [&](Expr e, int64_t tile) {
@@ -338,24 +357,21 @@ class MatmulGpu {
     const double in_turn =
         std::ceil(TypicalSize(extent_b_, group_.symbols) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N()) / cores);
     const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kMmaBusyThreads);
+    const double rate = t.wgmma ? SpeedsOf(target_).own_wgmma : SpeedsOf(target_).own_mma;
     const double depth = steps * static_cast<double>(t.depth);
-    const double compute = in_turn * 2 * results * depth / (SpeedsOf(target_).own_mma * 1e9 * t.efficiency * busy);
-    const double moving = in_turn * static_cast<double>((t.M() + t.N()) * HeldBytes(t)) * depth / kSmBytesPerSecond;
+    const double compute = in_turn * 2 * results * depth / (rate * 1e9 * t.efficiency * busy);
+    const double moving = in_turn * static_cast<double>((t.M() + t.N()) * HeldBytes(t)) * depth /
+                          (t.wgmma ? kPanelBytesPerSecond : kSmBytesPerSecond);
     const auto together = static_cast<double>(
         std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
-    // Copies of less than 4 bytes can't be asked for ahead.
-    tile_ = t;
-    ReadPanel(left_, t.M());
-    ReadPanel(right_, t.N());
-    const bool ahead = Stages(t) > 1 && left_.vector > 1 && right_.vector > 1;
-    const double waits = ahead ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
+    const double waits = IsFetchedAhead(t) ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
     return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) +
            std::max({compute, moving, in_turn * results * kResultSeconds,
                      CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
-  // How a tile of so many values of an operand's side is read from memory.
-  void ReadPanel(Panel& panel, int64_t tile) {
+  // The panel with how a tile of so many values of its side and of the reduction is read from memory.
+  Panel AsRead(Panel panel, int64_t side, int64_t depth) {
     const auto load_of = [&](const Stage& acc) {
       Expr e = ProductOf(acc)->args[panel.operand];
       while (e->op == ExprOp::kCast) e = e->args[0];
@@ -375,9 +391,10 @@ class MatmulGpu {
     const Expr line = panel.along_side ? along_x : along_k, var = panel.along_side ? panel.side.var : k.var;
     const bool masked = mask != nullptr && Uses(mask, var);
     const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
-    const int64_t length = panel.along_side ? tile : tile_.depth;
+    const int64_t length = panel.along_side ? side : depth;
     panel.vector = kAccessBytes / BytesOf(load->buffer->dtype);
     while (panel.vector > 1 && (masked || divisor % panel.vector != 0 || length % panel.vector != 0)) panel.vector /= 2;
+    return panel;
   }
 
   // Extents without remainders, operands as stages of their own with zeros beyond the bounds, slices of the reduction.
@@ -419,13 +436,18 @@ class MatmulGpu {
     const std::string li = names[next++], lj = names[next++];
     s.Step("split ", li, " ", tile_.M(), " -> io ii").Step("split ", lj, " ", tile_.N(), " -> jo ji");
     s.Step("reorder ", lb, lb.empty() ? "" : " ", "io jo ii ji");
-    s.Step("fuse ", lb, lb.empty() ? "" : " ", "io jo -> p");
+    std::string order = "io jo";
+    if (const int64_t group = GroupRows(); group > 1) {
+      order = "ig jo ir";
+      s.Step("split io ", group, " -> ig ir").Step("reorder ", lb, lb.empty() ? "" : " ", order, " ii ji");
+    }
+    s.Step("fuse ", lb, lb.empty() ? "" : " ", order, " -> p");
     // A block has tiles of its own.
     const auto scope = [&](const std::string& buffer, const char* where) {
       s.Step("scope ", buffer, " ", where, " align ", kAccessBytes);
     };
     scope(acc_buffer, "local"), scope("lhs", "shared"), scope("rhs", "shared");
-    if (tile_.mma) {
+    if (tile_.mma && !tile_.wgmma) {
       for (const char* panel : {"lhs", "rhs"}) s.Step("storage_align ", panel, " ", kRowFactor, " ", kRowOffset);
     }
     if (sliced) scope("parts", "shared"), scope(sums, "local");
@@ -463,10 +485,28 @@ class MatmulGpu {
     return s.status();
   }
 
-  // Of a warp's 32 rows a thread has every eighth, and of 8 columns two neighbours: what its matrix unit gives it.
+  // Tiles below each other that run at once; 1: it makes no difference, or there is no such number.
+  int64_t GroupRows() {
+    if (!tile_.wgmma || !IsInt(extent_m_)) return 1;
+    const int64_t tiles = (extent_m_->int_value + tile_.M() - 1) / tile_.M();
+    int64_t group = kGroupRows;
+    while (tiles % group != 0) --group;
+    return group;
+  }
+
+  // Threads of a tile along y: a warp's, or those of four.
+  int64_t ThreadRows() const { return tile_.wgmma ? 4 * kWarpRows : kWarpRows; }
+
+  // Of a warp's 32 rows a thread has every eighth, and of 8 columns two neighbours: what its matrix unit gives it. Each
+  // of four warps has 16 of 64 rows.
   void BindWarps(Schedule& s, const std::string& base, const std::string& rows, const std::string& columns) {
-    s.Step("split ", rows, " ", tile_.m / 2, " 2 ", kWarpRows, " -> ", base, "_v ", base, "_i ", base, "_h ", base,
-           "_y");
+    if (tile_.wgmma) {
+      s.Step("split ", rows, " ", tile_.m / 2, " 4 2 ", kWarpRows, " -> ", base, "_v ", base, "_i ", base, "_q ", base,
+             "_h ", base, "_g");
+    } else {
+      s.Step("split ", rows, " ", tile_.m / 2, " 2 ", kWarpRows, " -> ", base, "_v ", base, "_i ", base, "_h ", base,
+             "_y");
+    }
     s.Step("split ", columns, " ", tile_.n / 2, " ", kWarpColumns, " 2 -> ", base, "_w ", base, "_j ", base, "_x ",
            base, "_l");
   }
@@ -474,6 +514,7 @@ class MatmulGpu {
   Status WriteMma(Schedule& s, const std::string& acc_block, const std::string& rows, const std::string& columns) {
     const auto bind = [&](const std::string& base) {
       s.Step("fuse ", base, "_v ", base, "_w -> ", base, "_z");
+      if (tile_.wgmma) s.Step("fuse ", base, "_q ", base, "_g -> ", base, "_y");
       s.Step("bind ", base, "_z threadIdx.z")
           .Step("bind ", base, "_y threadIdx.y")
           .Step("bind ", base, "_x threadIdx.x");
@@ -481,12 +522,15 @@ class MatmulGpu {
     BindWarps(s, "a", rows, columns);
     const bool splits = tile_.depth > kMmaDepth;
     if (splits) s.Step("split ki ", kMmaDepth, " -> kk ke");
-    s.Step("reorder a_v a_w a_y a_x ", splits ? "kk " : "", "a_i a_j a_h a_l ", splits ? "ke" : "ki");
+    const std::string y = tile_.wgmma ? "q a_g" : "y";
+    s.Step("reorder a_v a_w a_", y, " a_x ", splits ? "kk " : "", "a_i a_j a_h a_l ", splits ? "ke" : "ki");
     bind("a");
-    s.Step("split_init ", acc_block, " ko -> b_init").Run("tensorize a_i mma_m16n8k16");
+    s.Step("split_init ", acc_block, " ko -> b_init")
+        .Run(!tile_.wgmma ? "tensorize a_i mma_m16n8k16"
+                          : Cat("tensorize ", tile_.m == 2 ? "a_j" : "a_i", " wgmma_m64k16"));
     if (splits) s.Run("unroll kk");
     BindWarps(s, "o", "ii", "ji");
-    s.Run("reorder o_v o_w o_y o_x o_i o_h o_j o_l");
+    s.Run(tile_.wgmma ? "reorder o_v o_w o_q o_g o_x o_i o_h o_j o_l" : "reorder o_v o_w o_y o_x o_i o_h o_j o_l");
     bind("o");
     s.Run("unroll o_i").Run("unroll o_h").Run("unroll o_j").Run("vectorize o_l");
     if (Stages(tile_) > 1) s.Step("pipeline ko ", Stages(tile_));
@@ -528,7 +572,8 @@ class MatmulGpu {
     s.Run(Cat(fuse, " -> ", n, "_f"));
     // The block's threads, as loops z, y and x.
     std::vector<std::pair<char, int64_t>> axes = {{'y', tile_.rows}, {'x', tile_.columns}};
-    if (tile_.mma) axes = {{'z', tile_.Threads() / (kWarpRows * kWarpColumns)}, {'y', kWarpRows}, {'x', kWarpColumns}};
+    if (tile_.mma)
+      axes = {{'z', tile_.Threads() / (ThreadRows() * kWarpColumns)}, {'y', ThreadRows()}, {'x', kWarpColumns}};
     if (tile_.slices > 1) axes.insert(axes.begin(), {'z', tile_.slices});
     std::string factors, loops;
     for (const auto& [axis, extent] : axes)

@@ -1,6 +1,7 @@
 #include "hlir/tactics/row_nests.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
@@ -59,6 +60,17 @@ bool HasEpilogue(const TeProgram& p) {
 
 }  // namespace
 
+bool ChoosesPairs(const Stage& s) {
+  bool r = false;
+  for (size_t k = 0; s.IsReduction() && s.outputs.size() > 1 && k < s.outputs.size(); ++k) {
+    Visit(s.values[k], [&](Expr e) {
+      r |= e->op == ExprOp::kLoad && e->buffer != s.outputs[k] && Contains(s.outputs, e->buffer);
+      return !r;
+    });
+  }
+  return r;
+}
+
 TeProgram AlignEpilogue(TeProgram group) {
   if (!HasEpilogue(group)) return group;
   StatusOr<TeProgram> aligned = Align(group, group.stages[1].name, group.stages[0].name);
@@ -68,7 +80,7 @@ TeProgram AlignEpilogue(TeProgram group) {
 StatusOr<bool> RowNests::Read() {
   RET_CHECK(schedule.stages() != nullptr, schedule.text());
   group = *schedule.stages();
-  std::optional<RowSpace> found = FindRowSpace(group.stages);
+  std::optional<RowSpace> found = FindRowSpace(group.stages, sums.has_value());
   if (!found) return false;
   space = *std::move(found);
   nests.clear();
@@ -105,6 +117,47 @@ StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& group) {
   return std::optional<RowNests>(std::move(r));
 }
 
+StatusOr<std::optional<RowNests>> RowNests::CreateWithSums(const TeProgram& group) {
+  const std::optional<ColumnSums> found = FindColumnSums(*group.context, group.stages);
+  if (!found) return std::optional<RowNests>();
+  ASSIGN_OR_RETURN(Schedule schedule, Schedule::Of(group));
+  const Stage& first = group.stages[found->sums[0]];
+  RowNests r{std::move(schedule), {}, {}, {}, Sums{first.name, PartsOf(*group.context, first)->part.var}};
+  // What a row's stage writes to memory, the sums read where it is computed.
+  for (const Stage& s : group.stages) {
+    for (Buffer out : s.outputs) {
+      const auto reads = [&](const Stage& other) { return &other != &s && Contains(InputsOf(other), out); };
+      if (IsParam(group, out) && std::any_of(group.stages.begin(), group.stages.end(), reads))
+        r.schedule.Step("keep ", out->name, " -> ", r.schedule.Fresh("kept_" + out->name));
+    }
+  }
+  RETURN_IF_ERROR(r.schedule.status());
+  const std::vector<Stage> stages = r.schedule.stages()->stages;
+  const std::optional<ColumnSums> kept = FindColumnSums(*group.context, stages);
+  RET_CHECK(kept.has_value(), r.schedule.text());
+  for (const ColumnSums::Rows& of : kept->rows) {
+    const Stage& s = stages[of.stage];
+    const std::string q = r.schedule.Fresh("q"), p = r.schedule.Fresh("p");
+    r.schedule.Step("unfold ", s.name, " ", of.divided->name, " ", kept->parts / kept->inner, " -> ", q, " ", p);
+    if (of.inner == nullptr) continue;
+    std::string fold = Cat("fold ", s.name, " ->");
+    for (const StageIter& i : s.iters) {
+      if (i.var == of.divided)
+        fold +=
+            Cat(" ", r.schedule.Fresh("e"), "[", q, "] ", r.schedule.Fresh("part"), "[", p, ", ", of.inner->name, "]");
+      else if (i.var != of.inner && !IsInt(i.extent, 1))
+        fold += Cat(" ", r.schedule.Fresh(i.var->name), "[", i.var->name, "]");
+    }
+    r.schedule.Run(fold);
+  }
+  for (size_t n = 1; n < kept->sums.size(); ++n)
+    r.schedule.Step("together ", stages[kept->sums[0]].name, " ", stages[kept->sums[n]].name);
+  RETURN_IF_ERROR(r.schedule.status());
+  ASSIGN_OR_RETURN(const bool read, r.Read());
+  RET_CHECK(read, r.schedule.text());
+  return std::optional<RowNests>(std::move(r));
+}
+
 Status RowNests::KeepResults(bool rows) {
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const Stage& s = group.stages[k];
@@ -132,6 +185,24 @@ Status RowNests::SeparatePairs() {
     const std::optional<Join> join = FindJoin(*group.context, s.values, RunningOf(*group.context, s));
     if (join && CostOf(join->elements[0]) < kCostly)  // both compute it
       schedule.Try(Cat("separate ", s.name, " -> ", schedule.Fresh("place")));
+  }
+  return ReadAgain();
+}
+
+Status RowNests::JoinReductions() {
+  std::vector<size_t> joined(group.stages.size());  // whom each stage has joined
+  std::iota(joined.begin(), joined.end(), 0);
+  for (const Input& input : FindInputs()) {
+    std::optional<size_t> last;
+    for (const auto& [k, load] : input.read) {
+      if (!group.stages[k].IsReduction() || ChoosesPairs(group.stages[k])) continue;
+      if (last && *last != joined[k]) {
+        const auto [first, second] = std::minmax(*last, joined[k]);
+        if (schedule.Try(Cat("together ", group.stages[first].name, " ", group.stages[second].name)))
+          std::replace(joined.begin(), joined.end(), size_t{second}, size_t{first});
+      }
+      last = joined[k];
+    }
   }
   return ReadAgain();
 }

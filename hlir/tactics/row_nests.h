@@ -24,10 +24,20 @@ struct RowNests {
   ir::TeProgram group;  // the schedule's stages
   RowSpace space;
   std::vector<RowNest> nests;
+  // Parts of column sums beside rows: the stage, and its iterator over the parts.
+  struct Sums {
+    std::string stage;
+    ir::Expr part;
+  };
+  std::optional<Sums> sums = std::nullopt;
 
   // The group as naive loops; nullopt if its stages share no row space. A pointwise stage that reads a contraction
   // through a rearrangement first moves to the contraction's own coordinates and writes rearranged.
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
+
+  // The same of rows beside parts of the sums of their columns, as FindColumnSums finds them: rows have digits, and
+  // what a part sums up is one stage.
+  static StatusOr<std::optional<RowNests>> CreateWithSums(const ir::TeProgram& group);
 
   // Steps on stages, before any on loops.
   // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
@@ -36,6 +46,8 @@ struct RowNests {
   Status KeepResults(bool rows);
   // Reductions that choose pairs of a value and its place find the value first, then the place, where they can.
   Status SeparatePairs();
+  // Reductions that read the same element of an input run together, where they can; but not what chooses pairs.
+  Status JoinReductions();
   // A load of an input, element by element of the whole space.
   struct Input {
     ir::Expr load;                                  // at SpaceVars
@@ -83,6 +95,9 @@ struct RowNests {
   // A stage's iterators to those of the space.
   ir::VarMap SpaceVarsOf(size_t stage) const;
 };
+
+// One running value of a reduction decides about another: a value and its place, say.
+bool ChoosesPairs(const ir::Stage& s);
 
 // The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
 ir::TeProgram AlignEpilogue(ir::TeProgram group);

@@ -3,6 +3,8 @@
 //   and written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
 //   rows; no reduction: one thread two accesses of 16 bytes, or a tile where what is read lies across what is written.
+// Sums over columns beside rows (a norm's gradients): a block takes every so many-th row and adds up what it has of the
+// columns in registers, a part of the sums; rows that follow each other are on their way together.
 // Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
 
@@ -29,6 +31,7 @@ constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a t
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
 constexpr int64_t kClusterThreads = 256;      // of each of the blocks that share a row
+constexpr int64_t kRowsTogether = 4;          // of a block that adds up columns, on their way
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
 constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
@@ -62,7 +65,9 @@ class RowsGpu {
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     Status status = absl::OkStatus();
-    if (vector < 0)
+    if (r_.sums)
+      status = WithSums();
+    else if (vector < 0)
       PlaceTemporaries(true);  // single elements, by one thread
     else if (!r_.space.HasReduction())
       status = Pointwise(vector);
@@ -332,6 +337,7 @@ class RowsGpu {
   }
 
   Status AcrossRows(int vector) {
+    RETURN_IF_ERROR(r_.JoinReductions());
     const std::vector<int> reduced = r_.Dims(true);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
@@ -348,7 +354,7 @@ class RowsGpu {
     int64_t blocks = 1;
     const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
     const bool again =
-        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
+        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
     int64_t reductions = 0;
     for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
     for (const int64_t threads : {8, 16}) {  // of a column in a block
@@ -442,6 +448,98 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
+  Status WithSums() {
+    const auto sum = [&]() -> const Stage& {
+      return *std::find_if(r_.group.stages.begin(), r_.group.stages.end(),
+                           [&](const Stage& s) { return s.name == r_.sums->stage; });
+    };
+    const std::string name = r_.sums->stage;
+    // What is written is added up elsewhere, and what is read again lies in registers.
+    const std::vector<Buffer> outputs = sum().outputs;
+    for (size_t o = outputs.size(); o-- > 0;)
+      s_.Step("keep ", outputs[o]->name, " -> ", s_.Fresh("kept_" + outputs[o]->name));
+    RETURN_IF_ERROR(r_.KeepResults(true));
+    RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
+    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
+    std::vector<int> serial, columns;
+    int part = -1;
+    for (size_t i = 0; i < sum().iters.size() + sum().reduce_iters.size(); ++i) {
+      const int d = r_.space.dim_of[static_cast<size_t>(&sum() - r_.group.stages.data())][i];
+      const bool reduced = i >= sum().iters.size();
+      if (d < 0) continue;
+      if (!reduced && sum().iters[i].var == r_.sums->part)
+        part = d;
+      else
+        (reduced ? serial : columns).push_back(d);
+    }
+    RET_CHECK(part >= 0 && !serial.empty() && !columns.empty(), name);
+    // Of the rows' dimensions that a block goes through, the longest is the inner one.
+    std::stable_sort(serial.begin(), serial.end(),
+                     [&](int x, int y) { return r_.LikelyExtent(x) < r_.LikelyExtent(y); });
+    r_.ReorderAll({{part}, serial, columns});
+    const int vector = columns.back();
+    const int64_t v = VectorFor({vector});
+    int64_t length = 1;
+    for (int d : columns) length *= r_.ConstExtent(d);
+    RET_CHECK(length > 0, name);
+    // Without sums of rows no thread waits for others: as many as there are accesses, fewer rows on their way.
+    const bool waits = std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
+                                   [&](const Stage& s) { return s.IsReduction() && s.name != name; });
+    int64_t threads = waits ? ThreadsOfSummedRow(length / v) : kWarp;
+    while (!waits && threads < kMaxThreads / 2 && threads * v < length) threads *= 2;
+    int64_t kept = 0;  // elements of one row, a thread's
+    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+      const Stage& s = r_.group.stages[k];
+      bool whole = !s.IsReduction();
+      for (size_t d = 0; d < r_.space.dims.size(); ++d)
+        whole = whole && std::count(r_.space.dim_of[k].begin(), r_.space.dim_of[k].end(), static_cast<int>(d)) > 0;
+      for (Buffer b : s.outputs)
+        kept += whole && Contains(r_.Temporaries(), b) ? (length / v + threads - 1) / threads * v : 0;
+    }
+    int64_t together = waits ? kRowsTogether : kRowsTogether / 2;
+    while (together > 1 && (together > r_.LikelyExtent(serial.back()) || together * kept > kMaxRegisterElements))
+      together /= 2;
+    std::vector<std::string> blocks, thread_loops;
+    std::vector<std::vector<std::string>> row_loops(serial.size());
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
+      if (s_.LoopsAround(nest.block).empty()) continue;
+      blocks.push_back(nest.loops.at(part));
+      std::string u;
+      const bool in_rows = nest.loops.contains(serial[0]);
+      for (size_t d = 0; in_rows && d < serial.size(); ++d) row_loops[d].push_back(nest.loops.at(serial[d]));
+      if (in_rows && together > 1) {
+        std::string& row = row_loops.back().back();
+        const std::string outer = s_.Fresh("qo");
+        u = s_.Fresh("u");
+        s_.Step("split ", row, " ", together, " -> ", outer, " ", u);
+        row = outer;
+      }
+      const std::string line = r_.FuseDims(nest, columns, "r");
+      if (!line.empty()) {
+        const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l");
+        if (v > 1)
+          s_.Step("split ", line, " ", threads, " ", v, " -> ", k, " ", t, " ", lane);
+        else
+          s_.Step("split ", line, " ", threads, " -> ", k, " ", t);
+        s_.Step("reorder ", t, " ", u, u.empty() ? "" : " ", k).Step("unroll ", k);
+        if (v > 1) s_.Step("vectorize ", lane);
+        thread_loops.push_back(t);
+      }
+      if (!u.empty()) s_.Step("unroll ", u);
+      if (nest.block != "b_" + name) continue;
+      const std::string start = s_.Fresh("start_" + name);
+      s_.Step("split_init b_", name, " ", row_loops[0].back(), " -> ", start);
+      RETURN_IF_ERROR(s_.status());
+      thread_loops.push_back(s_.LoopsAround(start).at(1));
+    }
+    Merge(blocks);
+    for (const std::vector<std::string>& loops : row_loops) Merge(loops);
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& t : thread_loops) s_.Step("bind ", t, " threadIdx.x");
+    return absl::OkStatus();
+  }
+
   RowNests r_;
   Schedule& s_;  // r_'s
   const Target& target_;
@@ -452,6 +550,9 @@ class RowsGpu {
 StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target, Until until) {
   if (!target.IsGpu()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
+  if (!r) {
+    ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group));
+  }
   if (!r) return std::vector<Proposal>();
   return RowsGpu(*std::move(r), target).Run(until);
 }

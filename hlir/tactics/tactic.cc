@@ -19,8 +19,13 @@ std::string Refusal(const Tactic& t, const Status& why) { return Cat("tactic ", 
 
 const std::vector<Tactic>& BuiltInTactics() {
   static const std::vector<Tactic>* tactics = new std::vector<Tactic>{
-      {"matmul_library", ProposeMatmulLibrary}, {"matmul_cpu", ProposeMatmulCpu}, {"chain_cpu", ProposeChainCpu},
-      {"matmul_gpu", ProposeMatmulGpu},         {"rows_cpu", ProposeRowsCpu},     {"rows_gpu", ProposeRowsGpu},
+      {"matmul_library", ProposeMatmulLibrary},
+      {"matmul_cpu", ProposeMatmulCpu},
+      {"chain_cpu", ProposeChainCpu},
+      {"chain_gpu", ProposeChainGpu},
+      {"matmul_gpu", ProposeMatmulGpu},
+      {"rows_cpu", ProposeRowsCpu},
+      {"rows_gpu", ProposeRowsGpu},
   };
   return *tactics;
 }

@@ -12,6 +12,8 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const ir::TeProgram& group, con
                                                  Until until);  // register tiles
 StatusOr<std::vector<Proposal>> ProposeChainCpu(const ir::TeProgram& group, const Target& target,
                                                 Until until);  // reductions between two contractions
+StatusOr<std::vector<Proposal>> ProposeChainGpu(const ir::TeProgram& group, const Target& target,
+                                                Until until);  // reductions between two contractions
 StatusOr<std::vector<Proposal>> ProposeMatmulGpu(const ir::TeProgram& group, const Target& target,
                                                  Until until);  // tiles in shared memory and registers
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target,

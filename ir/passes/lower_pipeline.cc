@@ -7,6 +7,11 @@
 namespace cinn_like::ir {
 namespace {
 
+bool Touches(const Stmt& s, Buffer b) {
+  const std::vector<Buffer> r = BuffersRead(s), w = BuffersWritten(s);
+  return std::find(r.begin(), r.end(), b) != r.end() || std::find(w.begin(), w.end(), b) != w.end();
+}
+
 class Pipeliner {
  public:
   explicit Pipeliner(const Func& f) : c_(*f.context), names_(f) {}
@@ -21,6 +26,13 @@ class Pipeliner {
  private:
   Stmt Run(const For& n) {
     const int stages = PipelineStages(n.kind);
+    // The iteration before may still be reading its copy.
+    const int ahead = stages - (ReadsLate(n.body) ? 2 : 1);
+    if (ahead < 1) {
+      status_.Update(Unimplemented("loop ", n.var->name, " @", Name(n.kind), ": what is read by ",
+                                   Name(ForKind::kWgmma), " needs 3 stages at least"));
+      return MakeStmt(For{n.var, n.extent, ForKind::kSerial, n.body});
+    }
     BufferMap copies;
     std::vector<Stmt> before, body, fills, uses;
     for (const Stmt& s : As<Seq>(n.body) != nullptr ? As<Seq>(n.body)->stmts : std::vector<Stmt>{n.body}) {
@@ -38,13 +50,17 @@ class Pipeliner {
       const std::vector<Buffer> read = BuffersRead(s), written = BuffersWritten(s);
       const bool fills_copies = !written.empty() && std::all_of(written.begin(), written.end(), is_copied);
       const auto is_shared = [](Buffer b) { return b->scope != Scope::kGlobal; };
-      if (fills_copies && uses.empty() && std::none_of(read.begin(), read.end(), is_shared)) {
+      const bool first = std::none_of(uses.begin(), uses.end(), [&](const Stmt& x) {
+        return std::any_of(written.begin(), written.end(), [&](Buffer b) { return Touches(x, b); });
+      });
+      if (fills_copies && first && std::none_of(read.begin(), read.end(), is_shared)) {
         fills.push_back(s);
       } else if (std::any_of(written.begin(), written.end(), [](Buffer b) { return b->scope == Scope::kShared; })) {
-        status_.Update(Unimplemented("loop ", n.var->name, " @", Name(n.kind),
-                                     ": only what comes first in it, and reads no memory of the block, can fill shared "
-                                     "memory:\n",
-                                     Print(s)));
+        status_.Update(
+            Unimplemented("loop ", n.var->name, " @", Name(n.kind),
+                          ": only what nothing before it in the loop touches, and what reads no memory of the "
+                          "block, can fill shared memory:\n",
+                          Print(s)));
       } else {
         uses.push_back(s);
       }
@@ -74,13 +90,19 @@ class Pipeliner {
           {MakeStmt(Barrier{BarrierScope::kBeginCopies}), all, MakeStmt(Barrier{BarrierScope::kCommitCopies})});
     };
     std::vector<Stmt> out = std::move(before), loop;
-    for (int i = 0; i + 1 < stages; ++i) out.push_back(fill(c_.Int(i), !IsInt(n.extent) || n.extent->int_value <= i));
-    loop.push_back(MakeStmt(Barrier{BarrierScope::kAwaitCopies, stages - 2}));
+    for (int i = 0; i < ahead; ++i) out.push_back(fill(c_.Int(i), !IsInt(n.extent) || n.extent->int_value <= i));
+    loop.push_back(MakeStmt(Barrier{BarrierScope::kAwaitCopies, ahead - 1}));
     loop.push_back(MakeStmt(Barrier{}));
-    loop.push_back(fill(c_.Add(n.var, c_.Int(stages - 1)), true));
+    loop.push_back(fill(c_.Add(n.var, c_.Int(ahead)), true));
     for (const Stmt& s : uses) loop.push_back(in_slot(s, c_.Mod(n.var, c_.Int(stages))));
     out.push_back(MakeStmt(For{n.var, n.extent, n.kind, MakeSeq(std::move(loop))}));
     return MakeSeq(std::move(out));
+  }
+
+  static bool ReadsLate(const Stmt& s) {
+    bool r = false;
+    VisitStmts(s, [&](const Stmt& x) { return !(r |= As<For>(x) != nullptr && As<For>(x)->kind == ForKind::kWgmma); });
+    return r;
   }
 
   Stmt InSlot(const Stmt& s, const BufferMap& copies, Expr slot) {

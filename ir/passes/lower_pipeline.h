@@ -10,6 +10,9 @@
 //       use(s[k % 2], k)
 //     }
 //
+// A nest of kind wgmma_m64k16 reads its operands until the next iteration's has begun: then statements run N - 2
+// iterations ahead (N > 2), and no copy is filled before the barrier behind the iteration after its own.
+//
 // Copies and uses of an iteration touch no memory of each other: a backend may mix them. The shared memory must be
 // allocated in the loop, and nothing but statements of its own may fill it.
 #pragma once

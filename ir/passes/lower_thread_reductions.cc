@@ -5,6 +5,7 @@
 
 #include "ir/join.h"
 #include "ir/schedule/tree.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -34,7 +35,9 @@ class Lowering {
     const auto slot_of = [&](int64_t slots) {
       return cluster_ == nullptr ? c_.Int(0) : c_.Mul(cluster_->var, c_.Int(slots));
     };
-    const std::optional<Stores> init = StoresOf(c_, b.init), update = StoresOf(c_, b.body);
+    // Without a start: what was found before is joined at the end, by each thread in memory of its own.
+    const bool goes_on = b.init == nullptr;
+    const std::optional<Stores> update = StoresOf(c_, b.body), init = goes_on ? update : StoresOf(c_, b.init);
     if (!init || !update || init->buffers != update->buffers) {
       return Unimplemented("block ", b.name, ": what starts and what continues the reduction store different values");
     }
@@ -43,8 +46,13 @@ class Lowering {
       return Unimplemented("block ", b.name, ": ", Print(update->values[0]), " is no associative combination");
     const VarMap bindings = Bindings(b);
     start_.clear();
-    for (Expr v : init->values) start_.push_back(Substitute(c_, v, bindings));
-    for (size_t i = 0; i < outer_index; ++i) {
+    for (size_t k = 0; k < init->values.size(); ++k) {
+      const Expr v = init->values[k];
+      start_.push_back(goes_on ? NeutralOf(c_, v->op, v->type.dtype) : Substitute(c_, v, bindings));
+      if (start_.back() == nullptr || (goes_on && update->buffers[k]->scope != Scope::kLocal))
+        return Unimplemented("block ", b.name, " goes on with what another one started, in memory that threads share");
+    }
+    for (size_t i = 0; i < outer_index && !goes_on; ++i) {
       const For* n = As<For>(path[i]);
       for (const BlockIter& it : b.iters) {
         if (n != nullptr && it.kind == IterKind::kReduce && Uses(it.binding, n->var)) {
@@ -57,23 +65,35 @@ class Lowering {
       const For* n = As<For>(path[i]);
       if (n == nullptr)
         return Unimplemented("block ", b.name, ": loop ", loop.var->name, " holds more than the reduction");
-      for (const BlockIter& it : b.iters) {
-        if (it.kind == IterKind::kData && Uses(it.binding, n->var)) {
-          return Unimplemented("block ", b.name, ": data loop ", n->var->name, " inside thread loop ", loop.var->name);
-        }
-      }
       if (IsThreadAxis(n->kind)) return Unimplemented("block ", b.name, ": a reduction over two thread axes");
+      const auto of_kind = [&](IterKind kind) {
+        return std::any_of(b.iters.begin(), b.iters.end(),
+                           [&](const BlockIter& it) { return it.kind == kind && Uses(it.binding, n->var); });
+      };
+      if (!of_kind(IterKind::kData)) continue;
+      if (!IsInt(n->extent) || of_kind(IterKind::kReduce))
+        return Unimplemented("block ", b.name, ": data loop ", n->var->name,
+                             " of no constant extent, or that is reduced, ", "inside thread loop ", loop.var->name);
+      data_.push_back(n);
     }
     const int64_t threads = loop.extent->int_value;
-    part_.clear();
+    std::vector<Expr> shape;
+    for (const For* n : data_) shape.push_back(n->extent);
+    if (shape.empty()) shape = {c_.Int(1)};
     for (Buffer x : update->buffers)
-      part_.push_back(c_.MakeBuffer(
-          {.name = names_.Fresh("part"), .dtype = x->dtype, .shape = {c_.Int(1)}, .scope = Scope::kLocal}));
+      part_.push_back(
+          c_.MakeBuffer({.name = names_.Fresh("part"), .dtype = x->dtype, .shape = shape, .scope = Scope::kLocal}));
     std::vector<Stmt> out;
     for (Buffer x : part_) out.push_back(MakeStmt(Alloc{x}));
-    StoreParts(out, start_);
+    ForResults(out, [&](std::vector<Stmt>& to) { StoreParts(to, Here(start_)); });
     Block partial = b;
     partial.init = nullptr;
+    for (BlockIter& x : partial.iters) x.kind = IterKind::kData;  // of what each thread does alone
+    at_.clear();
+    for (const For* n : data_) {
+      at_.push_back(c_.Var(names_.Fresh(n->var->name), n->var->type));
+      partial.iters.push_back({at_.back(), n->extent, IterKind::kData, n->var});
+    }
     std::vector<Stmt> step;
     JoinWith(step, join_->elements);
     partial.body = MakeSeq(std::move(step));
@@ -92,20 +112,26 @@ class Lowering {
         const Expr lane = c_.Mod(loop.var, c_.Int(warp_)), warp = c_.Div(loop.var, c_.Int(warp_));
         auto [row, rows] = OtherThreads(path, outer_index);
         const Expr has = c_.Lt(lane, c_.Int(warps));
+        std::vector<Buffer> red;
+        for (size_t k = 0; k < part_.size(); ++k) red.push_back(Shared(out, k, {rows, c_.Int(warps)}));
         std::vector<Stmt> stores;
-        std::vector<std::vector<Expr>> others(static_cast<size_t>(std::max<int64_t>(warps / warp_, 1)));
-        for (size_t k = 0; k < part_.size(); ++k) {
-          const Buffer red = Shared(out, k, {rows, c_.Int(warps)});
-          stores.push_back(MakeStmt(Store{red, {row, c_.Add(slot_of(own), warp)}, Part(k)}));
-          for (size_t q = 0; q < others.size(); ++q) {
-            const Expr at = c_.Add(c_.Mod(lane, c_.Int(warps)), c_.Int(static_cast<int64_t>(q) * warp_));
-            others[q].push_back(c_.Select(has, c_.Load(red, {row, at}), start_[k]));
-          }
-        }
+        ForResults(stores, [&](std::vector<Stmt>& to) {
+          for (size_t k = 0; k < part_.size(); ++k)
+            to.push_back(MakeStmt(Store{red[k], Slot(row, c_.Add(slot_of(own), warp)), Part(k)}));
+        });
         out.push_back(MakeStmt(If{c_.Eq(lane, c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
-        StoreParts(out, others[0]);
-        for (size_t q = 1; q < others.size(); ++q)
-          JoinWith(out, others[q].size() > 1 ? Named(out, others[q]) : others[q]);
+        for (int64_t q = 0; q < std::max<int64_t>(warps / warp_, 1); ++q) {
+          ForResults(out, [&](std::vector<Stmt>& to) {
+            const Expr at = c_.Add(c_.Mod(lane, c_.Int(warps)), c_.Int(q * warp_));
+            std::vector<Expr> others;
+            for (size_t k = 0; k < part_.size(); ++k)
+              others.push_back(c_.Select(has, c_.Load(red[k], Slot(row, at)), Here(start_)[k]));
+            if (q == 0)
+              StoreParts(to, others);
+            else
+              JoinWith(to, others.size() > 1 ? Named(to, others) : others);
+          });
+        }
         AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
       }
     } else {
@@ -124,25 +150,58 @@ class Lowering {
       }
     }
     // Of what the block shares with others one thread writes, and only where the block's result exists.
-    std::vector<Stmt> shared;
-    for (size_t k = 0; k < part_.size(); ++k) {
-      std::vector<Expr> at;
-      for (Expr e : update->indices[k]) at.push_back(Substitute(c_, e, bindings));
-      std::vector<Stmt>& stores = update->buffers[k]->scope == Scope::kLocal ? out : shared;
-      stores.push_back(MakeStmt(Store{update->buffers[k], at, Part(k)}));
-    }
-    if (!shared.empty()) {
-      Expr writes = c_.And(DataCondition(b, path, outer_index), c_.Eq(loop.var, c_.Int(0)));
+    ForResults(out, [&](std::vector<Stmt>& to) {
+      if (goes_on) {
+        std::vector<Expr> before;
+        for (Expr e : update->Running(c_)) before.push_back(Here(Substitute(c_, e, bindings)));
+        JoinWith(to, before);
+      }
+      std::vector<Stmt> shared;
+      for (size_t k = 0; k < part_.size(); ++k) {
+        std::vector<Expr> at;
+        for (Expr e : update->indices[k]) at.push_back(Here(Substitute(c_, e, bindings)));
+        std::vector<Stmt>& stores = update->buffers[k]->scope == Scope::kLocal ? to : shared;
+        stores.push_back(MakeStmt(Store{update->buffers[k], at, Part(k)}));
+      }
+      if (shared.empty()) return;
+      Expr writes = c_.And(Here(DataCondition(b, path, outer_index)), c_.Eq(loop.var, c_.Int(0)));
       if (cluster_ != nullptr) writes = c_.And(writes, c_.Eq(cluster_->var, c_.Int(0)));
-      out.push_back(MakeStmt(If{writes, MakeSeq(std::move(shared)), nullptr}));
-    }
+      to.push_back(MakeStmt(If{writes, MakeSeq(std::move(shared)), nullptr}));
+    });
     const Stmt all = MakeStmt(For{loop.var, loop.extent, loop.kind, MakeSeq(std::move(out))});
     if (cluster_ == nullptr) return all;
     return MakeStmt(For{cluster_->var, cluster_->extent, cluster_->kind, all});
   }
 
  private:
-  Expr Part(size_t k) { return c_.Load(part_[k], {c_.Int(0)}); }
+  // A thread has several results where data loops stand inside of its own: statements for each of them, in loops of
+  // their own, of which `at_` are the variables.
+  void ForResults(std::vector<Stmt>& out, const std::function<void(std::vector<Stmt>&)>& add) {
+    at_.clear();
+    for (const For* n : data_) at_.push_back(c_.Var(names_.Fresh(n->var->name), n->var->type));
+    std::vector<Stmt> stmts;
+    add(stmts);
+    Stmt all = MakeSeq(std::move(stmts));
+    for (size_t i = data_.size(); i-- > 0;) all = MakeStmt(For{at_[i], data_[i]->extent, ForKind::kUnrolled, all});
+    out.push_back(all);
+  }
+  Expr Here(Expr e) {
+    VarMap to;
+    for (size_t i = 0; i < data_.size(); ++i) to[data_[i]->var] = at_[i];
+    return Substitute(c_, e, to);
+  }
+  std::vector<Expr> Here(std::vector<Expr> list) {
+    for (Expr& e : list) e = Here(e);
+    return list;
+  }
+  // Of shared memory, by groups of threads and places.
+  std::vector<Expr> Slot(Expr a, Expr b) {
+    std::vector<Expr> r = {a, b};
+    r.insert(r.end(), at_.begin(), at_.end());
+    return r;
+  }
+  std::vector<Expr> PartAt() { return at_.empty() ? std::vector<Expr>{c_.Int(0)} : at_; }
+  Expr Part(size_t k) { return c_.Load(part_[k], PartAt()); }
   std::vector<Expr> Parts() {
     std::vector<Expr> r;
     for (size_t k = 0; k < part_.size(); ++k) r.push_back(Part(k));
@@ -151,7 +210,7 @@ class Lowering {
   // The parts become `values`, which may read them.
   void StoreParts(std::vector<Stmt>& out, std::vector<Expr> values) {
     if (values.size() > 1) values = Named(out, values);
-    for (size_t k = 0; k < part_.size(); ++k) out.push_back(MakeStmt(Store{part_[k], {c_.Int(0)}, values[k]}));
+    for (size_t k = 0; k < part_.size(); ++k) out.push_back(MakeStmt(Store{part_[k], PartAt(), values[k]}));
   }
   std::vector<Expr> Named(std::vector<Stmt>& out, const std::vector<Expr>& values) {
     std::vector<Expr> r;
@@ -169,6 +228,7 @@ class Lowering {
     StoreParts(out, join_->Joined(c_, Parts(), others));
   }
   Buffer Shared(std::vector<Stmt>& out, size_t k, std::vector<Expr> shape) {
+    for (const For* n : data_) shape.push_back(n->extent);
     const Buffer red = c_.MakeBuffer(
         {.name = names_.Fresh("red"), .dtype = part_[k]->dtype, .shape = std::move(shape), .scope = Scope::kShared});
     out.push_back(MakeStmt(Alloc{red}));
@@ -178,25 +238,31 @@ class Lowering {
   // where `fills`.
   void Exchange(std::vector<Stmt>& out, std::pair<Expr, Expr> column, Expr slots, Expr slot, Expr fills, Expr first,
                 Expr count) {
+    std::vector<Buffer> red;
+    for (size_t k = 0; k < part_.size(); ++k) red.push_back(Shared(out, k, {slots, column.second}));
     std::vector<Stmt> stores, joins;
-    std::vector<Expr> others;
-    const Expr q = c_.Var(names_.Fresh("q"));
-    for (size_t k = 0; k < part_.size(); ++k) {
-      const Buffer red = Shared(out, k, {slots, column.second});
-      stores.push_back(MakeStmt(Store{red, {slot, column.first}, Part(k)}));
-      others.push_back(c_.Load(red, {c_.Add(first, q), column.first}));
-    }
+    ForResults(stores, [&](std::vector<Stmt>& to) {
+      for (size_t k = 0; k < part_.size(); ++k)
+        to.push_back(MakeStmt(Store{red[k], Slot(slot, column.first), Part(k)}));
+    });
     const Stmt store = MakeSeq(std::move(stores));
     out.push_back(fills == nullptr ? store : MakeStmt(If{fills, store, nullptr}));
-    StoreParts(out, start_);
-    JoinWith(joins, others);
+    ForResults(out, [&](std::vector<Stmt>& to) { StoreParts(to, Here(start_)); });
+    const Expr q = c_.Var(names_.Fresh("q"));
+    ForResults(joins, [&](std::vector<Stmt>& to) {
+      std::vector<Expr> others;
+      for (size_t k = 0; k < part_.size(); ++k) others.push_back(c_.Load(red[k], Slot(c_.Add(first, q), column.first)));
+      JoinWith(to, others);
+    });
     out.push_back(MakeStmt(For{q, count, ForKind::kUnrolled, MakeSeq(std::move(joins))}));
   }
   void AddShuffles(std::vector<Stmt>& out, int64_t width) {
     for (int64_t s = width / 2; s > 0; s /= 2) {
-      std::vector<Expr> others;
-      for (Expr p : Parts()) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(s, DType::kI32)}));
-      JoinWith(out, others.size() > 1 ? Named(out, others) : others);
+      ForResults(out, [&](std::vector<Stmt>& to) {
+        std::vector<Expr> others;
+        for (Expr p : Parts()) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(s, DType::kI32)}));
+        JoinWith(to, others.size() > 1 ? Named(to, others) : others);
+      });
     }
   }
   // The part of the block's predicate that does not speak of the reduction's loops.
@@ -209,7 +275,7 @@ class Lowering {
       }
       for (size_t i = loop_index; i < path.size(); ++i) {
         const For* n = As<For>(path[i]);
-        if (n != nullptr && Uses(e, n->var)) return;
+        if (n != nullptr && Uses(e, n->var) && std::count(data_.begin(), data_.end(), n) == 0) return;
       }
       r = c_.And(r, e);
     };
@@ -233,6 +299,8 @@ class Lowering {
   NameSupply names_;
   const int64_t warp_;  // threads that shuffle
   const For* cluster_ = nullptr;
+  std::vector<const For*> data_;  // loops inside of the threads' own, each with a result of its own
+  std::vector<Expr> at_;
   std::optional<Join> join_;
   std::vector<Expr> start_;
   std::vector<Buffer> part_;
@@ -245,7 +313,6 @@ StatusOr<Func> LowerThreadReductions(Func f, const LaunchLimits& limits) {
     changed = false;
     for (const StmtPath& path : FindBlocks(f)) {
       const Block& b = *As<Block>(path.back());
-      if (b.init == nullptr) continue;
       for (size_t i = 0; i < path.size() && !changed; ++i) {
         const For* n = As<For>(path[i]);
         if (n == nullptr || !IsThreadAxis(n->kind)) continue;

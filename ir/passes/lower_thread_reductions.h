@@ -11,7 +11,8 @@
 //   }
 //
 // Every thread has the result where s is local; one thread writes it otherwise. The thread loop must hold just that
-// block, without data loops inside, and all of the reduction's loops; along threadIdx.x its extent is a power of two.
+// block and all of the reduction's loops; along threadIdx.x its extent is a power of two. Where data loops of constant
+// extents stand inside of it, a thread has as many parts, and threads exchange them together.
 // A loop over clusterIdx.x right around it reduces with it: the warps of all the cluster's blocks exchange what they
 // found. Several values (argmax) are joined by the block's own rule (ir/join.h). Barriers come from insert_barriers.
 // Runs before lower_blocks.

@@ -7,6 +7,11 @@ namespace cinn_like::ir {
 
 namespace {
 
+void AddConjuncts(Expr e, std::vector<Expr>& out) {
+  if (e->op != ExprOp::kAnd) return out.push_back(e);
+  for (Expr x : e->args) AddConjuncts(x, out);
+}
+
 // What a condition says of no loop around it is asked before those loops:
 //   for k { if a && k < b { S } }  ->  if a { for k { if k < b { S } } }
 Stmt AskFirst(Context& c, const Stmt& s) {
@@ -16,8 +21,9 @@ Stmt AskFirst(Context& c, const Stmt& s) {
   if (guard == nullptr || guard->otherwise != nullptr || IsThreadAxis(n->kind) || IsBlockAxis(n->kind)) return r;
   if (n->kind == ForKind::kParallel) return r;
   Expr first = nullptr, inside = nullptr;
-  std::function<void(Expr)> add = [&](Expr e) {
-    if (e->op == ExprOp::kAnd) return add(e->args[0]), add(e->args[1]);
+  std::vector<Expr> conditions;
+  AddConjuncts(guard->cond, conditions);
+  for (Expr e : conditions) {
     bool moves = false;
     Visit(e, [&](Expr x) {
       moves |= x == n->var || x->op == ExprOp::kLoad;
@@ -25,12 +31,66 @@ Stmt AskFirst(Context& c, const Stmt& s) {
     });
     Expr& to = moves ? inside : first;
     to = to == nullptr ? e : c.And(to, e);
-  };
-  add(guard->cond);
+  }
   if (first == nullptr) return r;
   const Stmt body = inside == nullptr ? guard->then : MakeStmt(If{inside, guard->then, nullptr});
   return MakeStmt(If{first, MakeStmt(For{n->var, n->extent, n->kind, body}), nullptr});
 }
+
+// A serial loop that does nothing beyond an end stops there; not where the end is a symbol, nor where lanes or threads
+// would stop at ends of their own.
+class Trimmer {
+ public:
+  explicit Trimmer(const Func& f) : c_(*f.context) {
+    for (const SymbolFact& s : f.symbols) others_.insert(s.var);
+  }
+
+  Stmt operator()(const Stmt& s) {
+    const For* n = As<For>(s);
+    if (n != nullptr && (IsThreadAxis(n->kind) || IsBlockAxis(n->kind))) return s;
+    if (n != nullptr && n->kind == ForKind::kVectorized) others_.insert(n->var);
+    const Stmt r = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return (*this)(x); });
+    n = As<For>(r);
+    const If* guard = n != nullptr && n->kind == ForKind::kSerial ? As<If>(n->body) : nullptr;
+    if (guard == nullptr || guard->otherwise != nullptr) return r;
+    Expr extent = n->extent, stays = nullptr;
+    std::vector<Expr> conditions;
+    AddConjuncts(guard->cond, conditions);
+    for (Expr e : conditions) {
+      if (Expr end = EndOf(e, n->var))
+        extent = c_.Min(extent, end);
+      else
+        stays = stays == nullptr ? e : c_.And(stays, e);
+    }
+    if (extent == n->extent) return r;
+    return MakeStmt(
+        For{n->var, extent, n->kind, stays == nullptr ? guard->then : MakeStmt(If{stays, guard->then, nullptr})});
+  }
+
+ private:
+  // The first step at which `e` is false, as it is from there on; null if it is no such condition.
+  Expr EndOf(Expr e, Expr var) {
+    if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType || Uses(e, others_))
+      return nullptr;
+    bool reads = false;
+    Visit(e, [&](Expr x) { return !(reads |= x->op == ExprOp::kLoad); });
+    Linear rest = AddScaled(ToLinear(c_, e->args[1]), ToLinear(c_, e->args[0]), -1);  // > 0
+    int64_t step = 0;
+    for (const LinearTerm& t : rest.terms) {
+      if (t.atom == var)
+        step = -t.coef;
+      else if (Uses(t.atom, var))
+        return nullptr;
+    }
+    if (reads || !rest.exact || step <= 0) return nullptr;
+    RemoveTerm(rest, var);
+    AddConstant(rest, step - 1);
+    return c_.Div(FromLinear(c_, rest, DType::kI64), c_.Int(step));
+  }
+
+  Context& c_;
+  absl::flat_hash_set<Expr> others_;  // that an end may not speak of
+};
 
 class Unswitcher {
  public:
@@ -125,7 +185,7 @@ class Unswitcher {
 }  // namespace
 
 StatusOr<Func> Unswitch(Func f) {
-  f.body = Unswitcher(f)(AskFirst(*f.context, f.body));
+  f.body = Unswitcher(f)(Trimmer(f)(AskFirst(*f.context, f.body)));
   return f;
 }
 

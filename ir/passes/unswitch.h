@@ -5,7 +5,9 @@
 //   for u in 0..8 @unrolled { if k * 8 + u < n { s[0] = s[0] + x[k * 8 + u] } }
 //     =>
 //   if k * 8 + 7 < n { for u in 0..8 @unrolled { s[0] = s[0] + x[k * 8 + u] } } else { (as it was) }
-// Before that, what a condition says of no loop around it is asked before those loops.
+// Before that, what a condition says of no loop around it is asked before those loops, and a serial loop that does
+// nothing beyond an end that is no symbol stops there:
+//   for k in 0..64 { if t * 64 + k < 577 { S } }  ->  for k in 0..min(64, 577 - t * 64) { S }
 #pragma once
 #include "ir/stmt.h"
 

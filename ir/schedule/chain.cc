@@ -1,7 +1,9 @@
 // chain: reductions over one dimension of which later ones need an earlier one's result run in one loop.
 #include <algorithm>
+#include <cmath>
 
 #include "ir/join.h"
+#include "ir/linear.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/region.h"
@@ -49,9 +51,9 @@ bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
 class Repair {
  public:
   // `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
-  Repair(Context& c, Expr m, Expr x, Expr before, Expr after) : c_(c), m_(m), x_(x), before_(before), after_(after) {}
+  Repair(Context& c, Expr m, Expr x, Expr moved) : c_(c), m_(m), x_(x), moved_(moved) {}
 
-  // h in terms of `before` and `after`; null: m is no part of e.
+  // h in terms of `moved`, which is m - m'; null: m is no part of e.
   StatusOr<Expr> Of(Expr e) {
     if (!Reads(e, m_->buffer)) return Expr(nullptr);
     switch (e->op) {
@@ -78,11 +80,15 @@ class Repair {
         return OfBoth(e, e->args[0], e->args[1]);
       case ExprOp::kSelect:
         if (Reads(e->args[0], m_->buffer)) return Unknown(e);
+        selects_ = true;
         return OfBoth(e, e->args[1], e->args[2]);
       default:
         return Unknown(e);
     }
   }
+
+  // Whether some of the elements were no powers, but chosen.
+  bool selects() const { return selects_; }
 
  private:
   static bool IsPositive(Expr e) { return e->op == ExprOp::kFloat && e->float_value > 0; }
@@ -97,9 +103,9 @@ class Repair {
     return Unknown(e);
   }
 
-  // c * (x - m) with `before` for x and `after` for m.
+  // c * (x - m) with `moved` for x - m.
   StatusOr<Expr> Exponent(Expr e) {
-    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return c_.Make(ExprOp::kSub, {before_, after_});
+    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return moved_;
     const bool scales = e->op == ExprOp::kMul || e->op == ExprOp::kDiv;
     for (size_t k = 0; scales && k < 2; ++k) {
       if (!IsPositive(e->args[1 - k]) || (k == 1 && e->op == ExprOp::kDiv)) continue;
@@ -121,8 +127,45 @@ class Repair {
   }
 
   Context& c_;
-  const Expr m_, x_, before_, after_;
+  const Expr m_, x_, moved_;
+  bool selects_ = false;
 };
+
+// What has to be at least 0 for `cond` to be `wanted`: some of it, where it is not only such sums.
+void AddNeeds(Context& c, Expr cond, bool wanted, std::vector<Linear>& needs) {
+  if (cond->op == ExprOp::kNot) return AddNeeds(c, cond->args[0], !wanted, needs);
+  if (cond->op == (wanted ? ExprOp::kAnd : ExprOp::kOr)) {
+    for (Expr e : cond->args) AddNeeds(c, e, wanted, needs);
+    return;
+  }
+  const bool is_less = cond->op == ExprOp::kLt;
+  if ((!is_less && cond->op != ExprOp::kLe) || cond->args[0]->type != kIndexType) return;
+  Linear d = AddScaled(ToLinear(c, cond->args[wanted ? 1 : 0]), ToLinear(c, cond->args[wanted ? 0 : 1]), -1);
+  if (is_less == wanted) AddConstant(d, -1);
+  if (d.exact) needs.push_back(d);
+}
+
+bool IsNothing(Expr e) { return e->op == ExprOp::kFloat && e->float_value == -INFINITY; }
+
+// What has to be at least 0 for `e` to be more than -inf. What is added to -inf is taken to be finite.
+void AddNeedsOf(Context& c, Expr e, std::vector<Linear>& needs) {
+  switch (e->op) {
+    case ExprOp::kSelect:
+      for (size_t k : {1, 2}) {
+        if (!IsNothing(e->args[3 - k])) continue;
+        AddNeeds(c, e->args[0], k == 1, needs);
+        return AddNeedsOf(c, e->args[k], needs);
+      }
+      return;
+    case ExprOp::kAdd:
+      for (Expr x : e->args) AddNeedsOf(c, x, needs);
+      return;
+    case ExprOp::kCast:
+      return AddNeedsOf(c, e->args[0], needs);
+    default:
+      return;
+  }
+}
 
 class Chainer {
  public:
@@ -135,8 +178,10 @@ class Chainer {
     for (size_t k = 0; k < members_.size(); ++k) {
       if (&members_[k] != max_) RETURN_IF_ERROR(FindDependent(members_[k]));
     }
+    const Range range = FindRange();
     RETURN_IF_ERROR(MergeLoops());
     RETURN_IF_ERROR(AddRepairs());
+    RETURN_IF_ERROR(Narrow(range));
     return std::move(f_);
   }
 
@@ -219,7 +264,7 @@ class Chainer {
                              " later loops need, is no maximum of floats");
     if (!IsAt(stores->indices[0], b, IterKind::kData))
       return InvalidArgument("block ", b.name, " does not write at its iterators");
-    before_ = c_.Var("#before", Type{maximum_->dtype}), after_ = c_.Var("#after", Type{maximum_->dtype});
+    moved_ = c_.Var("#moved", Type{maximum_->dtype});
     max_at_ = stores->indices[0], element_ = join->elements[0];
     if (Reads(element_, maximum_)) return InvalidArgument("block ", b.name, " reads ", maximum_->name, " elsewhere");
     // From the first of the loops to the last nobody else writes it.
@@ -299,12 +344,26 @@ class Chainer {
     const std::optional<Join> join = FindJoin(c_, stores->values, stores->Running(c_));
     if (!join || stores->values[0]->op != ExprOp::kAdd)
       return InvalidArgument("block ", b.name, ", which needs ", maximum_->name, ", is no sum");
-    return AddSum(m, stores->Running(c_)[0], Inlined(join->elements[0]));
+    return AddSum(m, stores->Running(c_)[0], Unmasked(Inlined(join->elements[0])));
   }
 
   Expr Inlined(Expr e) const {
     for (size_t k = temps_.size(); k-- > 0;) e = InlineLoads(c_, e, temps_[k].buffer, temps_[k].at, temps_[k].value);
     return e;
+  }
+
+  // What is chosen where a condition holds needs no mask that asks it again.
+  Expr Unmasked(Expr e) {
+    Rewriter* self = nullptr;
+    Rewriter rewrite(c_, [&](Expr x) -> Expr {
+      if (x->op != ExprOp::kSelect) return nullptr;
+      Rewriter unmask(c_, [&](Expr y) -> Expr {
+        return y->op == ExprOp::kLoad && MaskOf(y) == x->args[0] ? c_.Load(y->buffer, IndicesOf(y)) : nullptr;
+      });
+      return c_.Select(x->args[0], (*self)(unmask(x->args[1])), (*self)(x->args[2]));
+    });
+    self = &rewrite;
+    return rewrite(e);
   }
 
   Status AddSum(const Member& m, Expr running, Expr element) {
@@ -331,19 +390,21 @@ class Chainer {
           return InvalidArgument("block ", b.name, " needs another ", maximum_->name, " for each ", i.var->name);
       }
     }
-    // Both reduce the same elements in the same iterations of the loop.
+    // Both reduce the same elements in the same iterations of the loop; zeros beyond these are none.
     size_t next = 0;
     for (const BlockIter& i : max_->block().iters) {
       if (i.kind != IterKind::kReduce) continue;
-      if (next == steps.size() || !InStep(*max_, i, m, *steps[next]))
+      if (next == steps.size() || !InStep(*max_, i, m, *steps[next], element))
         return InvalidArgument("blocks ", max_->block().name, " and ", b.name,
                                " do not reduce the same elements in each iteration");
       at[i.var] = steps[next++]->var;
     }
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
-    StatusOr<Expr> factor = Repair(c_, load, Substitute(c_, element_, at), before_, after_).Of(element);
+    Repair repair(c_, load, Substitute(c_, element_, at), moved_);
+    StatusOr<Expr> factor = repair.Of(element);
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
+    selects_ = selects_ || repair.selects();
     size_t k = 0;
     while (k < factors_.size() && factors_[k] != *factor) ++k;
     if (k == factors_.size()) factors_.push_back(*factor);
@@ -351,8 +412,24 @@ class Chainer {
     return absl::OkStatus();
   }
 
+  // 0, or what counts for 0: a product of which a factor is.
+  static bool Vanishes(Analyzer& a, Expr e) {
+    switch (e->op) {
+      case ExprOp::kFloat:
+        return e->float_value == 0;
+      case ExprOp::kMul:
+        return Vanishes(a, e->args[0]) || Vanishes(a, e->args[1]);
+      case ExprOp::kCast:
+        return Vanishes(a, e->args[0]);
+      case ExprOp::kSelect:
+        return (a.CanProve(a.context().Not(e->args[0])) || Vanishes(a, e->args[1])) && Vanishes(a, e->args[2]);
+      default:
+        return false;
+    }
+  }
+
   // At each iteration of the chained loop the step of the sum takes no value that the maximum's does not.
-  bool InStep(const Member& max, const BlockIter& i, const Member& sum, const BlockIter& j) {
+  bool InStep(const Member& max, const BlockIter& i, const Member& sum, const BlockIter& j, Expr element) {
     Analyzer a(c_);
     BindFacts(a, f_);
     const For* loop[2] = {nullptr, nullptr};
@@ -365,7 +442,11 @@ class Chainer {
         if (n->var->name == loops_[m.loop]) loop[k] = n;
       }
     }
-    if (!a.CanProve(c_.Eq(i.extent, j.extent))) return false;
+    if (!a.CanProve(c_.Eq(i.extent, j.extent))) {
+      a.BindRange(j.var, c_.Int(0), j.extent);
+      const Analyzer::Assume beyond(a, c_.Le(i.extent, j.var));
+      if (!Vanishes(a, element)) return false;
+    }
     const auto of_max = DenseSpanOf(a, i.binding, inner[0]);
     const auto of_sum = SpanOf(a, a.Simplify(Substitute(c_, j.binding, {{loop[1]->var, loop[0]->var}})), inner[1]);
     if (!of_max || !of_sum || !a.CanProve(c_.Eq(of_max->min, of_sum->min)) ||
@@ -379,6 +460,100 @@ class Chainer {
       return !steps || a.Simplify(e) == a.Simplify(c_.Lt(i.binding, i.extent));
     };
     return max.block().predicate == nullptr || is_bound(max.block().predicate);
+  }
+
+  // Iterations begin..end - 1 of a loop; null: from the first, to the last.
+  struct Range {
+    Expr begin = nullptr, end = nullptr;
+  };
+
+  // Iterations of the first loop beyond which the maximum is of -inf alone, as far as that is known and iterations do
+  // no more than to go on with it and with sums of powers. These are then 0, or NaN as what any iteration finds where
+  // all is -inf.
+  Range FindRange() {
+    if (selects_) return {};
+    const std::vector<StmtPath> blocks = FindBlocks(f_);
+    for (const Member& m : members_) {
+      const Block& b = m.block();
+      if (&m == max_ || std::any_of(sums_.begin(), sums_.end(), [&](const Sum& s) { return s.block == b.name; }))
+        continue;
+      for (Buffer w : BuffersWritten(b.body)) {
+        const auto outside = [&](const StmtPath& p) {
+          return Reads(p.back(), w) && std::none_of(members_.begin(), members_.end(),
+                                                    [&](const Member& x) { return x.path.back() == p.back(); });
+        };
+        const bool is_param =
+            std::any_of(f_.params.begin(), f_.params.end(), [&](const Param& q) { return q.buffer == w; });
+        if (is_param || IsCarried(m) || std::any_of(blocks.begin(), blocks.end(), outside)) return {};
+      }
+    }
+    std::vector<Linear> needs;
+    AddNeedsOf(c_, element_, needs);
+    const std::vector<const For*> around = LoopsOf(max_->path);
+    absl::flat_hash_map<Expr, Expr> inner;
+    const For* loop = nullptr;
+    for (const For* n : around) {
+      // Threads and lanes stop together.
+      if (loop != nullptr || IsThreadAxis(n->kind) || n->kind == ForKind::kVectorized) inner[n->var] = n->extent;
+      if (n->var->name == loops_[max_->loop]) loop = n;
+    }
+    Analyzer a(c_);
+    BindFacts(a, f_, around);
+    const VarMap bindings = Bindings(max_->block());
+    Range r;
+    for (const Linear& need : needs) {
+      const Expr sum = a.Simplify(Substitute(c_, FromLinear(c_, need, DType::kI64), bindings));
+      const Range one = WhereItMayHold(ToLinear(c_, sum), loop->var, inner);
+      if (one.begin != nullptr) r.begin = r.begin == nullptr ? one.begin : c_.Max(r.begin, one.begin);
+      if (one.end != nullptr) r.end = r.end == nullptr ? one.end : c_.Min(r.end, one.end);
+    }
+    return r;
+  }
+
+  // Of `var` the values beyond which `need` is below 0, whatever the variables of `inner` are.
+  Range WhereItMayHold(const Linear& need, Expr var, const absl::flat_hash_map<Expr, Expr>& inner) {
+    Linear rest = need;  // the most that it may be without `var`
+    int64_t step = 0;
+    for (const LinearTerm& t : need.terms) {
+      const auto at = inner.find(t.atom);
+      if (t.atom == var) {
+        step = t.coef;
+        RemoveTerm(rest, var);
+      } else if (at != inner.end()) {
+        RemoveTerm(rest, t.atom);
+        if (t.coef > 0) rest = AddScaled(rest, ToLinear(c_, c_.Sub(at->second, c_.Int(1))), t.coef);
+      } else {
+        for (Expr v : VarsOf(t.atom)) {
+          if (v == var || inner.contains(v)) return {};
+        }
+      }
+    }
+    if (step == 0 || !rest.exact) return {};
+    const Expr most = FromLinear(c_, rest, DType::kI64);
+    if (step < 0) return {nullptr, c_.Add(c_.Div(most, c_.Int(-step)), c_.Int(1))};
+    return {c_.Sub(c_.Int(0), c_.Div(most, c_.Int(step))), nullptr};
+  }
+
+  // The merged loop runs over these, and once at least.
+  Status Narrow(const Range& r) {
+    if (r.begin == nullptr && r.end == nullptr) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f_, loops_[0]));
+    For n = *As<For>(path.back());
+    Analyzer a(c_);
+    BindFacts(a, f_, LoopsOf(path));
+    const Expr one = c_.Int(1), end = r.end == nullptr ? n.extent : c_.Min(n.extent, c_.Max(r.end, one));
+    if (r.begin == nullptr) {
+      n.extent = a.Simplify(end);
+      f_.body = Replace(f_.body, path.back(), MakeStmt(std::move(n)));
+      return absl::OkStatus();
+    }
+    const Expr begin = a.Simplify(c_.Max(c_.Int(0), c_.Min(r.begin, c_.Sub(end, one))));
+    n.extent = a.Simplify(c_.Sub(end, begin));
+    n.body = Substitute(c_, n.body, {{n.var, c_.Add(n.var, begin)}});
+    const Stmt narrowed = MakeStmt(std::move(n));
+    f_.body = Replace(f_.body, path.back(), narrowed);
+    f_ = SimplifyBindings(std::move(f_), narrowed);
+    return absl::OkStatus();
   }
 
   // As if the maximum were finished by then.
@@ -454,26 +629,29 @@ class Chainer {
           const Stmt find, nest(path, Cat("b_", factors[k]->name), "new", [&](const VarMap& vars) {
             const std::vector<Expr> i = at(max_at_, vars);
             const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
-            const Expr h = Substitute(c_, factors_[k], {{before_, was}, {after_, is}});
-            return MakeStmt(Store{
-                factors[k], i, c_.Select(c_.Eq(was, is), c_.Const(1, maximum_->dtype), c_.Cast(maximum_->dtype, h))});
+            const Expr zero = c_.Const(0, maximum_->dtype), one = c_.Const(1, maximum_->dtype);
+            const Expr moved = c_.Select(c_.Eq(was, is), zero, c_.Make(ExprOp::kSub, {was, is}));
+            // A name of its own: selects are no branches around powers.
+            const Expr power = c_.Var(names.Fresh("power"), Type{maximum_->dtype});
+            const Expr value = c_.Cast(maximum_->dtype, Substitute(c_, factors_[k], {{moved_, moved}}));
+            // What was summed while there was nothing above -inf counts for nothing beside what is: below 0.
+            const Expr from_nothing = c_.Select(c_.Eq(is, none), one, c_.Const(-1, maximum_->dtype));
+            return MakeSeq({MakeStmt(Let{power, value}),
+                            MakeStmt(Store{factors[k], i, c_.Select(c_.Eq(was, none), from_nothing, power)})});
           }));
       after.push_back(find);
     }
     for (const Sum& s : sums_) {
       ASSIGN_OR_RETURN(StmtPath of, FindBlock(f_, s.block));
       const std::string block = Cat("b_", name_, "_", s.running->buffer->name);
-      ASSIGN_OR_RETURN(
-          const Stmt repair, nest(of, block, "new", [&](const VarMap& vars) {
-            const std::vector<Expr> i = at(s.max_at, vars), to = at(IndicesOf(s.running), vars);
-            const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
-            const Buffer sum = s.running->buffer;
-            // What was summed while there was nothing above -inf counts for nothing beside what is.
-            const Expr from_nothing = c_.And(c_.Eq(was, none), c_.Make(ExprOp::kNe, {is, none}));
-            const Expr factor = c_.Cast(sum->dtype, c_.Load(factors[s.factor], i));
-            return MakeStmt(
-                Store{sum, to, c_.Select(from_nothing, c_.Const(0, sum->dtype), c_.Mul(c_.Load(sum, to), factor))});
-          }));
+      ASSIGN_OR_RETURN(const Stmt repair, nest(of, block, "new", [&](const VarMap& vars) {
+                         const std::vector<Expr> i = at(s.max_at, vars), to = at(IndicesOf(s.running), vars);
+                         const Buffer sum = s.running->buffer;
+                         const Expr factor = c_.Load(factors[s.factor], i);
+                         const Expr repaired = c_.Mul(c_.Load(sum, to), c_.Cast(sum->dtype, factor));
+                         const Expr drops = c_.Lt(factor, c_.Const(0, maximum_->dtype));
+                         return MakeStmt(Store{sum, to, c_.Select(drops, c_.Const(0, sum->dtype), repaired)});
+                       }));
       after.push_back(repair);
     }
     // Around what holds the maximum's block in the loop.
@@ -509,8 +687,9 @@ class Chainer {
   Expr element_ = nullptr;    // of which it is the maximum
   std::vector<Temp> temps_;
   std::vector<Sum> sums_;
-  std::vector<Expr> factors_;                // different ones, of `before_` and `after_`
-  Expr before_ = nullptr, after_ = nullptr;  // the maximum, as it was and as it is
+  bool selects_ = false;       // elements of sums
+  std::vector<Expr> factors_;  // different ones, of `moved_`
+  Expr moved_ = nullptr;       // the maximum as it was, less as it is
   std::vector<Stmt> allocs_;
 };
 

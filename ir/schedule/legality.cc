@@ -2,16 +2,34 @@
 
 #include <algorithm>
 
+#include "ir/join.h"
 #include "ir/schedule/dependence.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
+
+namespace {
+
+// Whether it reduces into local memory, by operators with neutral elements.
+bool GoesOnLocally(Context& c, const Block& b) {
+  const std::optional<Stores> stores = StoresOf(c, b.body);
+  if (!stores || !FindJoin(c, stores->values, stores->Running(c))) return false;
+  for (size_t k = 0; k < stores->values.size(); ++k) {
+    if (stores->buffers[k]->scope != Scope::kLocal ||
+        NeutralOf(c, stores->values[k]->op, stores->buffers[k]->dtype) == nullptr)
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 
 Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops, const Dependences::Changed& changed) {
   std::optional<Dependences> dependences;
   for (const Stmt& s : loops) {
     const For* n = As<For>(s);
     if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) continue;
-    if (n->kind == ForKind::kMma || PipelineStages(n->kind) > 0) continue;  // in order
+    if (IsMatrixUnit(n->kind) || PipelineStages(n->kind) > 0) continue;  // in order
     if (!dependences) dependences.emplace(f);
     ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
     const std::string what = Cat(Name(n->kind), " ", n->var->name);
@@ -40,11 +58,12 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops, const Depen
                                dependences->Describe(*conflict), " in different threads:\n", Print(kernel.back()));
       }
     }
-    // Threads that reduce together need the start, to join what each has found.
+    // Threads that reduce together need the start, to join what each has found; or each has memory of its own for what
+    // was found before, and the join has a neutral element to begin with.
     Status status;
     VisitStmts(s, [&](const Stmt& x) {
       const Block* b = As<Block>(x);
-      if (b == nullptr || !thread || b->init != nullptr) return status.ok();
+      if (b == nullptr || !thread || b->init != nullptr || GoesOnLocally(*f.context, *b)) return status.ok();
       for (const BlockIter& i : b->iters) {
         if (i.kind != IterKind::kReduce || !Uses(i.binding, n->var)) continue;
         status = InvalidArgument(what, ": the loop carries the reduction of block ", b->name,

@@ -317,13 +317,16 @@ StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages) {
 }
 
 StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic) {
-  if (intrinsic != Name(ForKind::kMma))
-    return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), " and got '", intrinsic, "'");
+  const std::optional<ForKind> kind = ParseForKind(intrinsic);
+  if (!kind || !IsMatrixUnit(*kind)) {
+    return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), " or ", Name(ForKind::kWgmma),
+                           " and got '", intrinsic, "'");
+  }
   ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
   std::vector<const For*> around = LoopsOf(path);
   around.pop_back();
-  RETURN_IF_ERROR(MatchMma(*f.context, *As<For>(path.back()), around).status());
-  return SetKind(std::move(f), loop, ForKind::kMma);
+  RETURN_IF_ERROR(MatchMma(*f.context, *As<For>(path.back()), around, *kind).status());
+  return SetKind(std::move(f), loop, *kind);
 }
 
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {

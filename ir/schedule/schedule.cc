@@ -96,8 +96,11 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
+    {"together", "STAGE STAGE", 2, 2, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return Together(std::move(p), w.args[0], w.args[1]); }},
     {"hoist", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Hoist(std::move(p), w.args[0], w.names[0]); }},
+    {"exp2", "STAGE", 1, 1, 0, 0, nullptr, [](TeProgram p, const Words& w) { return Exp2(std::move(p), w.args[0]); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));

@@ -20,26 +20,6 @@ StatusOr<size_t> FindIter(const Stage& s, const std::string& name) {
   return InvalidArgument(name, " is no iterator of stage ", s.name, "; it has ", known);
 }
 
-// What changes nothing when `op` joins it to a value; null if that is not known.
-Expr NeutralOf(Context& c, ExprOp op, DType t) {
-  switch (op) {
-    case ExprOp::kAdd:
-      return Identity(c, Combiner::kSum, t);
-    case ExprOp::kMul:
-      return Identity(c, Combiner::kProd, t);
-    case ExprOp::kMax:
-      return Identity(c, Combiner::kMax, t);
-    case ExprOp::kMin:
-      return Identity(c, Combiner::kMin, t);
-    case ExprOp::kOr:
-      return Identity(c, Combiner::kAny, t);
-    case ExprOp::kAnd:
-      return Identity(c, Combiner::kAll, t);
-    default:
-      return nullptr;
-  }
-}
-
 // How a stage joins what it reduces, whose parts can then be joined in any order and start as it does.
 StatusOr<Join> JoinOf(Context& c, const Stage& s) {
   std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
@@ -192,6 +172,23 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   }
   s.values = join.Joined(c, join.running, elements);
   s.reduce_iters[dim - s.iters.size()].extent = extent;
+  return p;
+}
+
+StatusOr<TeProgram> Exp2(TeProgram p, const std::string& stage) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  bool found = false;
+  Rewriter* self = nullptr;
+  Rewriter rewrite(c, [&](Expr e) -> Expr {
+    if (e->op != ExprOp::kExp || e->type.dtype != DType::kF32) return nullptr;
+    found = true;
+    constexpr double kLog2E = 1.4426950408889634;
+    return c.Make(ExprOp::kExp2, {c.Mul((*self)(e->args[0]), c.Const(kLog2E, DType::kF32))});
+  });
+  self = &rewrite;
+  for (Expr& v : p.stages[at].values) v = rewrite(v);
+  if (!found) return InvalidArgument("stage ", stage, " has no exp of f32");
   return p;
 }
 
@@ -375,6 +372,40 @@ StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::s
   s.inits.pop_back();
   s.values = {Combine(c, *best, running[0], x)};
   p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at) + 1, {std::move(places), std::move(copy)});
+  return p;
+}
+
+StatusOr<TeProgram> Together(TeProgram p, const std::string& first, const std::string& second) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, first));
+  ASSIGN_OR_RETURN(const size_t from, FindStage(p, second));
+  if (from <= at) return InvalidArgument("stage ", second, " does not come after stage ", first);
+  Context& c = *p.context;
+  Stage &s = p.stages[at], &t = p.stages[from];
+  for (const Stage* x : {&s, &t}) {
+    if (!x->IsReduction()) return InvalidArgument("stage ", x->name, " is no reduction");
+  }
+  VarMap to;
+  const auto same = [&](const std::vector<StageIter>& a, const std::vector<StageIter>& b) {
+    for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+      if (a[i].extent != b[i].extent) return false;
+      to[b[i].var] = a[i].var;
+    }
+    return a.size() == b.size();
+  };
+  if (!same(s.iters, t.iters) || !same(s.reduce_iters, t.reduce_iters))
+    return InvalidArgument("stages ", first, " and ", second, " run over different values");
+  for (size_t k = at; k < from; ++k) {
+    for (Buffer b : p.stages[k].outputs) {
+      if (Contains(InputsOf(t), b))
+        return InvalidArgument("stage ", second, " reads what stage ", p.stages[k].name, " computes");
+    }
+  }
+  for (size_t k = 0; k < t.outputs.size(); ++k) {
+    s.outputs.push_back(t.outputs[k]);
+    s.inits.push_back(Substitute(c, t.inits[k], to));
+    s.values.push_back(Substitute(c, t.values[k], to));
+  }
+  p.stages.erase(p.stages.begin() + static_cast<ptrdiff_t>(from));
   return p;
 }
 

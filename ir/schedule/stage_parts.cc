@@ -99,6 +99,9 @@ StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
     if (reshapes) b = buffers.at(b);
   }
   for (size_t k = stage + 1; k < p.stages.size(); ++k) {
+    std::vector<StageIter> ranges = AllIters(p.stages[k]);
+    std::erase_if(ranges, [](const StageIter& i) { return IsInt(i.extent, 1); });  // they keep their names
+    BindFacts(a, p, ranges);
     for (Expr& v : p.stages[k].values) {
       Rewriter* read = nullptr;
       Rewriter rewrite(c, [&](Expr e) -> Expr {

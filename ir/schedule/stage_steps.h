@@ -56,10 +56,19 @@ StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::st
 // be t.
 StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::string& name);
 
+// together t u:  t[i] += x[i, k] over k;  u[j] += x[j, m] * y[m] over m  =>  t[i], u[i] += x[i, k], x[i, k] * y[k] over
+// k. Two reductions over the same extents, of which the second reads nothing that stages from the first on compute, run
+// through what they read once.
+StatusOr<TeProgram> Together(TeProgram p, const std::string& first, const std::string& second);
+
 // hoist o -> t:  o[i] += x[i, k] / l[i] * y[k] over k  =>  t[i] += x[i, k] * y[k] over k;  o[i] = t[i] / l[i]. Factors
 // and divisors that all elements of a sum have in common are applied to the sum, which a new stage computes. It rounds
 // otherwise, and overflows where sums of the elements without these factors do: not for exact numerics.
 StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name);
+
+// exp2 y:  y[i] = exp(x[i])  =>  y[i] = exp2(x[i] * log2(e)), of f32. Powers of 2 are an instruction where there is one;
+// that their exponents are rounded once more is an error of |x| * 2^-24 of the result at most. Not for exact numerics.
+StatusOr<TeProgram> Exp2(TeProgram p, const std::string& stage);
 
 // define t[i, j] = x[j, i] before s:  y[i, j] = f(x[j, i])  =>  t[i, j] = x[j, i] in front of stage s;  y[i, j] =
 // f(t[i, j]). A value that a stage computes becomes a stage of its own, over those of its iterators that stand in

@@ -281,7 +281,8 @@ Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Ex
         [&](Expr e) {
           Visit(e, [&](Expr x) {
             const bool divides = (x->op == ExprOp::kDiv || x->op == ExprOp::kMod) && !IsFloat(x->type.dtype);
-            if (divides && !IsInt(x->args[1])) refuse("it divides by what may be 0 beyond its bounds: ", Print(x));
+            if (divides && !IsInt(x->args[1]) && !a.CanProve(c.Lt(c.Int(0), x->args[1])))
+              refuse("it divides by what may be 0 beyond its bounds: ", Print(x));
             return true;
           });
         },

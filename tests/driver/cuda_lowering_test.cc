@@ -38,6 +38,12 @@ const Target& WithLibrary() {
   return target;
 }
 
+// Has no matrix units of four warps.
+const Target& AnyHopper() {
+  static const Target target = *Target::Parse("cuda -arch=sm_90 -shared-bytes=232448");
+  return target;
+}
+
 // What a call of the library computes, written from its arguments alone: it takes the place of the call's own meaning.
 StatusOr<ir::Stmt> ProductOf(const ir::Func& f, const ir::Call& call) {
   ASSIGN_OR_RETURN(const MatmulSpec spec, MatmulSpec::Decode(call.args[0]->int_value));
@@ -458,8 +464,77 @@ TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_EQ(Count(compiled->text, "// "), 2)
       << compiled->text;  // the parts of both, and the sum of parts, called twice
+  EXPECT_EQ(Count(compiled->text, "\ntogether "), 1) << compiled->text;
   ExpectRuns(g, 1, rng);
   Emit(g);
+}
+
+// Sums over columns are parts of the kernel that goes through the rows, and a second one adds up the parts.
+TEST(CudaLowering, ColumnSumsBesideRows) {
+  std::mt19937 rng(12);
+  const Target few = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448 -sm-count=4");
+  // A norm's gradients: of its input, scale and shift.
+  constexpr char kNorm[] = R"(graph @norm(%dy: D[R,C], %x: D[R,C], %r: f32[R,1], %w: D[C])W {
+  %0 = cast(%dy) {dtype=f32} : f32[R,C]
+  %1 = cast(%x) {dtype=f32} : f32[R,C]
+  %2 = cast(%w) {dtype=f32} : f32[C]
+  %3 = mul(%1, %r) : f32[R,C]
+  %4 = mul(%0, %2) : f32[R,C]
+  %5 = mul(%4, %3) : f32[R,C]
+  %6 = reduce_sum(%5) {axes=[A], keepdims=true} : f32[R,1]
+  %7 = reduce_max(%4) {axes=[A], keepdims=true} : f32[R,1]
+  %8 = mul(%3, %6) : f32[R,C]
+  %9 = sub(%4, %8) : f32[R,C]
+  %10 = add(%9, %7) : f32[R,C]
+  %11 = mul(%0, %3) : f32[R,C]
+  %12 = reduce_sum(%11) {axes=[B]} : f32[C]
+  %13 = reduce_sum(%0) {axes=[B]} : f32[C]
+  %14 = cast(%10) {dtype=D} : D[R,C]
+  %15 = cast(%12) {dtype=D} : D[C]
+  return %14, %15, %13, %6
+}
+)";
+  // A bias's gradient beside that of what it was added to.
+  constexpr char kBias[] = R"(graph @bias(%dy: D[R,C], %x: D[R,C])W {
+  %0 = tanh(%x) : D[R,C]
+  %1 = mul(%dy, %0) : D[R,C]
+  %2 = reduce_sum(%1) {axes=[B]} : D[C]
+  return %1, %2
+}
+)";
+  struct {
+    const char *rows, *columns, *dtype;
+    int64_t n;
+    bool together;
+  } cases[] = {
+      {"96", "256", "f32", 1, true},    {"64", "1000", "bf16", 1, true},
+      {"4,24", "264", "bf16", 1, true},  // parts of the inner rows
+      {"24,n", "256", "f32", 3, true},   // or of the outer
+      {"n,24", "257", "f32", 2, true},   // no wide accesses
+      {"95", "256", "f32", 1, false},    // no number of parts without a rest
+      {"n", "256", "f32", 97, false},    // nor known
+      {"96", "24", "f32", 1, false},     // too few columns for a block
+  };
+  int tried = 0;
+  for (const auto& c : cases) {
+    for (const char* text : {kNorm, kBias}) {
+      const bool two = strchr(c.rows, ',') != nullptr, symbol = strchr(c.rows, 'n') != nullptr;
+      const Graph g = ParseGraph(absl::StrReplaceAll(text, {{"[R,", Cat("[", c.rows, ",")},
+                                                            {"C]", Cat(c.columns, "]")},
+                                                            {"D", c.dtype},
+                                                            {"[A]", two ? "[2]" : "[1]"},
+                                                            {"[B]", two ? "[0,1]" : "[0]"},
+                                                            {"W", symbol ? " where n in 1..4096 hint 64" : ""}}));
+      const StatusOr<Compiled> compiled = Lower(g, false, few);
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_EQ(Count(compiled->text, "\nsplit_init "), c.together) << Print(g) << compiled->text;
+      EXPECT_EQ(Count(compiled->text, "naive"), 0) << Print(g) << compiled->text;
+      if (!IsTried(tried++)) continue;
+      ExpectRuns(g, c.n, rng, false, few);
+      Emit(g, few);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 TEST(CudaLowering, IndexChecks) {
@@ -604,7 +679,7 @@ std::vector<LibraryCase> LibraryCases() {
 }
 )";
   r.push_back({"attention", 3, 3, attention});
-  r.push_back({"attention of f16", 3, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
+  r.push_back({"attention of f16, one kernel of its own, and a product", 1, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
   for (const char* part : {"f32[5,8]", "f32[7,6]"}) {
     const int axis = part[4] == '5' ? 0 : 1;
     r.push_back({"a part of the product", 1, 1,
@@ -899,12 +974,12 @@ TEST(CudaLowering, MatrixUnits) {
   graphs.emplace_back(
       "(%x: bf16[3,40,264], %w: bf16[3,264,72]) {\n  %0 = matmul(%x, %w) : bf16[3,40,72]\n  return %0\n}\n");
   const auto source_of = [](const Graph& g) {
-    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    const StatusOr<Compiled> compiled = Lower(g, true, AnyHopper());
     EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     if (!compiled.ok()) return std::string();
     EXPECT_EQ(Count(compiled->text, "tensorize"), 1) << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "pipeline"), 1) << Print(g) << compiled->text;
-    std::string source = Emit(g);
+    std::string source = Emit(g, AnyHopper());
     EXPECT_GT(Count(source, " cinn_mma_"), 0) << source;
     EXPECT_GT(Count(source, "cp.async.wait_group"), 0) << source;
     return source;
@@ -912,7 +987,7 @@ TEST(CudaLowering, MatrixUnits) {
   for (size_t i = 0; i < graphs.size(); ++i) {
     const Graph g = ParseGraph(Cat("graph @product", graphs[i]));
     EXPECT_GT(Count(source_of(g), "  cinn_copy16("), 0) << Print(g);
-    if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng);
+    if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng, false, AnyHopper());
     if (HasFatalFailure()) return;
   }
   // Windows of images, and rows that begin anywhere, are copied 2 bytes at a time, which waits.
@@ -931,6 +1006,111 @@ TEST(CudaLowering, MatrixUnits) {
       Lower(ParseGraph(Cat("graph @product", graphs[1])), true, *Target::Parse("cuda -arch=sm_75"));
   ASSERT_TRUE(older.ok()) << older.status();
   EXPECT_EQ(Count(older->text, "tensorize"), 0) << older->text;
+}
+
+// Of those, the products that pay run on four warps' units at once on Hopper, from panels in memory that these permute.
+TEST(CudaLowering, MatrixUnitsOfFourWarps) {
+  std::mt19937 rng(12);
+  const auto product = [](const std::string& t, int64_t m, int64_t k, int64_t n, int transposed) {
+    const bool x = transposed % 2 != 0, w = transposed / 2 != 0;
+    return ParseGraph(Cat("graph @product(%x: ", t, "[", x ? k : m, ",", x ? m : k, "], %w: ", t, "[", w ? n : k, ",",
+                          w ? k : n, "], %b: ", t, "[", n, "]) {\n  %0 = transpose(%x) {perm=", x ? "[1,0]" : "[0,1]",
+                          "} : ", t, "[", m, ",", k, "]\n  %1 = transpose(%w) {perm=", w ? "[1,0]" : "[0,1]", "} : ", t,
+                          "[", k, ",", n, "]\n  %2 = matmul(%0, %1) : ", t, "[", m, ",", n,
+                          "]\n  %3 = add(%2, %b) : ", t, "[", m, ",", n, "]\n  return %3\n}\n"));
+  };
+  const auto source_of = [](const Graph& g) {
+    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    if (!compiled.ok()) return std::string();
+    EXPECT_EQ(Count(compiled->text, "wgmma_m64k16"), 1) << Print(g) << compiled->text;
+    return Emit(g);
+  };
+  for (const int transposed : {0, 1, 2, 3}) {
+    const std::string large = source_of(product("bf16", 4096, 4096, 4096, transposed));
+    EXPECT_EQ(Count(large, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "), 4) << large;
+    EXPECT_GT(Count(large, "  cinn_copy16("), 0) << large;
+    EXPECT_EQ(Count(large, "fence.proxy.async"), 0) << large;
+    EXPECT_EQ(Count(large, "  cinn_store_quad("), 16) << large;
+    EXPECT_EQ(Count(large, "  *(unsigned int*)("), 0) << large;
+    if (HasFailure()) return;
+  }
+  for (const int transposed : {1, 2}) {
+    const Graph g = product("bf16", 72, 136, 136, transposed);
+    // A last panel that is not full is stored by threads, which the units must be told.
+    EXPECT_EQ(Count(source_of(g), "fence.proxy.async") > 0, transposed == 1);
+    if (transposed == 2 || IsTried(transposed)) ExpectRuns(g, 1, rng);
+  }
+  source_of(product("f16", 1000, 520, 776, 3));
+  const Graph rows = ParseGraph(
+                  R"(graph @rows(%x: bf16[n,136], %w: bf16[136,136], %b: bf16[136]) where n in 1..9000 hint 4000 {
+  %0 = matmul(%x, %w) : bf16[n,136]
+  %1 = add(%0, %b) : bf16[n,136]
+  %2 = relu(%1) : bf16[n,136]
+  return %2
+}
+)"),
+              steps =
+                  ParseGraph(R"(graph @steps(%x: f16[136,n], %w: f16[n,136]) where n in 8..9000 multiple 8 hint 4000 {
+  %0 = matmul(%x, %w) : f16[136,136]
+  return %0
+}
+)");
+  for (const Graph* g : {&rows, &steps}) {
+    source_of(*g);
+    if (IsTried(1)) ExpectRuns(*g, 72, rng);
+  }
+  // The last columns are of some tiles only, and of all four threads or of none.
+  const std::string some = source_of(product("bf16", 4096, 256, 4000, 0));
+  EXPECT_EQ(Count(some, "  cinn_store_quad("), 16) << some;
+  // Columns that end within the eight of four threads are stored by each thread alone.
+  EXPECT_EQ(Count(source_of(product("bf16", 256, 256, 1028, 0)), "  cinn_store_quad("), 0);
+  // Other archs have no such units.
+  const StatusOr<Compiled> other = Lower(product("bf16", 4096, 4096, 4096, 0), true, AnyHopper());
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_EQ(Count(other->text, "wgmma"), 0) << other->text;
+}
+
+// Softmax between two products is one kernel on matrix units, and keeps its scores in registers: rows and keys that
+// fill no tile, sides that are no multiples of a product's, masks, symbolic lengths, operands that lie transposed.
+TEST(CudaLowering, ChainsOnMatrixUnits) {
+  std::mt19937 rng(13);
+  struct Case {
+    std::string t, rows, keys;
+    int depth, features;
+    bool masked = false, transposed = false;
+  };
+  const std::vector<Case> cases = {{"bf16", "40", "128", 32, 32},
+                                   {"f16", "33", "140", 40, 24, true},
+                                   {"bf16", "40", "77", 48, 16, false, true},
+                                   {"bf16", "n", "n", 16, 32, true},
+                                   {"f16", "70", "n", 32, 112}};
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    const auto tensor = [&](auto... sides) { return Cat(c.t, "[1,1", Cat(",", sides)..., "]"); };
+    const std::string q = tensor(c.rows, c.depth), k = tensor(c.keys, c.depth), turned = tensor(c.depth, c.keys),
+                      v = tensor(c.keys, c.features), s = tensor(c.rows, c.keys), o = tensor(c.rows, c.features);
+    const std::string symbols = c.keys == "n" ? " where n in 1..300 hint 200" : "";
+    const Graph g = ParseGraph(
+        Cat("graph @chain(%q: ", q, ", %k: ", c.transposed ? turned : k, ", %v: ", v, ", %mask: ", c.t, "[", c.rows,
+            ",", c.keys, "])", symbols, " {\n  %0 = transpose(%k) {perm=", c.transposed ? "[0,1,2,3]" : "[0,1,3,2]",
+            "} : ", turned, "\n  %1 = matmul(%q, %0) : ", s, c.masked ? Cat("\n  %2 = add(%1, %mask) : ", s) : "",
+            "\n  %3 = softmax(%", c.masked ? 2 : 1, ") {axis=3} : ", s, "\n  %4 = matmul(%3, %v) : ", o,
+            "\n  return %4\n}\n"));
+    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, " by chain_gpu"), 1) << Print(g) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, "tensorize"), 2) << compiled->text;
+    const std::string source = Emit(g);
+    EXPECT_GT(Count(source, " cinn_mma_"), 0) << source;
+    EXPECT_LE(Count(source, "__syncthreads"), 2) << source;  // what is computed from scores waits for nobody
+    if (!IsTried(static_cast<int>(i))) continue;
+    for (int64_t n : {40, 1}) {
+      ExpectRuns(g, n, rng, false, Hopper());
+      if (HasFatalFailure()) return;
+      if (symbols.empty()) break;
+    }
+  }
 }
 
 // Where another tactic fails, loops as they stand serve every group: several results, scalars beside tensors,

@@ -180,6 +180,75 @@ TEST(Fusion, ReductionsBetweenProductsAreOneKernel) {
   }
 }
 
+// Softmax of 16-bit floats whose results are read in another shape rounds them itself: no f32 goes through memory.
+TEST(Fusion, RoundingsStayWithWhatTheyRound) {
+  const auto graph = Parse(R"(graph @reshaped(%x: bf16[4,32,64,64], %v: bf16[128,64,32]) {
+  %0 = softmax(%x) {axis=3} : bf16[4,32,64,64]
+  %1 = reshape(%0) {shape=[128,64,64]} : bf16[128,64,64]
+  %2 = matmul(%1, %v) : bf16[128,64,32]
+  return %2
+})");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a -libs=cublas"}) {
+    const PassContext context{.options = {}, .target = *Target::Parse(device), .name = "t"};
+    const auto optimized = OptimizeGraph(*graph, context);
+    ASSERT_TRUE(optimized.ok()) << optimized.status();
+    const auto lowered = LowerGraph(*optimized, context);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    ASSERT_EQ(lowered->kernels.size(), 2u) << device;
+    for (const ir::Param& p : lowered->kernels[0].group.params) EXPECT_EQ(p.buffer->dtype, DType::kBF16) << device;
+  }
+}
+
+// Whatever their sizes, and whether these are known; but two rows of many keys, which fill no vectors, are three
+// kernels.
+TEST(Fusion, ReductionsBetweenProductsOfAnySizes) {
+  constexpr const char* kGraph = R"(graph @g(%q: f32[2,16,ROWS,64], %k: f32[2,16,KEYS,64], %v: f32[2,16,KEYS,64])WHERE {
+    %0 = transpose(%k) {perm=[0,1,3,2]} : f32[2,16,64,KEYS]
+    %1 = matmul(%q, %0) : f32[2,16,ROWS,KEYS]
+    %2 = softmax(%1) {axis=3} : f32[2,16,ROWS,KEYS]
+    %3 = matmul(%2, %v) : f32[2,16,ROWS,64]
+    return %3
+  })";
+  for (const auto& [rows, keys, kernels] :
+       {std::tuple(512, 512, 1u), {577, 577, 1u}, {1024, 300, 1u}, {8, 4096, 1u}, {64, 77, 1u}, {2, 4096, 3u}}) {
+    const std::string hints = Cat(" where n in 2..2147483647 hint ", rows, ", m in 2..2147483647 hint ", keys);
+    for (const char* device : {"x86_64 -mcpu=znver5 -num-threads=2", "x86_64 -mcpu=sapphirerapids -num-threads=16"}) {
+      for (const auto& [n, m, where] : {std::tuple(Cat(rows), Cat(keys), std::string()), {"n", "m", hints}}) {
+        const PassContext context{.options = {}, .target = *Target::Parse(device), .name = "t"};
+        const auto graph = Parse(absl::StrReplaceAll(kGraph, {{"ROWS", n}, {"KEYS", m}, {"WHERE", where}}));
+        ASSERT_TRUE(graph.ok()) << graph.status();
+        const auto optimized = OptimizeGraph(*graph, context);
+        ASSERT_TRUE(optimized.ok()) << optimized.status();
+        const auto lowered = LowerGraph(*optimized, context);
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        EXPECT_EQ(lowered->kernels.size(), kernels) << device << where << " " << rows << " " << keys;
+      }
+    }
+  }
+}
+
+// Of a cache what is read of it counts, not what it could hold.
+TEST(Fusion, ReductionsBetweenProductsOfSlices) {
+  constexpr const char* kGraph = R"(graph @g(%q: f32[8,4,128], %k: f32[32,4096,128], %v: f32[32,4096,128]) {
+    %0 = slice(%k) {axis=0, begin=0, end=8, step=1} : f32[8,4096,128]
+    %1 = slice(%v) {axis=0, begin=0, end=8, step=1} : f32[8,4096,128]
+    %2 = transpose(%0) {perm=[0,2,1]} : f32[8,128,4096]
+    %3 = matmul(%q, %2) : f32[8,4,4096]
+    %4 = softmax(%3) {axis=2} : f32[8,4,4096]
+    %5 = matmul(%4, %1) : f32[8,4,128]
+    return %5
+  })";
+  const PassContext context{.options = {}, .target = *Target::Parse("x86_64 -mcpu=znver5 -num-threads=2"), .name = "t"};
+  const auto graph = Parse(kGraph);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  const auto optimized = OptimizeGraph(*graph, context);
+  ASSERT_TRUE(optimized.ok()) << optimized.status();
+  const auto lowered = LowerGraph(*optimized, context);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(lowered->kernels.size(), 1u);
+}
+
 TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
     EXPECT_EQ(MatricesWritten(R"(graph @f(%p: f32[256,5000], %t: i64[256,1], %g: f32[256,1]) {

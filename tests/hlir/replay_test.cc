@@ -41,6 +41,8 @@ TEST_P(Replayed, GivesTheSameFunction) {
         ASSERT_TRUE(again.ok()) << again.status() << name << "\n" << stages << p.schedule;
         EXPECT_EQ(*again, ir::Print(p.func)) << name << "\n" << stages << p.schedule;
         ++replayed[tactic.name];
+        for (const char* intrinsic : {"mma_m16n8k16", "wgmma_m64k16"})
+          steps[intrinsic] += absl::StrContains(p.schedule, Cat(" ", intrinsic, "\n"));
         for (const char* step : kStageSteps) steps[step] += absl::StrContains("\n" + p.schedule, Cat("\n", step, " "));
       }
     }
@@ -48,6 +50,8 @@ TEST_P(Replayed, GivesTheSameFunction) {
   // The suite has kernels for each step.
   for (const char* step : kStageSteps)
     EXPECT_TRUE(steps[step] > 0 || (!target.IsGpu() && kOnGpus.contains(step))) << step;
+  for (const char* intrinsic : {"mma_m16n8k16", "wgmma_m64k16"})
+    EXPECT_EQ(steps[intrinsic] > 0, target.IsGpu()) << intrinsic;
   EXPECT_GT(replayed[target.IsGpu() ? "rows_gpu" : "rows_cpu"], 400);
   EXPECT_GT(replayed[target.IsGpu() ? "matmul_gpu" : "matmul_cpu"], 30);
 }

@@ -114,5 +114,38 @@ TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
   }
 }
 
+// Data loops inside of a thread's own: it has several results, and threads exchange all of them at once.
+TEST(Device, ThreadsReduceSeveralResultsTogether) {
+  for (const char* axis : {"threadIdx.x", "threadIdx.y"}) {
+    const Func given = *ParseFunc(Cat(R"(func @f(x: f32[3, 2, 64, 5], y: f32[3, 2]) {
+  for p in 0..3 @blockIdx.x {
+    for t in 0..64 @)",
+                                      axis, R"( {
+      for u in 0..2 @unrolled {
+        for k in 0..5 {
+          block s(i in 0..3 = p, j in 0..2 = u, r reduce 0..64 = t, q reduce 0..5 = k) init { y[i, j] = 0.0 } {
+            y[i, j] = y[i, j] + x[i, j, r, q]
+          }
+        }
+      }
+    }
+  }
+}
+)"));
+    const LaunchLimits limits;
+    StatusOr<Func> f = LowerThreadReductions(given, limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = LowerBlocks(*std::move(f));
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = InsertBarriers(*std::move(f), limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    HostArray x(DType::kF32, {3, 2, 64, 5}), y(DType::kF32, {3, 2});
+    for (int i = 0; i < 3 * 2 * 64 * 5; ++i) x.Set(i, i % 320 + i / 320);
+    const Status ran = Interpret(*f, {&x, &y}, {}, limits);
+    ASSERT_TRUE(ran.ok()) << ran << Print(*f);
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(y.Get(i), 319 * 160 + i * 320) << Print(*f);
+  }
+}
+
 }  // namespace
 }  // namespace cinn_like::ir

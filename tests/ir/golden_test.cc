@@ -36,11 +36,13 @@ std::vector<std::string> Split(const std::string& s, const std::string& by) {
 
 StatusOr<std::string> RunSteps(const std::string& steps, const std::string& input) {
   ASSIGN_OR_RETURN(Module m, ParseModule(input));
+  PassContext context;
+  ASSIGN_OR_RETURN(context.target, Target::Parse("cuda -arch=sm_90a"));
   for (const std::string& piece : Split(steps, " | ")) {
     const std::string step = Trim(piece);
     const Pass<Func>* pass = FindPass(step);
     for (Func& f : m.funcs) {
-      ASSIGN_OR_RETURN(f, pass != nullptr ? pass->run(f, {}) : ApplySchedule(f, step));
+      ASSIGN_OR_RETURN(f, pass != nullptr ? pass->run(f, context) : ApplySchedule(f, step));
     }
   }
   // What a pass prints must be a module again, and the same.

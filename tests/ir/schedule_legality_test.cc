@@ -1,5 +1,6 @@
 // Illegal steps are refused, with the reason; legal ones are taken, and compute the same.
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/lower.h"
@@ -564,6 +565,21 @@ TEST(LegalSteps, PadKeepsOtherConditions) {
   const auto r = ApplySchedule(*f, "pad a");
   ASSERT_TRUE(r.ok()) << r.status();
   EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..10 = io * 4 + ii) if io < 2 {")) << Print(*r);
+}
+
+// A size is no 0 anywhere; what may be is refused (PadDivides).
+TEST(LegalSteps, PadDividesBySizes) {
+  const char* text = R"(func @f(x: f32[n, m], y: f32[n * m]) where n in 1..9, m in LEAST..9 {
+    alloc t: f32[n * m] @local
+    for io in 0..(n * m + 3) / 4 {
+      for ii in 0..4 { block a(u in 0..n * m = io * 4 + ii) if io * 4 + ii < n * m { t[u] = x[u / m, u % m] } }
+      for q in 0..4 { block b(v in 0..n * m = io * 4 + q) if io * 4 + q < n * m { y[v] = t[v] } } } })";
+  for (const char* least : {"1", "0"}) {
+    const auto f = ParseFunc(absl::StrReplaceAll(text, {{"LEAST", least}}));
+    ASSERT_TRUE(f.ok()) << f.status();
+    const auto r = ApplySchedule(*f, "pad a");
+    EXPECT_EQ(r.ok(), *least == '1') << r.status();
+  }
 }
 
 // What is kept inside of a dimension is so in its mask, too: the mask of an element beyond says nothing of the last.

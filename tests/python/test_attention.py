@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import cinn_like
+from cinn_like import emit, function
 
 BATCH, HEADS, ROWS, SIZE = 2, 4, 96, 32
 INF = float("inf")
@@ -18,7 +19,7 @@ def scores(q, k):
 
 
 def places(q, k):
-    return torch.arange(q.shape[-2])[:, None], torch.arange(k.shape[-2])[None, :]
+    return torch.arange(q.shape[-2], device=q.device)[:, None], torch.arange(k.shape[-2], device=q.device)[None, :]
 
 
 def plain(q, k, v):
@@ -40,7 +41,7 @@ def causal_by_mask(q, k, v):
 
 
 def causal_by_sum(q, k, v):
-    mask = torch.full((q.shape[-2], k.shape[-2]), -INF).triu(1)
+    mask = torch.full((q.shape[-2], k.shape[-2]), -INF, dtype=q.dtype, device=q.device).triu(1)
     return torch.softmax(scores(q, k) + mask, -1) @ v
 
 
@@ -56,7 +57,7 @@ def window(q, k, v):
 
 def alibi(q, k, v):
     i, j = places(q, k)
-    slopes = 2.0 ** -torch.arange(1, HEADS + 1).to(q.dtype)
+    slopes = 2.0 ** -torch.arange(1, HEADS + 1, device=q.device).to(q.dtype)
     return torch.softmax(scores(q, k) + slopes[:, None, None] * (j - i), -1) @ v
 
 
@@ -146,14 +147,83 @@ def check(f, args, chained=True, tolerance=2e-5):
         assert "matmul_cpu" not in tactics
 
 
-def test_symbolic_lengths():
+@pytest.mark.parametrize("f", [plain, causal, window, soft_cap], ids=lambda f: f.__name__)
+def test_symbolic_lengths(f):
+    """What a second sequence length makes of it is one kernel, too."""
+
+    def args(rows, keys):
+        r = tensors(rows, keys)
+        for x in r:
+            torch._dynamo.mark_dynamic(x, 2)
+        return r
+
     torch._dynamo.reset()
-    compiled = torch.compile(causal, backend="cinn_like", dynamic=True)
-    for rows in (96, 97, 130, 31):
-        args = tensors(rows, rows)
+    cinn_like.reset_report()
+    compiled = torch.compile(f, backend="cinn_like")
+    for rows, keys in ((96, 97), (130, 97), (31, 700), (7, 2), (65, 64)):
+        inputs = args(rows, keys)
         with torch.no_grad():
-            got = compiled(*args)
-        torch.testing.assert_close(got.double(), causal(*[x.double() for x in args]), rtol=2e-5, atol=2e-5)
+            got = compiled(*inputs)
+        torch.testing.assert_close(got.double(), f(*[x.double() for x in inputs]), rtol=2e-5, atol=2e-5, equal_nan=True)
+    (region,) = cinn_like.report().subgraphs
+    if torch.get_default_device().type == "cpu":
+        assert [t.split(": ")[1] for t in region.tactics] == ["chain_cpu"]
+
+
+ANY_LENGTH = """graph @f(%q: f32[b,3,n,20], %k: f32[b,3,m,20], %v: f32[b,3,m,24], %bias: f32[3,n,m])
+    where b in 1..99 hint HB, n in 1..9999 hint HN, m in 1..9999 hint HM {
+  %0 = transpose(%k) {perm=[0, 1, 3, 2]} : f32[b,3,20,m]
+  %1 = matmul(%q, %0) : f32[b,3,n,m]
+  %2 = add(%1, %bias) : f32[b,3,n,m]
+  %3 = softmax(%2) {axis=3} : f32[b,3,n,m]
+  %4 = matmul(%3, %v) : f32[b,3,n,24]
+  return %4
+}
+"""
+
+
+# Of the keys a row sees those from 69 before its own place on.
+IN_A_WINDOW = ANY_LENGTH.replace("  %2 = add(%1, %bias)", """  %5 = iota() {dtype=i64, shape=[n,m], axis=0} : i64[n,m]
+  %6 = iota() {dtype=i64, shape=[n,m], axis=1} : i64[n,m]
+  %7 = full() {value=70, dtype=i64, shape=[]} : i64[]
+  %8 = add(%6, %7) : i64[n,m]
+  %9 = lt(%5, %8) : bool[n,m]
+  %10 = le(%6, %5) : bool[n,m]
+  %11 = and(%9, %10) : bool[n,m]
+  %12 = add(%1, %bias) : f32[b,3,n,m]
+  %13 = full() {value=-inf, dtype=f32, shape=[]} : f32[]
+  %2 = select(%11, %12, %13)""")
+
+
+@pytest.mark.parametrize("text", [ANY_LENGTH, IN_A_WINDOW], ids=["bias", "window"])
+@pytest.mark.parametrize("hints", [(2, 100, 577), (1, 12, 40), (4, 64, 64)])
+def test_any_length(text, hints):
+    """Every number of rows, keys and heads, also 1: right, and nothing is touched outside of a tensor."""
+    window = text is IN_A_WINDOW
+    for name, hint in zip(("HB", "HN", "HM"), hints):
+        text = text.replace(name, str(hint))
+    before = cinn_like.get_flag("cinn_check_bounds")
+    cinn_like.set_flag("cinn_check_bounds", True)
+    try:
+        signature = emit.Signature((False,) * 4, (None,), 0, 1)
+        cpu = torch.device("cpu")
+        compiled = function.compile_function(text, "x86_64 -mcpu=native -num-threads=2", cpu, signature)
+        assert compiled.info["tactics"] == ["f_k0: chain_cpu"]
+    finally:
+        cinn_like.set_flag("cinn_check_bounds", before)
+    g = torch.Generator(device="cpu").manual_seed(2)
+    for rows in (1, 2, 15, 16, 17, 33, 100, 300):
+        for keys in (1, 2, 7, 16, 41, 63, 64, 65, 129, 578):
+            shapes = (rows % 3 + 1, 3, rows, 20), (rows % 3 + 1, 3, keys, 20), (rows % 3 + 1, 3, keys, 24), (3, rows, keys)
+            q, k, v, bias = (torch.randn(s, generator=g, device="cpu") for s in shapes)
+            bias[bias < -1] = -INF
+            want = q.double() @ turned(k.double()) + bias
+            if window:
+                i, j = (x.cpu() for x in places(q, k))
+                want = torch.where((j <= i) & (i < j + 70), want, -INF)
+            want = torch.softmax(want, -1) @ v.double()
+            got = compiled.call(q, k, v, bias)[0]
+            torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-4, equal_nan=True, msg=f"{rows}, {keys}")
 
 
 @pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
@@ -161,10 +231,16 @@ def test_written_out(f):
     check(f, tensors())
 
 
-@pytest.mark.parametrize("rows, keys", [(96, 77), (33, 40), (200, 256), (96, 3), (64, 601), (1, 300), (5, 1)])
+@pytest.mark.parametrize("rows, keys", [(96, 77), (33, 40), (200, 256), (96, 3), (64, 601), (1, 300), (5, 1), (2, 600), (8, 1024)])
 def test_sizes(rows, keys):  # who is cheaper is another matter
     for f in (plain, causal):
         check(f, tensors(rows, keys), chained=None)
+
+
+@pytest.mark.parametrize("rows, keys", [(64, 577), (96, 300), (48, 197), (96, 131)])
+def test_keys_in_no_even_tiles(rows, keys):
+    for f in (plain, causal):
+        check(f, tensors(rows, keys))
 
 
 def test_masks_of_the_caller():
@@ -188,9 +264,60 @@ def test_large_scores():
     check(plain, [q * 100, k * 10, v], tolerance=1e-3)
 
 
+def test_what_a_mask_leaves_nothing_of_is_not_computed():
+    q, k, v = tensors(512, 512)
+    want = causal(q.double(), k.double(), v.double())
+    v[:, :, 300:] = INF  # 0 * inf is NaN, where it is computed
+    for f in (causal, causal_by_mask, causal_by_sum):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            got = torch.compile(f, backend="cinn_like")(q, k, v)
+        if torch.get_default_device().type == "cpu":
+            torch.testing.assert_close(got[:, :, :224].double(), want[:, :, :224], rtol=2e-5, atol=2e-5)
+        assert not got[:, :, 300:].isfinite().any()
+
+
 def test_what_is_read_elsewhere_stays_apart():
     def weights_too(q, k, v):
         a = torch.softmax(scores(q, k), -1)
         return torch.cat([a @ v, a], -1)
 
     check(weights_too, tensors(), chained=False)
+
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+
+
+@needs_gpu
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
+def test_on_matrix_units(f, dtype):
+    check_beside_eager(f, [x.to(dtype).cuda() for x in tensors()])
+
+
+@needs_gpu
+@pytest.mark.parametrize("rows, keys", [(512, 512), (96, 77), (33, 40), (200, 256), (96, 3), (64, 601), (1, 300), (5, 1)])
+def test_sizes_on_matrix_units(rows, keys):
+    for f in (plain, causal):
+        check_beside_eager(f, [x.to(torch.bfloat16).cuda() for x in tensors(rows, keys)])
+
+
+@needs_gpu
+def test_symbolic_lengths_on_matrix_units():
+    torch._dynamo.reset()
+    compiled = torch.compile(causal, backend="cinn_like", dynamic=True)
+    for rows in (512, 97, 130, 31):
+        check_beside_eager(causal, [x.to(torch.float16).cuda() for x in tensors(rows, rows)], compiled)
+
+
+def check_beside_eager(f, args, compiled=None):
+    """No further from float64 than eager, but for what a row of few values may be off by."""
+    if compiled is None:
+        torch._dynamo.reset()
+        compiled = torch.compile(f, backend="cinn_like")
+    with torch.no_grad():
+        got, eager, want = compiled(*args), f(*args), f(*[x.double() for x in args])
+    nan = want.isnan()
+    assert torch.equal(got.isnan(), nan)
+    error, eagers = ((x.double() - want).masked_fill(nan, 0.0).norm() for x in (got, eager))
+    assert error <= 1.2 * eagers + 1e-3 * want.masked_fill(nan, 0.0).norm()
