@@ -168,6 +168,26 @@ class Finder {
 
 }  // namespace
 
+const Stage& StageNamed(const std::vector<Stage>& stages, const std::string& name) {
+  return *std::find_if(stages.begin(), stages.end(), [&](const Stage& s) { return s.name == name; });
+}
+
+std::optional<ChainRole> Chain::RoleOf(Expr var) const {
+  auto it = roles.find(var);
+  return it == roles.end() ? std::nullopt : std::optional(it->second);
+}
+
+const StageIter* Chain::IterOf(const Stage& s, ChainRole role) const {
+  for (const auto* list : {&s.iters, &s.reduce_iters}) {
+    for (const StageIter& i : *list) {
+      if (!IsOne(i) && RoleOf(i.var) == role) return &i;
+    }
+  }
+  return nullptr;
+}
+
+const Stage& Chain::StageOf(const std::string& name) const { return StageNamed(stages, name); }
+
 bool MayBeChain(const TeProgram& group) {
   const auto is_reduction = [](const Stage& s) { return s.IsReduction(); };
   const auto is_contraction = [](const Stage& s) { return FindContraction(s).has_value(); };

@@ -21,7 +21,16 @@ struct Chain {
   absl::flat_hash_map<ir::Expr, ChainRole> roles;               // of iterators that have more than one value
   ir::Expr rows = nullptr, keys = nullptr, features = nullptr;  // how many
   double depth = 1;                                             // typically
+  std::vector<ir::Stage> stages;                                // when steps on loops begin
+
+  std::optional<ChainRole> RoleOf(ir::Expr var) const;
+  // The stage's first iterator of the role, of those that have more than one value; null: there is none.
+  const ir::StageIter* IterOf(const ir::Stage& s, ChainRole role) const;
+  const ir::Stage& StageOf(const std::string& name) const;  // of `stages`
 };
+
+// Of the stages the one with the name, which is there.
+const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::string& name);
 
 // A look at the group before it is taken apart.
 bool MayBeChain(const ir::TeProgram& group);

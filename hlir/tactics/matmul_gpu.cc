@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "hlir/stage_analysis.h"
+#include "hlir/tactics/gpu_tiles.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
@@ -20,7 +21,6 @@ namespace {
 
 using Iters = std::vector<StageIter>;
 
-constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kLanes = 4;                  // neighbouring columns of a thread
 constexpr int64_t kMinDepth = 4;               // of a reduction that shared memory is worth it for
 constexpr int64_t kUnroll = 8;                 // steps of the reduction
@@ -60,12 +60,9 @@ constexpr Tile kWgmmaTiles[] = {{64, 4, 2, 64, 1, 64, 1, true, true},
                                 {64, 4, 2, 32, 0.6, 64, 1, true, true},
                                 {32, 4, 2, 32, 0.5, 64, 1, true, true},
                                 {32, 4, 2, 16, 0.35, 64, 1, true, true}};
-constexpr int64_t kGroupRows = 16;  // tiles below each other that run at once, and share what they read of rhs
-constexpr int64_t kWarpRows = 8, kWarpColumns = 4;  // of threads
-constexpr int64_t kMmaDepth = 16;                   // of one product of tiles
-constexpr int64_t kRowFactor = 16, kRowOffset = 8;  // elements: rows of a tile begin in different banks
-constexpr int64_t kMostMmaDepth = 64;               // of a panel
-constexpr int64_t kMostStages = 3;                  // of a pipeline
+constexpr int64_t kGroupRows = 16;     // tiles below each other that run at once, and share what they read of rhs
+constexpr int64_t kMostMmaDepth = 64;  // of a panel
+constexpr int64_t kMostStages = 3;     // of a pipeline
 constexpr int64_t kMostWgmmaStages = 4;
 constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
 constexpr double kMmaBusyThreads = 128;     // keep an SM's matrix units busy
@@ -556,34 +553,15 @@ class MatmulGpu {
     std::vector<std::string> around = s.LoopsAround(panel.block());  // p, ko, steps, side
     around.erase(around.begin(), std::find(around.begin(), around.end(), "ko") + 1);
     RET_CHECK(!around.empty() && around.size() <= 2, s.text());
-    const std::string n = panel.name;
     if (around.size() == 2 && !panel.along_side && !tile_.mma) {
       s.Step("reorder ", around[1], " ", around[0]);
       std::swap(around[0], around[1]);
     }
-    std::string lane;
-    if (panel.vector > 1) {
-      s.Step("split ", around.back(), " ", panel.vector, " -> ", n, "_o ", n, "_e");
-      around.back() = n + "_o";
-      lane = n + "_e";
-    }
-    std::string fuse = "fuse";
-    for (const std::string& l : around) fuse += " " + l;
-    s.Run(Cat(fuse, " -> ", n, "_f"));
-    // The block's threads, as loops z, y and x.
     std::vector<std::pair<char, int64_t>> axes = {{'y', tile_.rows}, {'x', tile_.columns}};
     if (tile_.mma)
       axes = {{'z', tile_.Threads() / (ThreadRows() * kWarpColumns)}, {'y', ThreadRows()}, {'x', kWarpColumns}};
     if (tile_.slices > 1) axes.insert(axes.begin(), {'z', tile_.slices});
-    std::string factors, loops;
-    for (const auto& [axis, extent] : axes)
-      factors += Cat(" ", extent), loops += Cat(" ", n, "_", std::string(1, axis));
-    s.Step("split ", n, "_f", factors, " -> ", n, "_s", loops);
-    s.Step("reorder", loops, " ", n, "_s").Step("unroll ", n, "_s");
-    for (const auto& [axis, extent] : axes) {
-      s.Step("bind ", n, "_", std::string(1, axis), " threadIdx.", std::string(1, axis));
-    }
-    if (!lane.empty()) s.Step("vectorize ", lane);
+    FillByThreads(s, panel.name, std::move(around), panel.vector, axes);
     return s.status();
   }
 

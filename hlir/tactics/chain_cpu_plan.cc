@@ -1,12 +1,12 @@
-#include "hlir/tactics/chain_plan.h"
+#include "hlir/tactics/chain_cpu_plan.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
+#include "hlir/tactics/chain_steps.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/tactic.h"
 
@@ -22,6 +22,8 @@ constexpr int64_t kMostSums = 14;                   // rows of a register tile
 constexpr int64_t kMostSumsOfRest = 8;              // where each row has an address of its own, kept inside
 constexpr int64_t kMostKeys = 64, kLeastKeys = 16;  // of a tile
 constexpr double kMostBytes = 512 * 1024;           // of a task, on its stack
+// Rows last, so that they lie next to each other.
+constexpr Role kOrder[] = {Role::kBatch, Role::kKey, Role::kFeature, Role::kRow};
 
 bool IsOne(const StageIter& i) { return IsInt(i.extent, 1); }
 
@@ -40,12 +42,13 @@ class Planner {
   StatusOr<std::optional<ChainPlan>> Run() {
     ASSIGN_OR_RETURN(const bool is_chain, Plan());
     if (!is_chain) return std::optional<ChainPlan>();
-    Fold();
+    FoldRoles(*s_, chain_, kOrder, false);
     KeepMasked();
     Pack();
     RETURN_IF_ERROR(s_->status());
-    return std::optional<ChainPlan>({*s_, s_->stages()->stages, scores_, sum_, inner_, last_, roles_, keys_, lanes_,
-                                     vectors_, features_tile_, keys_tile_, keys_sums_, seconds_, keys_seconds_});
+    chain_.stages = stages();
+    return std::optional<ChainPlan>(
+        {*s_, chain_, lanes_, vectors_, features_tile_, keys_tile_, keys_sums_, seconds_, keys_seconds_});
   }
 
  private:
@@ -56,14 +59,14 @@ class Planner {
     s_.emplace(std::move(s));
     std::optional<Chain> chain = FindChain(group_, *s_);
     if (!chain) return false;
-    scores_ = chain->scores, sum_ = chain->sum, inner_ = chain->inner, last_ = chain->last, roles_ = chain->roles;
-    rows_ = chain->rows, keys_ = chain->keys, features_ = chain->features, depth_ = chain->depth;
-    sum_type_ = StageOf(scores_).outputs[0]->dtype;
+    chain_ = *std::move(chain);
+    sum_type_ = StageOf(chain_.scores).outputs[0]->dtype;
     if (sum_type_ != DType::kF32 || !HasRegisterTiles(sum_type_, target_)) return false;
     ChooseTiles();
     if (lanes_ == 1) return false;
     // What a task keeps: rows' operand and sums, three values for each of a tile's keys and rows, keys' operands.
-    const double columns = depth_ + static_cast<double>(features_->int_value), keys = static_cast<double>(keys_tile_);
+    const double columns = chain_.depth + static_cast<double>(chain_.features->int_value),
+                 keys = static_cast<double>(keys_tile_);
     const double floats = static_cast<double>(lanes_ * vectors_) * (columns + 3 * keys) + keys * columns;
     if (floats * BytesOf(sum_type_) > kMostBytes) return false;
     PredictSeconds();
@@ -75,20 +78,22 @@ class Planner {
   void ChooseTiles() {
     const PanelShape panel = ChoosePanel(-1, sum_type_, target_);
     lanes_ = panel.lanes, vectors_ = panel.vectors;
-    if (TypicalSize(rows_, group_.symbols) <= static_cast<double>(lanes_)) vectors_ = 1;
+    if (TypicalSize(chain_.rows, group_.symbols) <= static_cast<double>(lanes_)) vectors_ = 1;
     const int64_t most = std::min<int64_t>(kMostSums, (target_.vector_bytes >= 64 ? 28 : 12) / vectors_);
     const auto tile_of = [&](Expr n) {
       const int64_t d = IsInt(n) ? DivisorFrom(n->int_value, most, std::min<int64_t>(4, n->int_value)) : 0;
       return d == 0 ? std::min<int64_t>(8, most) : d;
     };
-    features_tile_ = tile_of(features_);
+    features_tile_ = tile_of(chain_.features);
     // Tiles of keys without a rest, where there are such; else as many as there must be, and as even as register tiles
     // make them.
-    keys_tile_ = IsInt(keys_) ? DivisorFrom(keys_->int_value, kMostKeys, std::min(kLeastKeys, keys_->int_value)) : 0;
+    keys_tile_ = IsInt(chain_.keys)
+                     ? DivisorFrom(chain_.keys->int_value, kMostKeys, std::min(kLeastKeys, chain_.keys->int_value))
+                     : 0;
     has_rest_ = keys_tile_ == 0;
     const int64_t least_sums = std::min<int64_t>(5, most);
     if (has_rest_) {
-      const double n = std::max(1.0, TypicalSize(keys_, group_.symbols));
+      const double n = std::max(1.0, TypicalSize(chain_.keys, group_.symbols));
       const double even = std::ceil(n / std::ceil(n / static_cast<double>(kMostKeys)));
       for (int64_t sums = std::min(most, kMostSumsOfRest); sums >= least_sums; --sums) {
         const int64_t tile = (std::max(static_cast<int64_t>(even), kLeastKeys) + sums - 1) / sums * sums;
@@ -109,22 +114,20 @@ class Planner {
     const auto size = [&](Expr e) { return TypicalSize(e, p.symbols); };
     const double tile = static_cast<double>(lanes_ * vectors_), cores = Cores(target_);
     double batch = 1;
-    for (const StageIter& i : StageOf(scores_).iters) {
-      auto it = roles_.find(i.var);
-      if (it != roles_.end() && it->second == Role::kBatch) batch *= size(i.extent);
+    for (const StageIter& i : StageOf(chain_.scores).iters) {
+      if (chain_.RoleOf(i.var) == Role::kBatch) batch *= size(i.extent);
     }
-    streams_ = size(rows_) <= tile;
-    const double tiles = batch * std::ceil(size(rows_) / tile);
-    const double keys = std::ceil(size(keys_) / static_cast<double>(keys_tile_)) * static_cast<double>(keys_tile_);
+    streams_ = size(chain_.rows) <= tile;
+    const double tiles = batch * std::ceil(size(chain_.rows) / tile);
+    const double keys =
+        std::ceil(size(chain_.keys) / static_cast<double>(keys_tile_)) * static_cast<double>(keys_tile_);
     const double rows = tiles * tile;
-    double compute = 2 * rows * keys * (depth_ + size(features_)) / (SpeedsOf(target_).own_product * 1e9);
+    double compute = 2 * rows * keys * (chain_.depth + size(chain_.features)) / (SpeedsOf(target_).own_product * 1e9);
     double cost = 0, scattered = 0;
     for (const Stage& s : p.stages) {
       if (s.IsReduction() && s.values[0]->op == ExprOp::kMax) scattered += static_cast<double>(CountScattered(s));
-      const bool wide = std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& i) {
-        auto it = roles_.find(i.var);
-        return it != roles_.end() && it->second == Role::kKey;
-      });
+      const bool wide = std::any_of(s.iters.begin(), s.iters.end(),
+                                    [&](const StageIter& i) { return chain_.RoleOf(i.var) == Role::kKey; });
       if (!FindContraction(s) && (wide || s.IsReduction())) cost += CostOf(s.values[0]);
     }
     // Each value stays in the first-level cache from step to step.
@@ -133,7 +136,7 @@ class Planner {
     compute += rows * keys * scattered * kScatterSeconds;
     if (has_rest_) compute *= kRest;
     const double balance = tiles > 0 ? std::ceil(tiles / cores) * cores / tiles : 1;
-    const double of_rows = rows * (depth_ + size(features_)) * kGatherSeconds * balance / cores;
+    const double of_rows = rows * (chain_.depth + size(chain_.features)) * kGatherSeconds * balance / cores;
     const double memory = BytesMoved() / BytesPerSecond(target_);
     keys_seconds_ = compute * balance / cores;
     const double busy = of_rows + keys_seconds_;
@@ -145,7 +148,7 @@ class Planner {
   double BytesMoved() const {
     const std::vector<SymbolFact>& symbols = group_.symbols;
     double bytes = TypicalBytes(stages().back().outputs[0], symbols);
-    for (const std::string& name : {scores_, sum_}) {
+    for (const std::string& name : {chain_.scores, chain_.sum}) {
       const Stage& s = StageOf(name);
       const auto con = FindContraction(s);
       if (!con) continue;
@@ -171,46 +174,15 @@ class Planner {
                        [&](const Param& p) { return p.buffer != nullptr && p.buffer->name == b->name; });
   }
 
-  std::optional<Role> RoleOf(Expr var) const {
-    auto it = roles_.find(var);
-    return it == roles_.end() ? std::nullopt : std::optional(it->second);
-  }
-
-  const Stage& StageOf(const std::string& name) const {
-    return *std::find_if(stages().begin(), stages().end(), [&](const Stage& s) { return s.name == name; });
-  }
-
-  // Inner stages run over one iterator of each role, rows last, so that they lie next to each other.
-  void Fold() {
-    const std::pair<Role, const char*> kOrder[] = {
-        {Role::kBatch, "b"}, {Role::kKey, "j"}, {Role::kFeature, "d"}, {Role::kRow, "i"}};
-    for (const std::string& name : inner_) {
-      const Stage s = StageOf(name);
-      std::string step = Cat("fold ", name, " ->");
-      std::map<std::string, Role> of;
-      for (const auto& [role, letter] : kOrder) {
-        std::string list;
-        for (const StageIter& i : s.iters) {
-          if (!IsOne(i) && RoleOf(i.var) == role) list += Cat(list.empty() ? "" : ", ", i.var->name);
-        }
-        if (list.empty()) continue;
-        const std::string folded = s_->Fresh(Cat(letter, "_", name));
-        step += Cat(" ", folded, "[", list, "]");
-        of[folded] = role;
-      }
-      if (!s_->Run(step).status().ok()) return;
-      for (const StageIter& i : StageOf(name).iters) {
-        if (of.contains(i.var->name)) roles_[i.var] = of.at(i.var->name);
-      }
-    }
-  }
+  const Stage& StageOf(const std::string& name) const { return StageNamed(stages(), name); }
 
   // Whether `load` takes a vector's lanes, which are rows, from here and there.
   bool IsScattered(Expr load, const Stage& s) const {
     const bool is_given = IsGiven(load->buffer);
     for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
       for (const StageIter& i : s.iters) {
-        if (is_given && RoleOf(i.var) == Role::kRow && Uses(load->args[d], i.var) && d + 1 < load->buffer->shape.size())
+        if (is_given && chain_.RoleOf(i.var) == Role::kRow && Uses(load->args[d], i.var) &&
+            d + 1 < load->buffer->shape.size())
           return true;
       }
     }
@@ -228,47 +200,10 @@ class Planner {
   // What the maximum is of, where it takes such loads, is computed once and kept for who else needs it.
   void KeepMasked() {
     if (!s_->status().ok()) return;
-    for (const std::string& name : std::vector<std::string>(inner_)) {
-      const Stage s = StageOf(name);
+    for (const std::string& name : std::vector<std::string>(chain_.inner)) {
+      const Stage& s = StageOf(name);
       if (!s.IsReduction() || s.values[0]->op != ExprOp::kMax || CountScattered(s) == 0) continue;
-      const Expr running = RunningOf(*group_.context, s)[0];
-      const Expr element = s.values[0]->args[s.values[0]->args[0] == running ? 1 : 0];
-      const std::string kept = s_->Fresh("kept");
-      for (const std::string& reader : std::vector<std::string>(inner_)) {
-        const Stage r = StageOf(reader);
-        VarMap map;
-        std::map<Role, std::string> names;
-        for (const auto* list : {&s.iters, &s.reduce_iters}) {
-          for (const StageIter& i : *list) {
-            for (const auto* own : {&r.iters, &r.reduce_iters}) {
-              for (const StageIter& j : *own) {
-                if (IsOne(i) || IsOne(j) || RoleOf(i.var) != RoleOf(j.var)) continue;
-                map[i.var] = j.var, names[*RoleOf(j.var)] = j.var->name;
-              }
-            }
-          }
-        }
-        const Expr value = Substitute(*group_.context, element, map);
-        bool found = false;
-        for (Expr v : r.values) {
-          Visit(v, [&](Expr e) { return !(found |= e == value); });
-        }
-        if (!found) continue;
-        std::string iters;
-        std::vector<Role> roles;
-        for (Role role : {Role::kBatch, Role::kKey, Role::kRow}) {
-          if (!names.contains(role)) continue;
-          iters += Cat(iters.empty() ? "" : ", ", names[role]);
-          roles.push_back(role);
-        }
-        if (!PrintsWithin(value, kMostNodesOfStep)) return;
-        const bool fresh = std::count(inner_.begin(), inner_.end(), kept) == 0;
-        if (!s_->Run(Cat("define ", kept, "[", iters, "] = ", Print(value))).status().ok()) return;
-        if (!fresh) continue;
-        const Stage& made = StageOf(kept);
-        for (size_t d = 0; d < made.iters.size(); ++d) roles_[made.iters[d].var] = roles[d];
-        inner_.insert(std::find(inner_.begin(), inner_.end(), reader), kept);
-      }
+      KeepElement(*s_, chain_, name, kOrder);
       return;
     }
   }
@@ -276,39 +211,29 @@ class Planner {
   // What of the first contraction's operands moves along the rows lies so, too; 16-bit operands become f32 a tile at a
   // time; what comes from memory is copied line after line, as memory gives it fastest.
   void Pack() {
-    for (const std::string& name : {scores_, sum_}) {
+    for (const std::string& name : {chain_.scores, chain_.sum}) {
       if (!s_->status().ok()) return;
       const Stage s = StageOf(name);
       const auto con = FindContraction(s);
       if (!con) return;
       for (Expr load : {con->lhs, con->rhs}) {
         const bool of_rows = std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& i) {
-          return RoleOf(i.var) == Role::kRow && Uses(load, i.var);
+          return chain_.RoleOf(i.var) == Role::kRow && Uses(load, i.var);
         });
         if (!IsGiven(load->buffer) || (!streams_ && !of_rows && BytesOf(load->type.dtype) == BytesOf(sum_type_)))
           continue;
-        std::string iters, row;
-        std::vector<Role> roles;
+        RoledNames at, row;
         for (const auto* list : {&s.iters, &s.reduce_iters}) {
           for (const StageIter& i : *list) {
             if (IsOne(i) || !Uses(load, i.var)) continue;
-            const auto role = RoleOf(i.var);
-            if (role == Role::kRow || (!of_rows && role == Role::kFeature)) {
-              row = i.var->name;
-              continue;
-            }
-            iters += (iters.empty() ? "" : ", ") + i.var->name;
-            roles.push_back(role.value_or(Role::kBatch));
+            const auto role = chain_.RoleOf(i.var);
+            const bool is_row = role == Role::kRow || (!of_rows && role == Role::kFeature);
+            (is_row ? row : at).emplace_back(i.var->name, role.value_or(Role::kBatch));
           }
         }
-        if (!row.empty())
-          iters += (iters.empty() ? "" : ", ") + row, roles.push_back(of_rows ? Role::kRow : Role::kFeature);
-        const std::string panel = s_->Fresh("panel");
-        if (!s_->Run(Cat("define ", panel, "[", iters, "] = ", Print(WithCasts(s.values[0], load)))).status().ok())
-          return;
-        const Stage& made = StageOf(panel);
-        for (size_t d = 0; d < made.iters.size(); ++d) roles_[made.iters[d].var] = roles[d];
-        inner_.insert(std::find(inner_.begin(), inner_.end(), name), panel);
+        at.insert(at.end(), row.begin(), row.end());
+        DefineInner(*s_, chain_, s_->Fresh("panel"), at, WithCasts(s.values[0], load), name);
+        if (!s_->status().ok()) return;
       }
     }
   }
@@ -326,12 +251,8 @@ class Planner {
   const TeProgram& group_;
   const Target& target_;
   std::optional<Schedule> s_;
-  std::string scores_, sum_;
-  std::vector<std::string> inner_, last_;
+  Chain chain_;
   DType sum_type_ = DType::kF32;
-  absl::flat_hash_map<Expr, Role> roles_;
-  Expr rows_ = nullptr, keys_ = nullptr, features_ = nullptr;
-  double depth_ = 1;
   int64_t lanes_ = 1, vectors_ = 1, features_tile_ = 1, keys_tile_ = 0, keys_sums_ = 1;
   bool has_rest_ = false;  // beyond whole tiles of keys
   bool streams_ = false;   // one task alone reads a key's operands: from memory, not from caches
@@ -339,15 +260,6 @@ class Planner {
 };
 
 }  // namespace
-
-std::optional<ChainRole> ChainPlan::RoleOf(Expr var) const {
-  auto it = roles.find(var);
-  return it == roles.end() ? std::nullopt : std::optional(it->second);
-}
-
-const Stage& ChainPlan::StageOf(const std::string& name) const {
-  return *std::find_if(stages.begin(), stages.end(), [&](const Stage& s) { return s.name == name; });
-}
 
 StatusOr<std::optional<ChainPlan>> PlanChain(const TeProgram& group, const Target& target) {
   return Planner(group, target).Run();

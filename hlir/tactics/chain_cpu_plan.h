@@ -3,10 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "cinn_like/base/target.h"
 #include "hlir/tactics/chain_roles.h"
 #include "ir/schedule/schedule.h"
@@ -17,18 +14,11 @@ namespace cinn_like::hlir {
 // Steps on stages are done, those on loops follow.
 struct ChainPlan {
   ir::Schedule schedule;
-  std::vector<ir::Stage> stages;
-  std::string scores, sum;                         // the contractions
-  std::vector<std::string> inner, last;            // stages: in a task's own memory, and behind the second contraction
-  absl::flat_hash_map<ir::Expr, ChainRole> roles;  // of iterators that have more than one value
-  ir::Expr keys = nullptr;                         // how many
+  Chain chain;
   int64_t lanes = 1, vectors = 1,
           features_tile = 1;             // rows of a vector, vectors of rows and features of a register tile
   int64_t keys_tile = 0, keys_sums = 1;  // keys of a tile, and of a register tile
   double seconds = 0, keys_seconds = 0;  // in all, and of that of what is computed for keys
-
-  std::optional<ChainRole> RoleOf(ir::Expr var) const;
-  const ir::Stage& StageOf(const std::string& name) const;
 };
 
 // nullopt: the group is no such chain.
