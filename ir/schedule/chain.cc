@@ -50,8 +50,8 @@ bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
 // where the whole does not.
 class Repair {
  public:
-  // `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
-  Repair(Context& c, Expr m, Expr x, Expr moved) : c_(c), m_(m), x_(x), moved_(moved) {}
+  // `a` knows the range of elements, `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
+  Repair(Analyzer& a, Expr m, Expr x, Expr moved) : a_(a), c_(a.context()), m_(m), x_(x), moved_(moved) {}
 
   // h in terms of `moved`, which is m - m'; null: m is no part of e.
   StatusOr<Expr> Of(Expr e) {
@@ -80,6 +80,7 @@ class Repair {
         return OfBoth(e, e->args[0], e->args[1]);
       case ExprOp::kSelect:
         if (Reads(e->args[0], m_->buffer)) return Unknown(e);
+        if (Reads(e->args[1], m_->buffer) && a_.CanProve(e->args[0])) return Of(e->args[1]);
         selects_ = true;
         return OfBoth(e, e->args[1], e->args[2]);
       default:
@@ -87,7 +88,7 @@ class Repair {
     }
   }
 
-  // Whether some of the elements were no powers, but chosen.
+  // Whether some elements in the range were no powers, but chosen.
   bool selects() const { return selects_; }
 
  private:
@@ -126,6 +127,7 @@ class Repair {
     return InvalidArgument("there is no factor for ", Text(e), " at another ", m_->buffer->name);
   }
 
+  Analyzer& a_;
   Context& c_;
   const Expr m_, x_, moved_;
   bool selects_ = false;
@@ -391,17 +393,20 @@ class Chainer {
       }
     }
     // Both reduce the same elements in the same iterations of the loop; zeros beyond these are none.
+    Analyzer of_max(c_);
+    BindFacts(of_max, f_);
     size_t next = 0;
     for (const BlockIter& i : max_->block().iters) {
       if (i.kind != IterKind::kReduce) continue;
       if (next == steps.size() || !InStep(*max_, i, m, *steps[next], element))
         return InvalidArgument("blocks ", max_->block().name, " and ", b.name,
                                " do not reduce the same elements in each iteration");
+      of_max.BindRange(steps[next]->var, c_.Int(0), i.extent);
       at[i.var] = steps[next++]->var;
     }
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
-    Repair repair(c_, load, Substitute(c_, element_, at), moved_);
+    Repair repair(of_max, load, Substitute(c_, element_, at), moved_);
     StatusOr<Expr> factor = repair.Of(element);
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
     selects_ = selects_ || repair.selects();
@@ -462,6 +467,21 @@ class Chainer {
     return max.block().predicate == nullptr || is_bound(max.block().predicate);
   }
 
+  // `e` in terms of what those blocks of the loops read that compute it element by element.
+  Expr Computed(Expr e) const {
+    for (size_t k = members_.size(); k-- > 0;) {
+      const Block& b = members_[k].block();
+      if (IsReduction(b)) continue;
+      const std::optional<Stores> stores = StoresOf(c_, b.body);
+      if (!stores || stores->buffers.size() != 1 || !IsAt(stores->indices[0], b, IterKind::kData)) continue;
+      const std::vector<StmtPath> blocks = FindBlocks(f_);
+      const auto writes = [&](const StmtPath& p) { return Writes(p.back(), stores->buffers[0]); };
+      if (std::count_if(blocks.begin(), blocks.end(), writes) > 1) continue;
+      e = InlineLoads(c_, e, stores->buffers[0], stores->indices[0], stores->values[0]);
+    }
+    return e;
+  }
+
   // Iterations begin..end - 1 of a loop; null: from the first, to the last.
   struct Range {
     Expr begin = nullptr, end = nullptr;
@@ -488,7 +508,7 @@ class Chainer {
       }
     }
     std::vector<Linear> needs;
-    AddNeedsOf(c_, element_, needs);
+    AddNeedsOf(c_, Computed(element_), needs);
     const std::vector<const For*> around = LoopsOf(max_->path);
     absl::flat_hash_map<Expr, Expr> inner;
     const For* loop = nullptr;

@@ -679,7 +679,8 @@ std::vector<LibraryCase> LibraryCases() {
 }
 )";
   r.push_back({"attention", 3, 3, attention});
-  r.push_back({"attention of f16, one kernel of its own, and a product", 1, 3, absl::StrReplaceAll(attention, {{"f32", "f16"}})});
+  r.push_back({"attention of f16, one kernel of its own, and a product", 1, 3,
+               absl::StrReplaceAll(attention, {{"f32", "f16"}})});
   for (const char* part : {"f32[5,8]", "f32[7,6]"}) {
     const int axis = part[4] == '5' ? 0 : 1;
     r.push_back({"a part of the product", 1, 1,
@@ -1111,6 +1112,30 @@ TEST(CudaLowering, ChainsOnMatrixUnits) {
       if (symbols.empty()) break;
     }
   }
+}
+
+// Blocks go no further along the keys than their mask lets them.
+TEST(CudaLowering, ChainsLeaveOutWhatAMaskHides) {
+  std::mt19937 rng(14);
+  const Graph g = ParseGraph(R"(graph @chain(%q: bf16[1,1,200,16], %k: bf16[1,1,200,16], %v: bf16[1,1,200,16]) {
+  %0 = transpose(%k) {perm=[0,1,3,2]} : bf16[1,1,16,200]
+  %1 = matmul(%q, %0) : bf16[1,1,200,200]
+  %2 = iota() {dtype=i64, shape=[200,200], axis=0} : i64[200,200]
+  %3 = iota() {dtype=i64, shape=[200,200], axis=1} : i64[200,200]
+  %4 = le(%3, %2) : bool[200,200]
+  %5 = full() {value=-inf, dtype=bf16, shape=[]} : bf16[]
+  %6 = select(%4, %1, %5) : bf16[1,1,200,200]
+  %7 = softmax(%6) {axis=3} : bf16[1,1,200,200]
+  %8 = matmul(%7, %v) : bf16[1,1,200,16]
+  return %8
+}
+)");
+  const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(Count(compiled->text, " by chain_gpu"), 1) << compiled->text;
+  const std::string source = Emit(g);
+  EXPECT_EQ(Count(source, "< i0 + 1; ++"), 1) << source;  // tiles of 128 keys, as many as rows
+  if (IsTried(0)) ExpectRuns(g, 1, rng, false, Hopper());
 }
 
 // Where another tactic fails, loops as they stand serve every group: several results, scalars beside tensors,
