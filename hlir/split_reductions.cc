@@ -25,7 +25,7 @@ struct Machine {
 };
 // Along rows with all threads of a block, across rows with a few warps.
 constexpr Machine kGpu = {200e9, 48e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128};
-constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 16, 0, 16384, 262144, 128};
+constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 64, 0, 16384, 262144, 128};
 constexpr double kGain = 1.25;           // below that the second kernel is not worth it
 constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
 

@@ -3,14 +3,19 @@
 //   cinn_compile --emit=asm mlp.graph
 //   cinn_compile --emit=object -o mlp.o mlp.graph
 //   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
+//
+// But --emit=space --measure=100 does: it runs what else the tactics could have chosen (cinn_like/space.h).
 #include "cinn_like/driver.h"
+#include "cinn_like/space.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(emit, "llvm", "graph, stages, schedule, loops, llvm, asm or object; for a GPU also cuda, ptx or cubin");
+DEFINE_string(emit, "llvm",
+              "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", ...");
 DEFINE_string(o, "-", "the file to write");
+DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
 
 namespace cinn_like {
 namespace {
@@ -22,7 +27,11 @@ Status Main(int argc, char** argv) {
   ASSIGN_OR_RETURN(const Target target, Target::Parse(FLAGS_target));
   const auto graph = hlir::Parse(text);
   if (!graph.ok()) return Annotate(graph.status(), path);
-  ASSIGN_OR_RETURN(const std::string emitted, EmitGraph(*graph, target, options, FLAGS_emit));
+  const bool space = FLAGS_emit == "space";
+  if (FLAGS_measure < 0 || (FLAGS_measure > 0 && !space))
+    return InvalidArgument("--measure=", FLAGS_measure, ": a number of points, for --emit=space");
+  ASSIGN_OR_RETURN(const std::string emitted, space ? DescribeSpace(*graph, target, options, FLAGS_measure)
+                                                    : EmitGraph(*graph, target, options, FLAGS_emit));
   return WriteOutput(FLAGS_o, emitted);
 }
 

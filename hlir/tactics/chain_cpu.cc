@@ -143,8 +143,9 @@ class Loops {
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeChainCpu(const TeProgram& group, const Target& target, Until until) {
-  StatusOr<std::optional<ChainPlan>> plan = PlanChain(group, target);
+StatusOr<std::vector<Proposal>> ProposeChainCpu(const TeProgram& group, const Target& target, Until until,
+                                                Point& point) {
+  StatusOr<std::optional<ChainPlan>> plan = PlanChain(group, target, point);
   // Whether the group is such a chain the steps know best; its parts have tactics of their own.
   if (!plan.ok() || !*plan) return std::vector<Proposal>();
   ChainPlan& p = **plan;

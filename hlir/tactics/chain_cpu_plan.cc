@@ -37,7 +37,7 @@ int64_t DivisorFrom(int64_t n, int64_t most, int64_t least) {
 
 class Planner {
  public:
-  Planner(const TeProgram& group, const Target& target) : group_(group), target_(target) {}
+  Planner(const TeProgram& group, const Target& target, Point& point) : group_(group), target_(target), point_(point) {}
 
   StatusOr<std::optional<ChainPlan>> Run() {
     ASSIGN_OR_RETURN(const bool is_chain, Plan());
@@ -79,12 +79,13 @@ class Planner {
     const PanelShape panel = ChoosePanel(-1, sum_type_, target_);
     lanes_ = panel.lanes, vectors_ = panel.vectors;
     if (TypicalSize(chain_.rows, group_.symbols) <= static_cast<double>(lanes_)) vectors_ = 1;
+    vectors_ = point_.Choose("vectors", UpTo(4), vectors_);
     const int64_t most = std::min<int64_t>(kMostSums, (target_.vector_bytes >= 64 ? 28 : 12) / vectors_);
     const auto tile_of = [&](Expr n) {
       const int64_t d = IsInt(n) ? DivisorFrom(n->int_value, most, std::min<int64_t>(4, n->int_value)) : 0;
       return d == 0 ? std::min<int64_t>(8, most) : d;
     };
-    features_tile_ = tile_of(chain_.features);
+    features_tile_ = point_.Choose("features", UpTo(most), tile_of(chain_.features));
     // Tiles of keys without a rest, where there are such; else as many as there must be, and as even as register tiles
     // make them.
     keys_tile_ = IsInt(chain_.keys)
@@ -103,6 +104,9 @@ class Planner {
       keys_sums_ = DivisorFrom(keys_tile_, most, std::min(least_sums, keys_tile_));
       if (keys_sums_ == 0) keys_sums_ = std::min<int64_t>(8, most);
     }
+    keys_tile_ = point_.Choose("keys", {kLeastKeys, 32, 48, kMostKeys, 2 * kMostKeys}, keys_tile_);
+    keys_sums_ = point_.Choose("sums", UpTo(most), keys_sums_);
+    has_rest_ = !IsInt(chain_.keys) || chain_.keys->int_value % keys_tile_ != 0;
   }
 
   void PredictSeconds() {
@@ -250,6 +254,7 @@ class Planner {
 
   const TeProgram& group_;
   const Target& target_;
+  Point& point_;
   std::optional<Schedule> s_;
   Chain chain_;
   DType sum_type_ = DType::kF32;
@@ -261,8 +266,8 @@ class Planner {
 
 }  // namespace
 
-StatusOr<std::optional<ChainPlan>> PlanChain(const TeProgram& group, const Target& target) {
-  return Planner(group, target).Run();
+StatusOr<std::optional<ChainPlan>> PlanChain(const TeProgram& group, const Target& target, Point& point) {
+  return Planner(group, target, point).Run();
 }
 
 }  // namespace cinn_like::hlir

@@ -6,6 +6,7 @@
 
 #include "cinn_like/base/target.h"
 #include "hlir/tactics/chain_roles.h"
+#include "hlir/tactics/point.h"
 #include "ir/schedule/schedule.h"
 #include "ir/te.h"
 
@@ -22,6 +23,6 @@ struct ChainPlan {
 };
 
 // nullopt: the group is no such chain.
-StatusOr<std::optional<ChainPlan>> PlanChain(const ir::TeProgram& group, const Target& target);
+StatusOr<std::optional<ChainPlan>> PlanChain(const ir::TeProgram& group, const Target& target, Point& point);
 
 }  // namespace cinn_like::hlir

@@ -188,8 +188,9 @@ class Loops {
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeChainGpu(const TeProgram& group, const Target& target, Until until) {
-  StatusOr<std::optional<ChainGpuPlan>> plan = PlanChainGpu(group, target);
+StatusOr<std::vector<Proposal>> ProposeChainGpu(const TeProgram& group, const Target& target, Until until,
+                                                Point& point) {
+  StatusOr<std::optional<ChainGpuPlan>> plan = PlanChainGpu(group, target, point);
   // Whether the group is such a chain the steps know best; its parts have tactics of their own.
   if (!plan.ok() || !*plan) return std::vector<Proposal>();
   ChainGpuPlan& p = **plan;

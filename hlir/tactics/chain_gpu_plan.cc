@@ -33,7 +33,7 @@ int64_t RoundUpTo(int64_t n, int64_t factor) { return (n + factor - 1) / factor 
 
 class Planner {
  public:
-  Planner(const TeProgram& group, const Target& target) : group_(group), target_(target) {}
+  Planner(const TeProgram& group, const Target& target, Point& point) : group_(group), target_(target), point_(point) {}
 
   StatusOr<std::optional<ChainGpuPlan>> Run() {
     if (group_.exact || !target_.IsGpu() || SpeedsOf(target_).own_mma == 0 || !MayBeChain(group_))
@@ -69,9 +69,11 @@ class Planner {
       keys_tile_ = tile;
     }
     if (keys_tile_ == 0) return false;
+    keys_tile_ = point_.Choose("keys", {32, 64, 128}, keys_tile_);
     const double rows = TypicalSize(chain_.rows, group_.symbols);
     warps_ = kMostWarps;
     while (warps_ > 1 && rows <= static_cast<double>((warps_ - 1) * ChainGpuPlan::kRows)) --warps_;
+    warps_ = point_.Choose("warps", UpTo(kMostWarps), warps_);
     const int64_t row_bytes = 2 * (depth_ + kRowOffset), value_bytes = 2 * (features_ + kRowOffset);
     return warps_ * ChainGpuPlan::kRows * row_bytes + ChainGpuPlan::kStages * keys_tile_ * (row_bytes + value_bytes) <=
            target_.shared_bytes;
@@ -202,6 +204,7 @@ class Planner {
 
   const TeProgram& group_;
   const Target& target_;
+  Point& point_;
   std::optional<Schedule> s_;
   Chain chain_;
   ChainPanel lhs_, rhs_, weights_, values_;
@@ -210,8 +213,8 @@ class Planner {
 
 }  // namespace
 
-StatusOr<std::optional<ChainGpuPlan>> PlanChainGpu(const TeProgram& group, const Target& target) {
-  return Planner(group, target).Run();
+StatusOr<std::optional<ChainGpuPlan>> PlanChainGpu(const TeProgram& group, const Target& target, Point& point) {
+  return Planner(group, target, point).Run();
 }
 
 }  // namespace cinn_like::hlir

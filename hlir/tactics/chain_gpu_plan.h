@@ -7,6 +7,7 @@
 
 #include "cinn_like/base/target.h"
 #include "hlir/tactics/chain_roles.h"
+#include "hlir/tactics/point.h"
 #include "ir/schedule/schedule.h"
 #include "ir/te.h"
 
@@ -37,6 +38,6 @@ struct ChainGpuPlan {
 };
 
 // nullopt: the group is no such chain, or not for such a kernel.
-StatusOr<std::optional<ChainGpuPlan>> PlanChainGpu(const ir::TeProgram& group, const Target& target);
+StatusOr<std::optional<ChainGpuPlan>> PlanChainGpu(const ir::TeProgram& group, const Target& target, Point& point);
 
 }  // namespace cinn_like::hlir

@@ -290,7 +290,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
-StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target) {
+StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, Point& point) {
   ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target));
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
@@ -305,6 +305,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                            : ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, sum_type, target);
 
   // How the operand, and the results, lie in a tile of lanes.
+  if (t.tile.lanes > 1) t.tile.vectors = point.Choose("vectors", UpTo(4), t.tile.vectors);
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
   a.BindRange(jo, c.Int(0), c.CeilDiv(f.j, width));
   a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(t.tile.width() - 1, 1)));
@@ -334,9 +335,12 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   if (in_groups && IsInt(f.i)) {
     for (t.rows = std::min({most_rows, kMaxRows, f.i->int_value}); f.i->int_value % t.rows != 0;) --t.rows;
   }
+  if (!in_groups) t.rows = point.Choose("rows", UpTo(std::min(most_rows, kMaxRows)), t.rows);
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
-  const bool wants = !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4);
-  const int64_t most_steps = kMaxPanelBytes / (t.tile.width() * BytesOf(from->dtype));
+  const bool wants = point.ChooseBool("pack", !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4));
+  const int64_t panel_bytes =
+      wants ? 1024 * point.Choose("panel_kib", {64, 128, 256, 512}, kMaxPanelBytes / 1024) : kMaxPanelBytes;
+  const int64_t most_steps = panel_bytes / (t.tile.width() * BytesOf(from->dtype));
   t.depth = ChooseDepth(reduced, most_steps);
   if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
   std::string iters = f.vb->name;
@@ -361,6 +365,16 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     if (more.seconds >= t.seconds) break;
     t = std::move(more);
   }
+  if (t.pack && IsInt(f.i)) {
+    const int64_t predicted = t.row_block == 0 ? row_tiles : t.row_block / t.rows;
+    const int64_t most = t.depth.outer > 0 ? predicted : row_tiles;  // for whose sums there is room
+    std::vector<int64_t> options = {most};
+    while (options.back() > 1) options.push_back((options.back() + 1) / 2);
+    if (const int64_t tiles = point.Choose("row_tiles", options, predicted); tiles != predicted) {
+      t.row_block = tiles == row_tiles ? 0 : tiles * t.rows;
+      t.seconds = PredictSeconds(t, target);
+    }
+  }
   return std::optional<ContractionPlan>(std::move(t));
 }
 
@@ -371,7 +385,8 @@ Sides Swap(Sides sides) {
 }
 
 // With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
-StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target) {
+StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target,
+                                                    Point& point) {
   ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
   ASSIGN_OR_RETURN(const bool is_apart, TakeApart(s));
   if (!is_apart) return std::optional<ContractionPlan>();
@@ -381,18 +396,31 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, S
     Analyzer a = FactsOf(*s.stages(), out);
     if (!FindRun(a, out, sides.lanes) && FindRun(a, out, sides.rows)) sides = Swap(std::move(sides));
   }
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target));
-  if (!plan || !has_choice || (plan->in_place && !plan->is_masked)) return plan;
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> other, MakePlan(s, Swap(std::move(sides)), target));
-  return other && other->seconds < plan->seconds ? std::move(other) : std::move(plan);
+  Point of_other = point;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target, point));
+  if (!plan || !has_choice) return plan;
+  const bool asks = !plan->in_place || plan->is_masked;
+  std::optional<ContractionPlan> other;
+  if (asks) {
+    ASSIGN_OR_RETURN(other, MakePlan(s, Swap(sides), target, of_other));
+  }
+  const bool predicted = other && other->seconds < plan->seconds;
+  if (!point.ChooseBool("swap", predicted)) return plan;
+  if (!asks) {
+    ASSIGN_OR_RETURN(other, MakePlan(s, Swap(sides), target, of_other));
+  }
+  if (!other) return plan;
+  point = std::move(of_other);
+  point.ChooseBool("swap", predicted);
+  return other;
 }
 
 }  // namespace
 
-StatusOr<std::optional<ContractionPlan>> PlanContraction(const TeProgram& group, const Target& target) {
+StatusOr<std::optional<ContractionPlan>> PlanContraction(const TeProgram& group, const Target& target, Point& point) {
   const std::optional<Sides> sides = FindSides(group);
   if (!sides || !HasRegisterTiles(group.stages[0].outputs[0]->dtype, target)) return std::optional<ContractionPlan>();
-  return ChoosePlan(group, *sides, target);
+  return ChoosePlan(group, *sides, target, point);
 }
 
 }  // namespace cinn_like::hlir

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "hlir/panels.h"
+#include "hlir/tactics/point.h"
 #include "ir/schedule/schedule.h"
 #include "ir/te.h"
 
@@ -45,6 +46,7 @@ struct ContractionPlan {
 };
 
 // nullopt: the group is no contraction {acc} or {acc, epilogue}, or none for register tiles.
-StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target);
+StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target,
+                                                         Point& point);
 
 }  // namespace cinn_like::hlir

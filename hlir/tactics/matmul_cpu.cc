@@ -205,8 +205,9 @@ class Loops {
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target, Until until) {
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, PlanContraction(original, target));
+StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, const Target& target, Until until,
+                                                 Point& point) {
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, PlanContraction(original, target, point));
   if (!plan) return std::vector<Proposal>();
   if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_cpu", {}, "", plan->seconds}};
   RETURN_IF_ERROR(Loops(*plan).Run());

@@ -5,6 +5,8 @@
 //   out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, j, k]):   j is the side along which results are contiguous
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/gpu_tiles.h"
@@ -98,12 +100,12 @@ class MatmulGpu {
     for (const SymbolFact& s : group_.symbols) a_.BindSymbol(s);
   }
 
-  StatusOr<std::vector<Proposal>> Run(Until until) {
+  StatusOr<std::vector<Proposal>> Run(Until until, Point& point) {
     if (!IsCandidate()) return std::vector<Proposal>();
     ASSIGN_OR_RETURN(Schedule s, Schedule::Of(group_));
     ASSIGN_OR_RETURN(const bool is_flat, Flatten(s));
     if (!is_flat) return std::vector<Proposal>();
-    const double seconds = ChooseTile();
+    const double seconds = ChooseTile(point);
     left_ = AsRead(left_, tile_.M(), tile_.depth);
     right_ = AsRead(right_, tile_.N(), tile_.depth);
     if (!StageTiles(s)) return std::vector<Proposal>();
@@ -254,15 +256,11 @@ class MatmulGpu {
   }
 
   // The cheapest tile; its predicted time.
-  double ChooseTile() {
+  double ChooseTile(Point& point) {
     const bool has_mma = HasMma();
-    double best = 1e30;
-    Tile chosen = kTiles[0];
+    std::vector<std::pair<double, Tile>> bids;
     const auto bid = [&](const Tile& t) {
-      const double seconds = Fits(t) ? SecondsOf(t) : best;
-      if (seconds >= best) return;
-      best = seconds;
-      chosen = t;
+      if (Fits(t)) bids.emplace_back(SecondsOf(t), t);
     };
     for (Tile t : kTiles) {
       t.depth = DepthFor(t);
@@ -275,8 +273,14 @@ class MatmulGpu {
     for (Tile t : kWgmmaTiles) {
       if (has_mma && SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a" && IsFetchedAhead(t)) bid(t);
     }
-    tile_ = chosen;
-    return best;
+    if (bids.empty()) bids.emplace_back(1e30, kTiles[0]);
+    const auto best =
+        std::min_element(bids.begin(), bids.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<int64_t> places(bids.size());
+    std::iota(places.begin(), places.end(), 0);
+    const auto& [seconds, tile] = bids[static_cast<size_t>(point.Choose("tile", places, best - bids.begin()))];
+    tile_ = tile;
+    return seconds;
   }
 
   // Both operands are 16-bit floats of one type, summed in f32 by a device with instructions for that.
@@ -578,9 +582,10 @@ class MatmulGpu {
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulGpu(const TeProgram& group, const Target& target, Until until) {
+StatusOr<std::vector<Proposal>> ProposeMatmulGpu(const TeProgram& group, const Target& target, Until until,
+                                                 Point& point) {
   if (!target.IsGpu()) return std::vector<Proposal>();
-  return MatmulGpu(group, target).Run(until);
+  return MatmulGpu(group, target).Run(until, point);
 }
 
 }  // namespace cinn_like::hlir

@@ -11,7 +11,8 @@ constexpr double kCallSeconds = 3e-6;
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group, const Target& target, Until until) {
+StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group, const Target& target, Until until,
+                                                     Point& /*point*/) {
   if (!target.HasLib("cublas")) return std::vector<Proposal>();
   std::optional<LibraryMatmul> found = FindLibraryMatmul(group);
   if (!found) return std::vector<Proposal>();

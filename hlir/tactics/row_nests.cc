@@ -246,6 +246,18 @@ std::vector<RowNests::Input> RowNests::FindInputs() const {
   return r;
 }
 
+std::vector<RowNests::Input> RowNests::FindInputsAlong(int dim) const {
+  Context& c = *group.context;
+  const Expr along = SpaceVar(dim);
+  Analyzer a(c);
+  std::vector<Input> inputs = FindInputs();
+  std::erase_if(inputs, [&](const Input& input) {
+    const Expr offset = ElementOffset(c, input.load->buffer, IndicesOf(input.load));
+    return !IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+  });
+  return inputs;
+}
+
 StatusOr<size_t> RowNests::StageInputs(const std::vector<Input>& inputs) {
   const std::string first = group.stages[0].name;
   size_t staged = 0;
@@ -386,6 +398,14 @@ bool RowNests::CanCoalesce(int d) const {
     if (used) return false;
   }
   return true;
+}
+
+std::vector<int> RowNests::LineAround(int dim) const {
+  std::vector<int> along = {dim};
+  while (along.front() > 0 && CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
+  while (along.back() + 1 < static_cast<int>(space.dims.size()) && CanCoalesce(along.back()))
+    along.push_back(along.back() + 1);
+  return along;
 }
 
 std::vector<int> RowNests::Dims(bool reduced) const {

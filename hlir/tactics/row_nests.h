@@ -54,6 +54,7 @@ struct RowNests {
     std::vector<std::pair<size_t, ir::Expr>> read;  // by stages, as they spell it
   };
   std::vector<Input> FindInputs() const;
+  std::vector<Input> FindInputsAlong(int dim) const;  // those that are contiguous along it
   ir::Expr SpaceVar(int dim) const;
   // Inputs become stages of their own, in front of all others, to be placed in registers or shared memory. Gives how
   // many.
@@ -75,6 +76,8 @@ struct RowNests {
   int WidestAlong(int dim) const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
+  // The dimensions around `dim` that can be one line with it.
+  std::vector<int> LineAround(int dim) const;
   // The dimensions of a kind, in order.
   std::vector<int> Dims(bool reduced) const;
   // Bytes of memory that the group must at least move; symbols count as TypicalSize says.

@@ -3,6 +3,7 @@
 // where it is reduced, lanes hold partial results. Where it is not, rows run across it: a chunk of neighbouring rows
 // goes through all stages together, with an accumulator for each, so that memory is read in long runs.
 #include <algorithm>
+#include <numeric>
 
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
@@ -16,7 +17,10 @@ constexpr int64_t kManyRows = 64;
 constexpr int64_t kMostRows = 1 << 30;          // that are counted
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
-constexpr int64_t kMaxVectors = 8;              // of a chunk
+constexpr int64_t kMaxVectors = 16;             // of a chunk
+constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
+constexpr int64_t kInFlight = 4;                // vectors of a row
+constexpr int64_t kEvenTasks = 8;               // a thread's, below which one more than others have matters
 constexpr int64_t kMinTasks = 8;                // if the number of threads is not known
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
@@ -34,6 +38,17 @@ int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   return lanes;
 }
 
+// As many vectors at once as hide what an operation's result takes to be there, if the row is long enough to fill them.
+int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
+  constexpr double kWaste = 1.1;
+  int64_t length = 1;
+  for (int d : r.Dims(true).empty() ? r.LineAround(dim) : std::vector<int>{dim})
+    length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
+  const int64_t many = kInFlight * lanes;
+  const int64_t padded = (length + many - 1) / many * many;
+  return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
+}
+
 // Bytes that one row needs of an intermediate.
 int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
@@ -49,13 +64,19 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 }
 
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
-// while there is work for all threads. `others`: chunks there are along the other dimensions.
-int64_t VectorsInChunk(int64_t extent, int64_t lanes, int64_t others, const Target& target) {
-  const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? 4 * target.num_threads : kMinTasks;
+// while there is work for all threads, the same for each: memory gives long runs faster. `others`: chunks there are
+// along the other dimensions.
+int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, int64_t others, const Target& target) {
+  int64_t sums = 1;
+  for (const ir::Stage& s : r.group.stages)
+    sums = std::max(sums, s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0);
+  const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
+  const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? target.num_threads : kMinTasks;
   const int64_t tasks = (least + others - 1) / others;
-  const int64_t most = std::clamp<int64_t>(all / tasks, 1, kMaxVectors);
-  const int64_t chunks = (all + most - 1) / most;
-  return (all + chunks - 1) / chunks;
+  const int64_t most = std::clamp<int64_t>(all / tasks, 1, std::max<int64_t>(registers / sums, 1));
+  int64_t chunks = (all + most - 1) / most;
+  if (chunks < kEvenTasks * tasks) chunks = (chunks + tasks - 1) / tasks * tasks;
+  return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
 // What all threads together need for the values of a group: vector operations, fewer elements at a time where a load is
@@ -84,8 +105,9 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         }
       }
     }
-    const double part = static_cast<double>(lanes) / static_cast<double>(WidestLanes(group, target));
-    double speed = lane == nullptr ? part / static_cast<double>(lanes) : part, cost = 0;
+    const int64_t widest = WidestLanes(group, target);
+    const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
+    double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part, cost = 0;
     for (ir::Expr value : s.values) {
       cost += CostOf(value);
       ir::Visit(value, [&](ir::Expr e) {
@@ -109,9 +131,49 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
+// Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in, and
+// columns of them written out.
+Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
+  ir::Schedule& s = r.schedule;
+  ASSIGN_OR_RETURN(const size_t copies, r.StageInputs(r.FindInputsAlong(t.in)));
+  for (ir::Buffer b : r.Temporaries()) s.Step("scope ", b->name, " local align 64");
+  const std::vector<int> in = r.LineAround(t.in), out = r.LineAround(t.out);
+  std::vector<int> outer;
+  for (int d : r.Dims(false)) {
+    if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
+  }
+  r.ReorderAll({outer, in, out});
+  const int64_t lanes = WidestLanes(r.group, target);
+  const int64_t rows = point.Choose("tile_in", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, kTileVectors * lanes),
+                columns = point.Choose("tile_out", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, kTileVectors * lanes);
+  std::vector<std::string> tasks;
+  for (size_t i = 0; i < r.nests.size(); ++i) {
+    RowNest& nest = r.nests[i];
+    const bool reads = i < copies;
+    const auto cut = [&](const std::vector<int>& dims, int64_t size) {
+      std::vector<std::string> loops = {s.Fresh("b"), s.Fresh("x")};
+      s.Step("split ", r.FuseDims(nest, dims, "v"), " ", size, " -> ", loops[0], " ", loops[1]);
+      return loops;
+    };
+    const std::vector<std::string> x = cut(in, rows), y = cut(out, columns);
+    const std::string &around = (reads ? y : x)[1], &line = (reads ? x : y)[1];
+    s.Step("reorder ", x[0], " ", y[0], " ", around, " ", line);
+    const std::string vector = s.Fresh("v"), lane = s.Fresh("l");
+    s.Step("split ", line, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    const std::string row = r.FuseDims(nest, outer, "p");
+    tasks.push_back(s.Fresh("p"));
+    s.Step("fuse ", row, row.empty() ? "" : " ", x[0], " ", y[0], " -> ", tasks.back());
+  }
+  std::string merge = "merge";
+  for (const std::string& l : tasks) merge += " " + l;
+  if (tasks.size() > 1) s.Run(merge);
+  return s.Step("parallel ", tasks[0]).status();
+}
+
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until) {
+StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
+                                               Point& point) {
   if (target.HasKernels()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
   if (!created) return std::vector<Proposal>();
@@ -122,20 +184,25 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   if (r.space.dims.empty()) {
     return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), 1e-7}};
   }
-  const int vector = r.VectorDim();
+  if (const auto t = reduced.empty() ? r.FindTransposition() : std::nullopt; t && point.ChooseBool("tiles", true)) {
+    const double seconds = PredictSeconds(r, t->out, LanesFor(r, target, t->out), target);
+    if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
+    RETURN_IF_ERROR(Transpose(r, *t, target, point));
+    return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
+  }
+  std::vector<int64_t> dims(r.space.dims.size());
+  std::iota(dims.begin(), dims.end(), 0);
+  const int vector = static_cast<int>(point.Choose("vector_dim", dims, r.VectorDim()));
   const bool vector_is_reduced = r.space.dims[vector].reduced;
-  const int64_t lanes = LanesFor(r, target, vector);
+  const int64_t vector_lanes = LanesFor(r, target, vector);
+  const int64_t lanes = point.Choose(
+      "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
+      vector_is_reduced || reduced.empty() ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
   // Parallel dimensions next to the vector dimension that memory runs through as one stay in its loop.
-  std::vector<int> along = {vector};
-  if (reduced.empty()) {
-    while (along.front() > 0 && along.back() == vector && r.CanCoalesce(along.front() - 1))
-      along.insert(along.begin(), along.front() - 1);
-    while (along.back() + 1 < static_cast<int>(r.space.dims.size()) && r.CanCoalesce(along.back()))
-      along.push_back(along.back() + 1);
-  }
+  const std::vector<int> along = reduced.empty() ? r.LineAround(vector) : std::vector<int>{vector};
   auto without = [&](const std::vector<int>& dims) {
     std::vector<int> v;
     for (int d : dims) {
@@ -149,9 +216,12 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
-  const int64_t vectors = vector_is_reduced || reduced.empty()
-                              ? 1
-                              : VectorsInChunk(std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
+  int64_t vectors = 1;
+  if (!vector_is_reduced && !reduced.empty()) {
+    vectors = VectorsInChunk(r, std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
+    vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
+  }
+  const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);
   std::vector<std::string> rows, chunks;
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
@@ -177,7 +247,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (has_vector && !vector_is_reduced) {
       if (row.empty()) {
         row = chunk;
-      } else if (num_rows < kManyRows) {
+      } else if (shares_chunks) {
         const std::string p = s.Fresh("p");
         s.Step("fuse ", row, " ", chunk, " -> ", p);
         row = p;

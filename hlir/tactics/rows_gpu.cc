@@ -57,7 +57,8 @@ int64_t PowerOfTwoBelow(int64_t n) {
 
 class RowsGpu {
  public:
-  RowsGpu(RowNests r, const Target& target) : r_(std::move(r)), s_(r_.schedule), target_(target) {}
+  RowsGpu(RowNests r, const Target& target, Point& point)
+      : r_(std::move(r)), s_(r_.schedule), target_(target), point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
     const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
@@ -100,29 +101,12 @@ class RowsGpu {
     if (loops.size() > 1) s_.Run(step);
   }
 
-  // The dimensions around `dim` that can be one line with it.
-  std::vector<int> LineAround(int dim) const {
-    std::vector<int> along = {dim};
-    while (along.front() > 0 && r_.CanCoalesce(along.front() - 1)) along.insert(along.begin(), along.front() - 1);
-    while (along.back() + 1 < static_cast<int>(r_.space.dims.size()) && r_.CanCoalesce(along.back()))
-      along.push_back(along.back() + 1);
-    return along;
-  }
-
   // A thread rearranges a tile in its registers, 16 bytes by 16 bytes: it reads rows of the tile and writes columns.
   // Threads lie side by side both ways, so that neither way memory moves more than what is used.
   Status Transpose(RowNests::Transposition t) {
-    Context& c = *r_.group.context;
-    const Expr along = r_.SpaceVar(t.in);
-    Analyzer a(c);
-    std::vector<RowNests::Input> inputs = r_.FindInputs();
-    std::erase_if(inputs, [&](const RowNests::Input& input) {
-      const Expr offset = ElementOffset(c, input.load->buffer, IndicesOf(input.load));
-      return !IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
-    });
-    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(inputs));
+    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(r_.FindInputsAlong(t.in)));
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
-    const std::vector<int> in = LineAround(t.in), out = LineAround(t.out);
+    const std::vector<int> in = r_.LineAround(t.in), out = r_.LineAround(t.out);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
       if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
@@ -171,7 +155,7 @@ class RowsGpu {
 
   Status Pointwise(int vector) {
     if (const auto t = r_.FindTransposition()) return Transpose(*t);
-    const std::vector<int> along = LineAround(vector);
+    const std::vector<int> along = r_.LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
@@ -198,12 +182,14 @@ class RowsGpu {
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
+    accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);
+    const int64_t threads = point_.Choose("threads", {kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
     if (accesses > 1)
-      s_.Step("split ", elements[0], " ", accesses, " ", kThreads, " -> eb eu et")
+      s_.Step("split ", elements[0], " ", accesses, " ", threads, " -> eb eu et")
           .Run("reorder eb et eu")
           .Run("unroll eu");
     else
-      s_.Step("split ", elements[0], " ", kThreads, " -> eb et");
+      s_.Step("split ", elements[0], " ", threads, " -> eb et");
     s_.Run("bind eb blockIdx.x").Run("bind et threadIdx.x");
     for (const std::string& lane : lanes) s_.Step("vectorize ", lane);
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
@@ -270,7 +256,10 @@ class RowsGpu {
           accesses > 4096 ? kMaxThreads : 512);
       if (accesses <= 2 * kWarp)
         threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
-      if (!CanShare()) threads = 1;
+      if (CanShare())
+        threads = point_.Choose("threads", {kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMaxThreads}, threads);
+      else
+        threads = 1;
       in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
       // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
       // cluster, that have a part of a row each, do so side by side.
@@ -418,7 +407,8 @@ class RowsGpu {
     for (const Param& p : r_.group.params) inputs += p.role == ParamRole::kInput && p.buffer != nullptr;
     const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(inputs, 1)));
     const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
-    const int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
+    int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
+    if (staged == 0 && !in_registers) unroll = point_.Choose("unroll", {4, kUnroll, 16, kMostLoads}, unroll);
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");
       rows.push_back(y);
@@ -499,6 +489,7 @@ class RowsGpu {
     int64_t together = waits ? kRowsTogether : kRowsTogether / 2;
     while (together > 1 && (together > r_.LikelyExtent(serial.back()) || together * kept > kMaxRegisterElements))
       together /= 2;
+    together = point_.Choose("rows_together", {1, 2, kRowsTogether, 2 * kRowsTogether}, together);
     std::vector<std::string> blocks, thread_loops;
     std::vector<std::vector<std::string>> row_loops(serial.size());
     for (size_t i = 0; i < r_.nests.size(); ++i) {
@@ -543,18 +534,20 @@ class RowsGpu {
   RowNests r_;
   Schedule& s_;  // r_'s
   const Target& target_;
+  Point& point_;
 };
 
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target, Until until) {
+StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target, Until until,
+                                               Point& point) {
   if (!target.IsGpu()) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
   if (!r) {
     ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group));
   }
   if (!r) return std::vector<Proposal>();
-  return RowsGpu(*std::move(r), target).Run(until);
+  return RowsGpu(*std::move(r), target, point).Run(until);
 }
 
 }  // namespace cinn_like::hlir

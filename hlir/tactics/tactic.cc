@@ -33,7 +33,8 @@ const std::vector<Tactic>& BuiltInTactics() {
 Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
   Bids r;
   for (const Tactic& t : tactics) {
-    const StatusOr<std::vector<Proposal>> proposed = t.propose(group, target, Until::kPrice);
+    Point point;
+    const StatusOr<std::vector<Proposal>> proposed = t.propose(group, target, Until::kPrice, point);
     if (!proposed.ok()) {
       r.refused.push_back(Refusal(t, proposed.status()));
     } else if (!proposed->empty()) {
@@ -50,7 +51,8 @@ StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Tar
                                 const std::function<Status(const Proposal&)>& accept) {
   Choice r{{}, std::move(bids.refused)};
   for (const Bid& bid : bids.bids) {
-    StatusOr<std::vector<Proposal>> proposed = bid.tactic->propose(group, target, Until::kSchedule);
+    Point point;
+    StatusOr<std::vector<Proposal>> proposed = bid.tactic->propose(group, target, Until::kSchedule, point);
     if (!proposed.ok()) {
       r.refused.push_back(Refusal(*bid.tactic, proposed.status()));
       continue;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cinn_like/base/target.h"
+#include "hlir/tactics/point.h"
 #include "ir/te.h"
 
 namespace cinn_like::hlir {
@@ -24,8 +25,10 @@ enum class Until { kPrice, kSchedule };
 struct Tactic {
   std::string_view name;
   // No proposal (an empty list) where the tactic does not apply; an error is a bug of the tactic, which others make up
-  // for. Until kPrice, proposals have neither function nor schedule.
-  StatusOr<std::vector<Proposal>> (*propose)(const ir::TeProgram& group, const Target& target, Until until);
+  // for. Until kPrice, proposals have neither function nor schedule. Parameters are asked of `point`; where that is not
+  // what the tactic predicts to be the fastest, it may lead to an error.
+  StatusOr<std::vector<Proposal>> (*propose)(const ir::TeProgram& group, const Target& target, Until until,
+                                             Point& point);
 };
 
 // The built-in tactics, most special first.

@@ -103,7 +103,8 @@ StatusOr<Proposal> Choose(const ir::TeProgram& group, const Target& target) {
   if (naive_only) return ProposeNaive(group, target);
   for (const Tactic& t : BuiltInTactics()) {
     if (std::count(std::begin(kPreferred), std::end(kPreferred), t.name) == 0) continue;
-    ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target, Until::kSchedule));
+    Point point;
+    ASSIGN_OR_RETURN(std::vector<Proposal> proposals, t.propose(group, target, Until::kSchedule, point));
     if (!proposals.empty()) return std::move(proposals[0]);
   }
   ASSIGN_OR_RETURN(Choice choice, ChooseSchedule(group, target));

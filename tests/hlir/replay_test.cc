@@ -34,7 +34,8 @@ TEST_P(Replayed, GivesTheSameFunction) {
     ASSERT_TRUE(read.ok()) << read.status() << stages;
     EXPECT_EQ(ir::Print(*ir::ToLoops(*read)), stages);
     for (const Tactic& tactic : BuiltInTactics()) {
-      const StatusOr<std::vector<Proposal>> proposals = tactic.propose(group, target, Until::kSchedule);
+      Point point;
+      const StatusOr<std::vector<Proposal>> proposals = tactic.propose(group, target, Until::kSchedule, point);
       if (!proposals.ok()) continue;  // a tactic's error is for tests of tactics
       for (const Proposal& p : *proposals) {
         const StatusOr<std::string> again = Replay(stages, p.schedule);

@@ -29,11 +29,11 @@ StatusOr<std::vector<Proposal>> Offer(const ir::TeProgram& group, const Target& 
 const std::vector<Tactic>& Bidders() {
   static const auto* bidders = new std::vector<Tactic>{
       {"broken",
-       [](const ir::TeProgram&, const Target&, Until) -> StatusOr<std::vector<Proposal>> {
+       [](const ir::TeProgram&, const Target&, Until, Point&) -> StatusOr<std::vector<Proposal>> {
          return Internal("step 'merge e f': no");
        }},
-      {"dear", [](const ir::TeProgram& g, const Target& t, Until) { return Offer(g, t, "dear", 3); }},
-      {"cheap", [](const ir::TeProgram& g, const Target& t, Until) { return Offer(g, t, "cheap", 1); }},
+      {"dear", [](const ir::TeProgram& g, const Target& t, Until, Point&) { return Offer(g, t, "dear", 3); }},
+      {"cheap", [](const ir::TeProgram& g, const Target& t, Until, Point&) { return Offer(g, t, "cheap", 1); }},
   };
   return *bidders;
 }
