@@ -25,7 +25,8 @@ struct Machine {
 };
 // Along rows with all threads of a block, across rows with a few warps.
 constexpr Machine kGpu = {200e9, 48e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128};
-constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 64, 0, 16384, 262144, 128};
+constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 256, 0, 16384, 262144, 128};
+constexpr double kNear = 3;              // times the rates: of what lies in a core's cache
 constexpr double kGain = 1.25;           // below that the second kernel is not worth it
 constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
 
@@ -85,6 +86,7 @@ class Splitter {
     }
     m_ = target.IsGpu() ? kGpu : kCpu;
     has_blocks_ = target.IsGpu();
+    near_bytes_ = has_blocks_ ? 0 : static_cast<double>(target.l2_bytes);
     for (const Stage& s : p.stages) {
       if (!has_blocks_) break;
       for (Buffer b : InputsOf(s)) users_[b].push_back(&s);
@@ -130,8 +132,9 @@ class Splitter {
     const bool along = columns == 0;
     const double share = m_.columns * std::max(1.0, m_.full_bytes / BytesOf(load->buffer->dtype));
     const double blocks = along ? results : results / columns * std::ceil(columns / share);
-    const double now = bytes / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
-    if (now < kGain * (bytes / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
+    const double near = bytes <= near_bytes_ ? kNear : 1;
+    const double now = bytes / near / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
+    if (now < kGain * (bytes / near / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
     const double wanted = length * blocks / (m_.tasks_per_core * m_.cores);
     const double elements = along ? std::clamp(wanted, m_.min_row, m_.max_row) : std::max(wanted, m_.min_column);
     // The outermost loop that is long enough is cut, or the longest: what is contiguous stays so.
@@ -328,6 +331,7 @@ class Splitter {
   std::vector<SymbolFact> symbols_;
   Machine m_;
   bool has_blocks_ = false;
+  double near_bytes_ = 0;                                         // of a core's cache
   absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // on a GPU, who reads or writes it
 };
 

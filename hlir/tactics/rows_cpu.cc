@@ -20,8 +20,6 @@ constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
 constexpr int64_t kMaxVectors = 16;             // of a chunk
 constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
 constexpr int64_t kInFlight = 4;                // vectors of a row
-constexpr int64_t kEvenTasks = 8;               // a thread's, below which one more than others have matters
-constexpr int64_t kMinTasks = 8;                // if the number of threads is not known
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -63,19 +61,16 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   return bytes;
 }
 
-// How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in registers
-// while there is work for all threads, the same for each: memory gives long runs faster. `others`: chunks there are
-// along the other dimensions.
-int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, int64_t others, const Target& target) {
+// How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in
+// registers. Fewer, for the sake of more tasks, would make threads share pages of memory, where each fetches ahead what
+// the other is about to write; few columns are split by rows instead (hlir/split_reductions.h).
+int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const Target& target) {
   int64_t sums = 1;
   for (const ir::Stage& s : r.group.stages)
     sums = std::max(sums, s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0);
   const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
-  const int64_t all = (extent + lanes - 1) / lanes, least = target.num_threads > 0 ? target.num_threads : kMinTasks;
-  const int64_t tasks = (least + others - 1) / others;
-  const int64_t most = std::clamp<int64_t>(all / tasks, 1, std::max<int64_t>(registers / sums, 1));
-  int64_t chunks = (all + most - 1) / most;
-  if (chunks < kEvenTasks * tasks) chunks = (chunks + tasks - 1) / tasks * tasks;
+  const int64_t all = (extent + lanes - 1) / lanes, most = std::max<int64_t>(registers / sums, 1);
+  const int64_t chunks = (all + most - 1) / most;
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
@@ -218,7 +213,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
   int64_t vectors = 1;
   if (!vector_is_reduced && !reduced.empty()) {
-    vectors = VectorsInChunk(r, std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, num_rows, target);
+    vectors = VectorsInChunk(r, std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, target);
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
   const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);

@@ -322,8 +322,9 @@ TEST(Fusion, NormGradientsBehindAProductAreOneKernel) {
 }
 )";
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a -libs=cublas"}) {
-    EXPECT_EQ(KernelsOf(graph, *Target::Parse(device)).size(), 3) << device;  // and the column sum
-    EXPECT_EQ(MatricesWritten(graph, device, 512, 768), 3) << device;         // the product, the gradient, its copy
+    // And the column sum: of as few columns, where there are many cores, two.
+    EXPECT_EQ(KernelsOf(graph, *Target::Parse(device)).size(), device[0] == 'x' ? 4 : 3) << device;
+    EXPECT_EQ(MatricesWritten(graph, device, 512, 768), 3) << device;  // the product, the gradient, its copy
   }
 }
 
