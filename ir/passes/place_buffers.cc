@@ -165,7 +165,7 @@ class Placer {
         in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
       }
       if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1 - start);
-      r.shape.push_back(hi >= Analyzer::kUnknown ? old_shape[d] : c_.Int(hi + 1));
+      r.shape.push_back(hi >= Analyzer::kUnknown ? c_.Sub(old_shape[d], c_.Int(start)) : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {

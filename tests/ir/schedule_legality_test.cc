@@ -604,6 +604,29 @@ TEST(LegalSteps, PadMovesMasksWithTheirIndices) {
   EXPECT_TRUE(run.ok()) << run << Print(*r);
 }
 
+// Each thread computes what it keeps for itself, and none but the first waits for what the first has written.
+TEST(IllegalSchedules, AllThreadsReadWhatTheFirstWrites) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  for (const char* reads : {"r[w] = t[w]", "let c = t[w]\nr[w] = c", "if 0.0 < t[w] { r[w] = 1.0 }"}) {
+    for (const char* scope : {"local", "global"}) {
+      const auto f = ParseFunc(Cat(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+        alloc t: f32[4] @global
+        alloc r: f32[4] @)",
+                                   scope, R"(
+        for i in 0..4 @blockIdx.x {
+          block a(u in 0..4 = i) { t[u] = x[u, 0] }
+          block b(w in 0..4 = i) {)",
+                                   reads, R"(}
+          for q in 0..8 @threadIdx.x { block c(p in 0..4 = i, z in 0..8 = q) { y[p, z] = x[p, z] } } } })"));
+      ASSERT_TRUE(f.ok()) << f.status();
+      const auto lowered = LowerKernel(*f, {.options = {}, .target = target, .name = "test"});
+      const bool meets = std::string_view(scope) == "local" || absl::StartsWith(reads, "if");
+      EXPECT_EQ(absl::StrContains(lowered.status().message(), "block b reads t[i] in different threads"), meets)
+          << lowered.status() << Print(*f);
+    }
+  }
+}
+
 // What the thread before has in its own memory no thread can read.
 TEST(IllegalSchedules, ThreadReadsItsNeighboursMemory) {
   const auto f = ParseFunc(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
