@@ -30,6 +30,17 @@ TEST_P(IllegalSteps, AreRefused) {
 }
 
 const Illegal kIllegal[] = {
+    {"ReorderOfFirstCome",  // of equals the one that is come to first, not the lowest place
+     R"(func @f(x: f32[8, 8], y: f32[1], z: i64[1]) {
+       for i in 0..8 { for j in 0..8 { block a(u reduce 0..8 = i, v reduce 0..8 = j) init { y[0] = -inf
+         z[0] = -1 } {
+         let first = y[0] < x[u, v]
+         let p = select(first, x[u, v], y[0])
+         let q = select(first, u * 8 + v, z[0])
+         y[0] = p
+         z[0] = q } } } })",
+     "reorder j i",
+     {"the order of j, i can't change", "block a writes y[0] more than once"}},
     {"CacheWriteWithReader",
      R"(func @f(x: f32[8], s: f32[8], y: f32[8]) {
        for i in 0..8 {
