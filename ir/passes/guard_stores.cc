@@ -5,6 +5,16 @@
 namespace cinn_like::ir {
 namespace {
 
+// All threads of a warp come to a shuffle.
+bool Shuffles(Expr e) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found |= x->op == ExprOp::kShuffleXor;
+    return !found;
+  });
+  return found;
+}
+
 // Where what begins with stmts[k] ends: a value goes with its uses.
 size_t EndOfUses(const std::vector<Stmt>& stmts, size_t k) {
   size_t end = k + 1;
@@ -60,6 +70,7 @@ StatusOr<Func> GuardStores(Func f) {
   // Those of which one thread is to run all of `s`.
   std::function<std::set<ForKind>(const Stmt&)> guarded = [&](const Stmt& s) -> std::set<ForKind> {
     if (As<Alloc>(s) != nullptr || As<Barrier>(s) != nullptr || As<Call>(s) != nullptr) return {};
+    if (const Let* n = As<Let>(s); n != nullptr && Shuffles(n->value)) return {};
     std::set<ForKind> r = missing;
     if (const For* n = As<For>(s)) r.erase(n->kind);
     if (const Store* n = As<Store>(s)) {
