@@ -97,6 +97,10 @@ std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const 
     sides.insert({a[k], b[k]});
   }
   bool found = true;
+  for (size_t k = 0; k < values.size(); ++k) {
+    if (values[k]->op == ExprOp::kSelect && !ChoosesFirst(c, r, k) && (k == 0 || !ChoosesFirst(c, r, k - 1)))
+      return std::nullopt;
+  }
   for (Expr e : r.elements) {
     Visit(e, [&](Expr x) {
       found &= std::find(running.begin(), running.end(), x) == running.end();
@@ -111,6 +115,18 @@ std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const 
   }
   if (!found) return std::nullopt;
   return r;
+}
+
+std::optional<bool> ChoosesFirst(Context& c, const Join& join, size_t k) {
+  const auto& [values, running, elements] = join;
+  if (k + 1 >= values.size() || IsFloat(values[k + 1]->type.dtype)) return std::nullopt;
+  for (const bool largest : {true, false}) {
+    const Expr first = ComesFirst(c, largest, elements[k], elements[k + 1], running[k], running[k + 1]);
+    if (values[k] == c.Make(ExprOp::kSelect, {first, elements[k], running[k]}) &&
+        values[k + 1] == c.Make(ExprOp::kSelect, {first, elements[k + 1], running[k + 1]}))
+      return largest;
+  }
+  return std::nullopt;
 }
 
 Expr ComesFirst(Context& c, bool largest, Expr x, Expr place, Expr best, Expr best_place) {

@@ -1,10 +1,10 @@
 // A step of a reduction as a rule that joins any two partial results: what lets threads, blocks or kernels reduce apart
 // and join what they found.
 //
-//   values:    select(x[i, r] > best[i], x[i, r], best[i]), select(x[i, r] > best[i], r, at[i])
-//   running:   best[i], at[i]
-//   elements:  x[i, r], r
-//   Joined(a, b): select(b0 > a0, b0, a0), select(b0 > a0, b1, a1)
+//   values:    m[i] + x[i, r], max(n[i], y[r])
+//   running:   m[i], n[i]
+//   elements:  x[i, r], y[r]
+//   Joined(a, b): a0 + b0, max(a1, b1)
 #pragma once
 #include <optional>
 #include <vector>
@@ -23,8 +23,7 @@ struct Stores {
 std::optional<Stores> StoresOf(Context& c, const Stmt& s);  // nullopt: it is no such sequence
 
 // nullopt where `values` are no joins of the `running` values (loads) with elements: each value is one associative
-// operator, or chooses by `select` between the running value and the element. A reduction's steps may run in any order
-// (te.h), so a choice is taken to be a good join wherever elements and running values are all that it reads.
+// operator, or two chosen by `select` are the pair that comes first (ComesFirst).
 struct Join {
   std::vector<Expr> values, running, elements;
   std::vector<Expr> Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const;
@@ -32,7 +31,9 @@ struct Join {
 std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running);
 
 // Whether the pair (x, place) comes before the best so far: the largest x (or smallest), NaN before any number, of
-// equals the lower place.
+// equals the lower place. In whatever order pairs are joined, and how often, the same is the first.
 Expr ComesFirst(Context& c, bool largest, Expr x, Expr place, Expr best, Expr best_place);
+// Whether values[k] and the value behind it are chosen by that, and if so whether the largest is.
+std::optional<bool> ChoosesFirst(Context& c, const Join& join, size_t k);
 
 }  // namespace cinn_like::ir

@@ -3,6 +3,33 @@
 #include <set>
 
 namespace cinn_like::ir {
+namespace {
+
+// All threads of a warp come to a shuffle.
+bool Shuffles(Expr e) {
+  bool found = false;
+  Visit(e, [&](Expr x) {
+    found |= x->op == ExprOp::kShuffleXor;
+    return !found;
+  });
+  return found;
+}
+
+// Where what begins with stmts[k] ends: a value goes with its uses.
+size_t EndOfUses(const std::vector<Stmt>& stmts, size_t k) {
+  size_t end = k + 1;
+  for (size_t j = k; j < end; ++j) {
+    const Let* let = As<Let>(stmts[j]);
+    for (size_t i = stmts.size(); let != nullptr && i-- > end;) {
+      bool uses = false;
+      ForEachExpr(stmts[i], [&](Expr e) { uses |= Uses(e, let->var); });
+      if (uses) end = i + 1;
+    }
+  }
+  return end;
+}
+
+}  // namespace
 
 StatusOr<Func> GuardStores(Func f) {
   bool has_blocks = false, has_calls = false, has_memory = false;
@@ -40,7 +67,34 @@ StatusOr<Func> GuardStores(Func f) {
   // In each kernel, what is in no loop on one of its axes.
   NameSupply names(f);
   std::set<ForKind> missing;  // axes whose threads all come here
-  std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
+  // Those of which one thread is to run all of `s`.
+  std::function<std::set<ForKind>(const Stmt&)> guarded = [&](const Stmt& s) -> std::set<ForKind> {
+    if (As<Alloc>(s) != nullptr || As<Barrier>(s) != nullptr || As<Call>(s) != nullptr) return {};
+    if (const Let* n = As<Let>(s); n != nullptr && Shuffles(n->value)) return {};
+    std::set<ForKind> r = missing;
+    if (const For* n = As<For>(s)) r.erase(n->kind);
+    if (const Store* n = As<Store>(s)) {
+      // Each block has shared memory of its own.
+      std::erase_if(r, [&](ForKind axis) {
+        return n->buffer->scope == Scope::kLocal || (IsBlockAxis(axis) && n->buffer->scope != Scope::kGlobal);
+      });
+    }
+    ForEachChild(s, [&](const Stmt& x) {
+      const std::set<ForKind> own = guarded(x);
+      std::erase_if(r, [&](ForKind axis) { return !own.contains(axis); });
+    });
+    return r;
+  };
+  std::function<Stmt(const Stmt&)> go;
+  const auto guard = [&](const Stmt& s) {
+    const std::set<ForKind> axes = guarded(s), before = missing;
+    std::erase_if(missing, [&](ForKind axis) { return axes.contains(axis); });
+    Stmt r = go(s);
+    missing = before;
+    for (ForKind axis : axes) r = MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), axis, r});
+    return r;
+  };
+  go = [&](const Stmt& s) -> Stmt {
     const For* n = As<For>(s);
     if (n != nullptr && missing.contains(n->kind)) {
       missing.erase(n->kind);
@@ -48,15 +102,19 @@ StatusOr<Func> GuardStores(Func f) {
       missing.insert(n->kind);
       return r;
     }
-    const Store* store = As<Store>(s);
-    if (store != nullptr && store->buffer->scope != Scope::kLocal) {
-      Stmt r = s;
-      for (ForKind axis : missing) {
-        // Each block has shared memory of its own.
-        if (IsBlockAxis(axis) && store->buffer->scope != Scope::kGlobal) continue;
-        r = MakeStmt(For{f.context->Var(names.Fresh("one")), f.context->Int(1), axis, r});
+    if (As<Store>(s) != nullptr && !guarded(s).empty()) return guard(s);
+    if (const Seq* q = As<Seq>(s)) {
+      // Values and the stores of them go together: what the first thread stores, others would read.
+      std::vector<Stmt> out;
+      for (size_t k = 0; k < q->stmts.size();) {
+        const size_t end = EndOfUses(q->stmts, k);
+        const auto at = q->stmts.begin() + static_cast<ptrdiff_t>(k);
+        const Stmt run = MakeSeq({at, at + static_cast<ptrdiff_t>(end - k)});
+        const bool together = end > k + 1 && !guarded(run).empty();
+        out.push_back(together ? guard(run) : go(*at));
+        k = together ? end : k + 1;
       }
-      return r;
+      return MakeSeq(std::move(out));
     }
     return MapChildren(s, [](Expr e) { return e; }, go);
   };

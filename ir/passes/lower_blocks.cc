@@ -1,9 +1,11 @@
 #include "ir/passes/lower_blocks.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ir/analyzer.h"
 #include "ir/clone.h"
+#include "ir/join.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -85,35 +87,50 @@ class Lowering {
     const VarMap bindings = BindingsOf(b);
     Stmt body = Substitute(c_, b.body, bindings);
     std::vector<Stmt> out;
-    if (b.init != nullptr) {
-      if (Stmt init = PlaceInit(b)) out.push_back(init);
-    }
+    if (b.init != nullptr) PlaceInit(b, out);
     out.push_back(body);
     return Guarded(b.predicate, MakeSeq(std::move(out)));
   }
 
-  // Puts the init before the outermost loop that it may leave; returns what stays in place, if anything.
-  Stmt PlaceInit(const Block& b) {
-    VarSet data_vars, reduce_vars;
-    Expr at_start = nullptr;
-    for (const BlockIter& i : b.iters) {
-      for (Expr v : VarsOf(i.binding)) (i.kind == IterKind::kData ? data_vars : reduce_vars).insert(v);
-      if (i.kind == IterKind::kReduce) at_start = And(at_start, c_.Eq(i.binding, c_.Int(0)));
+  // Puts the init before the outermost loop that it may leave, each result's apart where others stay; what stays in
+  // place goes to `out`.
+  void PlaceInit(const Block& b, std::vector<Stmt>& out) {
+    std::map<size_t, std::vector<Stmt>> parts;
+    if (const std::optional<Stores> stores = StoresOf(c_, b.init)) {
+      for (size_t k = 0; k < stores->values.size(); ++k) {
+        const Stmt part = MakeStmt(Store{stores->buffers[k], stores->indices[k], stores->values[k], nullptr});
+        parts[TargetOf(b, {stores->buffers[k]})].push_back(part);
+      }
     }
-    auto is_reduction = [&](const For& n) { return reduce_vars.contains(n.var) && !data_vars.contains(n.var); };
-    const std::vector<Buffer> outputs = BuffersWritten(b.init);
+    if (parts.size() > 1) {
+      for (auto& [target, part] : parts) PlaceInitAt(b, MakeSeq(std::move(part)), target, out);
+    } else {
+      PlaceInitAt(b, b.init, TargetOf(b, BuffersWritten(b.init)), out);
+    }
+  }
+
+  static VarSet VarsOfIters(const Block& b, IterKind kind) {
+    VarSet r;
+    for (const BlockIter& i : b.iters) {
+      if (i.kind != kind) continue;
+      for (Expr v : VarsOf(i.binding)) r.insert(v);
+    }
+    return r;
+  }
+
+  // The place in path_ of the loop before which these start; path_.size(): where they are.
+  size_t TargetOf(const Block& b, const std::vector<Buffer>& outputs) {
+    const VarSet data_vars = VarsOfIters(b, IterKind::kData), reduce_vars = VarsOfIters(b, IterKind::kReduce);
     size_t target = path_.size();
-    VarSet dropped, dropped_so_far;
     for (size_t i = path_.size() - 1; i-- > 0 && ReadsOwnElement(b);) {
       const Stmt& s = path_[i];
       const Stmt& child = path_[i + 1];
       if (const For* n = As<For>(s)) {
-        if (is_reduction(*n)) {
-          if (n->kind != ForKind::kSerial && n->kind != ForKind::kUnrolled && n->kind != ForKind::kVectorized) break;
-          dropped_so_far.insert(n->var);
-          target = i;
-          dropped = dropped_so_far;
-        }
+        if (!reduce_vars.contains(n->var) || data_vars.contains(n->var)) continue;
+        if (n->kind != ForKind::kSerial && n->kind != ForKind::kUnrolled && n->kind != ForKind::kVectorized &&
+            PipelineStages(n->kind) == 0)
+          break;
+        target = i;
       } else if (const Seq* q = As<Seq>(s)) {
         bool others_touch = false;
         for (const Stmt& x : q->stmts) {
@@ -127,15 +144,31 @@ class Lowering {
         break;
       }
     }
+    return target;
+  }
+
+  void PlaceInitAt(const Block& b, const Stmt& part, size_t target, std::vector<Stmt>& out) {
+    const VarSet data_vars = VarsOfIters(b, IterKind::kData), reduce_vars = VarsOfIters(b, IterKind::kReduce);
     VarMap start;
-    for (Expr v : dropped) start[v] = c_.Int(0, v->type.dtype);
+    for (size_t i = target; i < path_.size(); ++i) {
+      const For* n = As<For>(path_[i]);
+      if (n != nullptr && reduce_vars.contains(n->var) && !data_vars.contains(n->var))
+        start[n->var] = c_.Int(0, n->var->type.dtype);
+    }
+    Expr at_start = nullptr;
+    for (const BlockIter& i : b.iters) {
+      if (i.kind == IterKind::kReduce) at_start = And(at_start, c_.Eq(i.binding, c_.Int(0)));
+    }
     Expr cond = a_.Simplify(Substitute(c_, at_start, start));
-    Stmt init = Guarded(cond, Substitute(c_, b.init, BindingsOf(b)));
-    if (target == path_.size()) return init;
+    Stmt init = Guarded(cond, Substitute(c_, part, BindingsOf(b)));
+    if (target == path_.size()) {
+      out.push_back(init);
+      return;
+    }
     // The nest from the target down, without the reduction loops.
     init = Guarded(b.predicate, init);
     for (size_t i = path_.size() - 1; i-- > target;) {
-      if (const For* n = As<For>(path_[i]); n != nullptr && !dropped.contains(n->var)) {
+      if (const For* n = As<For>(path_[i]); n != nullptr && !start.contains(n->var)) {
         init = MakeStmt(For{n->var, n->extent, n->kind, init});
       } else if (const If* n = As<If>(path_[i])) {
         init = Guarded(n->cond, init);
@@ -143,7 +176,6 @@ class Lowering {
     }
     init = RewriteConditions(CloneFresh(c_, init, names_, start));
     hoisted_[path_[target]].push_back(init);
-    return nullptr;
   }
 
   // The start of the reduction makes most conditions constant.

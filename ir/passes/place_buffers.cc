@@ -61,7 +61,7 @@ class Placer {
       for (size_t i = depth; i < a.path.size(); ++i) {
         const For* n = As<For>(a.path[i]);
         if (n == nullptr) continue;
-        const bool is_thread = IsThreadAxis(n->kind) && b->scope == Scope::kLocal;
+        const bool is_thread = (IsThreadAxis(n->kind) || IsBlockAxis(n->kind)) && b->scope == Scope::kLocal;
         Expr var = n->var;
         if (is_thread) {
           var = c_.Var(Cat(Name(n->kind)));
@@ -165,7 +165,7 @@ class Placer {
         in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
       }
       if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1 - start);
-      r.shape.push_back(hi >= Analyzer::kUnknown ? old_shape[d] : c_.Int(hi + 1));
+      r.shape.push_back(hi >= Analyzer::kUnknown ? c_.Sub(old_shape[d], c_.Int(start)) : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {
@@ -336,7 +336,7 @@ class Placer {
         }
       }
       if (coef == 0) continue;
-      const int64_t threads = info.extent->int_value;
+      const int64_t threads = IsInt(info.extent) ? info.extent->int_value : int64_t{1} << 31;
       for (size_t k = 0; k < l.size(); ++k) {
         Linear& x = l[k];
         Linear r;

@@ -345,6 +345,17 @@ class Vectorizer {
       return true;
     });
     if (!fixed || reads_result) return nullptr;
+    // A result that others see is written only if some iteration would: the first, if any.
+    if (condition != nullptr && store->buffer->scope != Scope::kLocal) {
+      VarMap zeros;
+      for (Expr v : vars) zeros[v] = c_.Int(0, v->type.dtype);
+      for (Expr e : Lanes::Conjuncts(condition)) {
+        const Expr first = a_.Simplify(Substitute(c_, e, zeros));
+        const Analyzer::Assume assume(a_, e);
+        if (!a_.CanProve(first)) return nullptr;
+        if (!IsTrue(first)) around = around == nullptr ? first : c_.And(around, first);
+      }
+    }
     const DType t = store->buffer->dtype;
     const Expr neutral = Identity(c_, op->second, t);
     Lanes spread(a_, names_, vector.var, lanes);

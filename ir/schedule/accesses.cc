@@ -1,6 +1,7 @@
 // The table of Dependences: every place that touches memory, in terms of the loops around it, and what is known of the
 // reductions among them.
 #include <algorithm>
+#include <utility>
 
 #include "ir/join.h"
 #include "ir/schedule/dependence.h"
@@ -91,7 +92,7 @@ void Dependences::Collect(const Func& f) {
   std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
 
   // Accesses of one block or bare statement.
-  absl::flat_hash_set<std::pair<Buffer, std::vector<Expr>>> seen_reads, seen_writes;
+  absl::flat_hash_set<std::tuple<Buffer, std::vector<Expr>, bool>> seen_reads, seen_writes;
   Access base;
   auto begin = [&] {
     base = Access();
@@ -102,7 +103,7 @@ void Dependences::Collect(const Func& f) {
     seen_writes.clear();
   };
   auto add = [&](Buffer b, std::vector<Expr> at, bool writes, bool masked) {
-    if (!(writes ? seen_writes : seen_reads).insert({b, at}).second) return;
+    if (!(writes ? seen_writes : seen_reads).insert({b, at, base.by_all_threads}).second) return;
     Access x = base;
     x.buffer = b;
     x.writes = writes;
@@ -121,6 +122,18 @@ void Dependences::Collect(const Func& f) {
       }
       return true;
     });
+  };
+  const auto read_by_all = [&](const std::vector<Buffer>& written) {
+    const auto writes = [&](Scope scope) {
+      return std::any_of(written.begin(), written.end(), [&](Buffer b) { return b->scope == scope; });
+    };
+    base.by_all_threads = writes(Scope::kLocal);
+    base.by_all_blocks = base.by_all_threads || writes(Scope::kShared);
+  };
+  const auto add_condition = [&](Expr e) {
+    const bool threads = std::exchange(base.by_all_threads, true), blocks = std::exchange(base.by_all_blocks, true);
+    add_reads(e);
+    base.by_all_threads = threads, base.by_all_blocks = blocks;
   };
   // A statement inside of a block, or one that holds no others.
   std::function<void(const Stmt&)> add_all = [&](const Stmt& s) {
@@ -141,7 +154,10 @@ void Dependences::Collect(const Func& f) {
         s,
         [&](Expr e) {
           const Store* n = As<Store>(s);
-          if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e)) add_reads(e);
+          if (conditional)
+            add_condition(e);
+          else if (n == nullptr || e == n->value || e == n->mask || ReadsMemory(e))
+            add_reads(e);
         },
         add_all);
     if (const Store* n = As<Store>(s)) add(n->buffer, n->indices, true, n->mask != nullptr);
@@ -155,7 +171,7 @@ void Dependences::Collect(const Func& f) {
     const size_t first = accesses_.size();
     if (const For* n = As<For>(s)) {
       begin();
-      add_reads(n->extent);
+      add_condition(n->extent);
       a_.BindRange(n->var, c_.Int(0), n->extent);
       loops.push_back(n);
       go(n->body);
@@ -164,7 +180,7 @@ void Dependences::Collect(const Func& f) {
       for (const Stmt& x : n->stmts) go(x);
     } else if (const If* n = As<If>(s)) {
       begin();
-      add_reads(n->cond);
+      add_condition(n->cond);
       ++conditions;
       go(n->then);
       if (n->otherwise != nullptr) go(n->otherwise);
@@ -172,12 +188,13 @@ void Dependences::Collect(const Func& f) {
     } else if (const Block* n = As<Block>(s)) {
       begin();
       base.block = n;
+      read_by_all(BuffersWritten(s));
       for (const BlockIter& i : n->iters) {
         values_[i.var] = i.binding;
         add_reads(i.binding);
       }
       if (n->predicate != nullptr) {
-        add_reads(n->predicate);
+        add_condition(n->predicate);
         // What memory says may change between two runs.
         if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, values_);
         base.is_conditional |= base.condition == nullptr;
@@ -202,6 +219,8 @@ void Dependences::Collect(const Func& f) {
       }
     } else {
       begin();
+      read_by_all(BuffersWritten(s));
+      if (const Let* n = As<Let>(s)) add_condition(n->value);
       add_all(s);
     }
     ranges_[s.get()] = {first, accesses_.size()};

@@ -461,6 +461,15 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
     }
     return nullptr;
   };
+  absl::flat_hash_set<ForKind> bound_axes;
+  VisitStmts(kernel.back(), [&](const Stmt& s) {
+    if (const For* n = As<For>(s); n != nullptr && !IsInt(n->extent, 1)) bound_axes.insert(n->kind);
+    return true;
+  });
+  auto by_all = [&](const Access& x, const For* loop, ForKind axis) {
+    return !bound && !x.writes && loop == nullptr && (IsBlockAxis(axis) ? x.by_all_blocks : x.by_all_threads) &&
+           bound_axes.contains(axis);
+  };
   for (Buffer buffer : buffers_) {
     if (buffer->scope == Scope::kLocal) continue;
     const bool shared = buffer->scope == Scope::kShared;
@@ -471,6 +480,7 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
       std::vector<const For*> fixed = outside;
       VarMap twins;
       std::vector<std::pair<const For*, const For*>> axes;
+      bool everyone = false;  // of an axis reads what is written
       for (ForKind axis : kThreadKinds) {
         const For *p = loop_on(*a, axis), *q = loop_on(*b, axis);
         if (shared && IsBlockAxis(axis) && (p == nullptr ? nullptr : p->var) == (q == nullptr ? nullptr : q->var)) {
@@ -478,6 +488,10 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
           continue;
         }
         if (waits && IsThreadAxis(axis)) continue;
+        if (by_all(*a, p, axis) || by_all(*b, q, axis)) {
+          everyone = true;
+          continue;
+        }
         if ((bound && (p == nullptr || q == nullptr)) || (p == nullptr && q == nullptr)) continue;
         // The wider loop stands for both.
         if (p != nullptr && q != nullptr && p->var != q->var && axes.empty() &&
@@ -489,17 +503,17 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
         if (p != nullptr && q != nullptr && p->var != q->var && a_.CanProve(c_.Le(q->extent, p->extent)))
           twins[q->var] = p->var;
       }
-      if (axes.empty()) continue;
+      if (axes.empty() && !everyone) continue;
       const VarMap rename = Rename(*a, *b, fixed, twins);
       auto same = [&] {
         const auto known = Meet(*a, *b, rename);
-        return !known || std::all_of(axes.begin(), axes.end(), [&](const auto& axis) {
+        return !known || (!everyone && std::all_of(axes.begin(), axes.end(), [&](const auto& axis) {
           const auto& [p, q] = axis;
           if (p != nullptr && q != nullptr) return Distance(*known, p->var) == 0;
           Expr only = p != nullptr ? p->var : Substitute(c_, q->var, rename);
           if (p == nullptr && known->contains(only)) only = known->at(only);
           return a_.CanProve(c_.Eq(only, c_.Int(0)));
-        });
+        }));
       };
       if (!same() && !Where(*a, *b, rename, same)) return Conflict{first, second};
     }

@@ -39,6 +39,9 @@ struct Access {
   const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
   Expr condition = nullptr;        // of the block, in terms of the loops; null: none
   bool is_conditional = false;     // under an if, or a masked store
+  // Read by all threads along an axis that no loop around is bound to: for private memory, or for a condition. For
+  // shared memory only all blocks do: it is one of their threads that writes.
+  bool by_all_threads = false, by_all_blocks = false;
   int statement = 0;               // accesses of one block or bare statement agree in it; grows along the text
 
  private:
@@ -89,7 +92,8 @@ class Dependences {
   std::optional<Conflict> ChangedByMerge(const StmtPath& first, const StmtPath& second);
   // Two threads of a kernel that touch one element, one of them writing, where nothing makes one wait for the other:
   // global memory, or one statement on shared memory. Loops on one axis are the same threads, in serial loops around
-  // them, too. What is in no loop on an axis is the first thread's, or, if `bound`, passed over.
+  // them, too. What is in no loop on an axis is the first thread's, or all threads' (Access), or, if `bound`, passed
+  // over.
   std::optional<Conflict> BetweenThreads(const StmtPath& kernel, bool bound, const Changed& changed);
   // Two touches of one element, one writing, in statements that stand side by side within `outer`.
   std::optional<Conflict> Between(const Stmt& s, const Stmt& t, const std::vector<const For*>& outer);

@@ -20,12 +20,29 @@ StatusOr<size_t> FindIter(const Stage& s, const std::string& name) {
   return InvalidArgument(name, " is no iterator of stage ", s.name, "; it has ", known);
 }
 
-// How a stage joins what it reduces, whose parts can then be joined in any order and start as it does.
+// Whether joining the same once more changes nothing.
+bool IsIdempotent(ExprOp op) {
+  switch (op) {
+    case ExprOp::kSelect:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// How a stage joins what it reduces, whose parts can then be joined in any order and start as it does: with what
+// changes nothing, or what may be joined as often as there are parts.
 StatusOr<Join> JoinOf(Context& c, const Stage& s) {
   std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
   if (!join) return InvalidArgument("stage ", s.name, " does not join elements by an operator that takes any order");
   for (size_t k = 0; k < s.values.size(); ++k) {
-    if (s.inits[k] != NeutralOf(c, s.values[k]->op, s.outputs[k]->dtype)) {
+    if (!IsIdempotent(s.values[k]->op) && s.inits[k] != NeutralOf(c, s.values[k]->op, s.outputs[k]->dtype)) {
       return InvalidArgument("stage ", s.name, " starts ", s.outputs[k]->name, " with ", Print(s.inits[k]),
                              ", which is not known to change nothing");
     }
@@ -319,17 +336,11 @@ StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::s
   const std::vector<Expr> running = RunningOf(c, s);
   const std::optional<Join> join =
       s.IsReduction() && running.size() == 2 ? FindJoin(c, s.values, running) : std::nullopt;
-  std::optional<Combiner> best;
-  for (const Combiner k : {Combiner::kMax, Combiner::kMin}) {
-    if (!join) break;
-    const Expr first = ComesFirst(c, k == Combiner::kMax, join->elements[0], join->elements[1], running[0], running[1]);
-    const bool both = s.values[0] == c.Make(ExprOp::kSelect, {first, join->elements[0], running[0]}) &&
-                      s.values[1] == c.Make(ExprOp::kSelect, {first, join->elements[1], running[1]});
-    const bool starts = s.inits[0] == Identity(c, k, s.outputs[0]->dtype) &&
-                        s.inits[1] == Identity(c, Combiner::kMin, s.outputs[1]->dtype);
-    if (both && starts) best = k;
-  }
-  if (!best) return InvalidArgument("stage ", stage, " does not choose the first of pairs of a value and its place");
+  const std::optional<bool> largest = join ? ChoosesFirst(c, *join, 0) : std::nullopt;
+  const Combiner best = largest.value_or(true) ? Combiner::kMax : Combiner::kMin;
+  if (!largest || s.inits[0] != Identity(c, best, s.outputs[0]->dtype) ||
+      s.inits[1] != Identity(c, Combiner::kMin, s.outputs[1]->dtype))
+    return InvalidArgument("stage ", stage, " does not choose the first of pairs of a value and its place");
   Stage values = s;
   values.outputs = {s.outputs[0]};
   if (!WritesAllocations(p, values))
@@ -370,7 +381,7 @@ StatusOr<TeProgram> Separate(TeProgram p, const std::string& stage, const std::s
   copy.values = {c.Cast(found->dtype, c.Load(places.outputs[0], VarsOf(copy.iters)))};
   s.outputs.pop_back();
   s.inits.pop_back();
-  s.values = {Combine(c, *best, running[0], x)};
+  s.values = {Combine(c, best, running[0], x)};
   p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at) + 1, {std::move(places), std::move(copy)});
   return p;
 }

@@ -39,6 +39,14 @@ void CheckGolden(const std::string& name) {
 TEST(CudaSource, GoldenPointwise) { CheckGolden("pointwise_bf16"); }
 TEST(CudaSource, GoldenSoftmax) { CheckGolden("softmax_bf16"); }
 
+TEST(CudaSource, GoldenMma) {
+  CheckGolden("mma_bf16");
+  SKIP_WITHOUT_NVRTC();
+  const std::string ptx = Ptx(ReadFile("tests/backends/golden/mma_bf16.cu"), "sm_80");
+  EXPECT_EQ(CountOf(ptx, "mma.sync.aligned.m16n8k16"), 4) << ptx;
+  EXPECT_GE(CountOf(ptx, "ldmatrix"), 3);
+}
+
 TEST(CudaSource, PointwiseUsesWideAccesses) {
   SKIP_WITHOUT_NVRTC();
   const std::string ptx = Ptx(ReadFile("tests/backends/golden/pointwise_bf16.cu"));

@@ -30,6 +30,17 @@ TEST_P(IllegalSteps, AreRefused) {
 }
 
 const Illegal kIllegal[] = {
+    {"ReorderOfFirstCome",  // of equals the one that is come to first, not the lowest place
+     R"(func @f(x: f32[8, 8], y: f32[1], z: i64[1]) {
+       for i in 0..8 { for j in 0..8 { block a(u reduce 0..8 = i, v reduce 0..8 = j) init { y[0] = -inf
+         z[0] = -1 } {
+         let first = y[0] < x[u, v]
+         let p = select(first, x[u, v], y[0])
+         let q = select(first, u * 8 + v, z[0])
+         y[0] = p
+         z[0] = q } } } })",
+     "reorder j i",
+     {"the order of j, i can't change", "block a writes y[0] more than once"}},
     {"CacheWriteWithReader",
      R"(func @f(x: f32[8], s: f32[8], y: f32[8]) {
        for i in 0..8 {
@@ -602,6 +613,29 @@ TEST(LegalSteps, PadMovesMasksWithTheirIndices) {
   for (int64_t i = 0; i < 8; ++i) x.Set(i, 1);
   const Status run = Interpret({r->context, {*r}}, "f", {&x, &y}, {});
   EXPECT_TRUE(run.ok()) << run << Print(*r);
+}
+
+// Each thread computes what it keeps for itself, and none but the first waits for what the first has written.
+TEST(IllegalSchedules, AllThreadsReadWhatTheFirstWrites) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  for (const char* reads : {"r[w] = t[w]", "let c = t[w]\nr[w] = c", "if 0.0 < t[w] { r[w] = 1.0 }"}) {
+    for (const char* scope : {"local", "global"}) {
+      const auto f = ParseFunc(Cat(R"(func @f(x: f32[4, 8], y: f32[4, 8]) {
+        alloc t: f32[4] @global
+        alloc r: f32[4] @)",
+                                   scope, R"(
+        for i in 0..4 @blockIdx.x {
+          block a(u in 0..4 = i) { t[u] = x[u, 0] }
+          block b(w in 0..4 = i) {)",
+                                   reads, R"(}
+          for q in 0..8 @threadIdx.x { block c(p in 0..4 = i, z in 0..8 = q) { y[p, z] = x[p, z] } } } })"));
+      ASSERT_TRUE(f.ok()) << f.status();
+      const auto lowered = LowerKernel(*f, {.options = {}, .target = target, .name = "test"});
+      const bool meets = std::string_view(scope) == "local" || absl::StartsWith(reads, "if");
+      EXPECT_EQ(absl::StrContains(lowered.status().message(), "block b reads t[i] in different threads"), meets)
+          << lowered.status() << Print(*f);
+    }
+  }
 }
 
 // What the thread before has in its own memory no thread can read.

@@ -12,7 +12,7 @@ namespace cinn_like::ir {
 namespace {
 
 constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1..64 hint 32 {
-  alloc t: f32[8] @local
+  alloc t: f32[8] pitch 4 mod 16 @local
   for i in 0..n {
     let v = exp(x[i, 0])
     for k in 0..8 {
@@ -27,6 +27,7 @@ constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1
   }
 }
 func @g(z: f32[m], m: i64) {
+  await copies 1
   z[0] = f32(m)
 }
 )";
@@ -62,8 +63,16 @@ TEST(LoopText, Errors) {
       {"1..64", "64..1", "64..1"},
       {"call @g(&y[0], n)", "call @g(&y[0])", "@g"},
       {"call @g(&y[0], n)", "call @h(&y[0], n)", "@h"},
-      {"f32(m)", "f32(m", "line 18, column 1: expected ')', got '}'"},
-      {"z[0] = f32(m)", "z[0] = m", "line 17, column 3: store to z: expected f32 and got i64"},
+      {"pitch 4 mod 16", "pitch 4", "line 2, column 27: expected 'mod', got '@'"},
+      {"pitch 4 mod 16", "pitch mod 16", "line 2, column 25: expected the pitch's remainder"},
+      {"pitch 4 mod 16", "pitch 16 mod 16", "buffer t: expected a pitch of R mod D, 0 <= R < D <= "},
+      {"pitch 4 mod 16", "pitch 4 mod 1000000", "buffer t: expected a pitch of R mod D, 0 <= R < D <= "},
+      {"await copies 1", "await copies", "line 18, column 3: expected"},
+      {"await copies 1", "await copies -1", "expected 0 to 7 groups and got -1"},
+      {"await copies 1", "await 1", "line 17, column 9: expected 'copies', got '1'"},
+      {"await copies 1", "commit copies 1", "line 17, column 17"},
+      {"f32(m)", "f32(m", "line 19, column 1: expected ')', got '}'"},
+      {"z[0] = f32(m)", "z[0] = m", "line 18, column 3: store to z: expected f32 and got i64"},
       {"x: f32[n,8]", "x: f32[n,99999999999999999999]", "99999999999999999999"},
   };
   for (const Case& c : cases) {
