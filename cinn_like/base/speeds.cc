@@ -9,10 +9,10 @@ namespace cinn_like {
 namespace {
 
 // name, {f32, f16, f64} of product, convolution, depthwise and laid_out, own_mma, own_wgmma, pooling, own_product,
-// own_dot2, own_rows, then of own_convolution, call_seconds, region_seconds, misaligned. Measured kernel by kernel: amd-avx512
-// (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest of intel-amx, its own_product too (a
-// single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its `misaligned` by products
-// alone). Estimates: the other rows, and f64 in all.
+// own_dot2, own_rows, then of own_convolution, call_seconds, region_seconds, misaligned. Measured kernel by kernel:
+// amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest of intel-amx, its own_product
+// too (a single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its `misaligned` by
+// products alone). Estimates: the other rows, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
     {"intel-amx",    {130,900,60},   {130,500,60},    {100,60,10}, {.3,.2,.6},   0,    0,    4,  100, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
