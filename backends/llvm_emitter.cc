@@ -5,6 +5,7 @@
 #include "backends/entry_spec.h"
 #include "backends/llvm_cast.h"
 #include "backends/llvm_expr.h"
+#include "backends/llvm_nests.h"
 #include "backends/parallel_grain.h"
 #include "cinn_like/base/runtime_calls.h"
 #include "llvm/IR/IRBuilder.h"
@@ -306,6 +307,10 @@ class FunctionEmitter {
         llvm::Value* extent = exprs_.Emit(n.extent);
         return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);
       }
+      case ir::ForKind::kDot2:
+      case ir::ForKind::kTranspose:
+        if (EmitNest(b_, exprs_, *func_.context, m_.machine, m_.contract, n)) return;
+        return EmitLoop(n, llvm::ConstantInt::get(ValueType(b_.getContext(), n.var->type), 0), exprs_.Emit(n.extent));
       default:
         Fail(Internal("LLVM emitter: loop '", n.var->name, "' of kind ", ir::Name(n.kind), " in host code"));
     }

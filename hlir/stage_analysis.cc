@@ -25,15 +25,6 @@ Expr StripCasts(Expr e) {
 
 }  // namespace
 
-Expr ElementOffset(Context& c, Buffer b, const std::vector<Expr>& indices) {
-  Expr offset = c.Int(0), weight = c.Int(1);
-  for (size_t d = indices.size(); d-- > 0;) {
-    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
-    weight = c.Mul(weight, b->shape[d]);
-  }
-  return offset;
-}
-
 double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
   if (extent->op == ExprOp::kInt) return static_cast<double>(extent->int_value);
   if (extent->op == ExprOp::kVar) {

@@ -7,9 +7,6 @@
 
 namespace cinn_like::hlir {
 
-// The offset of an element from the first, by the buffer's strides.
-ir::Expr ElementOffset(ir::Context& c, ir::Buffer b, const std::vector<ir::Expr>& indices);
-
 // The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none; of
 // iterators, their product; of a tensor, its bytes.
 double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);

@@ -508,6 +508,15 @@ Expr Substitute(Context& c, Expr e, const VarMap& map) {
   })(e);
 }
 
+Expr ElementOffset(Context& c, Buffer b, absl::Span<const Expr> indices) {
+  Expr offset = c.Int(0), weight = c.Int(1);
+  for (size_t d = indices.size(); d-- > 0;) {
+    offset = c.Add(offset, c.Mul(indices[d], b->strides.empty() ? weight : b->strides[d]));
+    weight = c.Mul(weight, b->shape[d]);
+  }
+  return offset;
+}
+
 bool Uses(Expr e, const absl::flat_hash_set<Expr>& vars) {
   bool found = false;
   Visit(e, [&](Expr x) {

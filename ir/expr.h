@@ -194,6 +194,8 @@ void Visit(Expr e, absl::FunctionRef<bool(Expr)> f);
 void VisitLoads(Expr e, absl::FunctionRef<void(Expr)> f);
 using VarMap = absl::flat_hash_map<Expr, Expr>;  // Var -> replacement
 Expr Substitute(Context& c, Expr e, const VarMap& map);
+// The offset of an element from the first, by the buffer's strides.
+Expr ElementOffset(Context& c, Buffer b, absl::Span<const Expr> indices);
 bool Uses(Expr e, const absl::flat_hash_set<Expr>& vars);
 bool Uses(Expr e, Expr var);
 // The variables in order of first appearance.

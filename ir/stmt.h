@@ -52,6 +52,9 @@ enum class ForKind : uint8_t {
   // compute. The latter read their operands after the loop has ended (ir/passes/lower_pipeline.h).
   kMma,
   kWgmma,
+  // The nest runs as instructions of a CPU's vectors (ir/vector_nests.h), which compute what its loops do.
+  kDot2,
+  kTranspose,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 std::optional<ForKind> ParseForKind(std::string_view text);
@@ -65,6 +68,8 @@ inline int PipelineStages(ForKind k) {
 }
 
 inline bool IsMatrixUnit(ForKind k) { return k == ForKind::kMma || k == ForKind::kWgmma; }
+// Of the step `tensorize`: what such a nest must be is what makes it right to run it so.
+inline bool IsTensorized(ForKind k) { return k >= ForKind::kMma; }
 
 // The blocks of a cluster (clusterIdx.x) run at once and count as threads of one large block: they have their shared
 // memory and their barriers in common.

@@ -28,7 +28,9 @@ struct SpeedRow {
   double own_wgmma;    // of those of four warps at once, which sm_90a alone has; 0: none
   double pooling;      // two operations for each element of each window
   double own_product;  // ours in f32, with operands as the register tiles want them
-  double own_rows;     // ours in f32, of vectorised loops whose operands lie next to each other
+  // Of bf16 whose pairs a core's instruction sums, the same; 0: it has none, or none that is faster than widening.
+  double own_dot2;
+  double own_rows;  // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
   // get.
   Rates own_convolution;

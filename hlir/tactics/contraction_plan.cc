@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hlir/stage_analysis.h"
+#include "hlir/tactics/contraction_pairs.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/analyzer.h"
@@ -253,6 +254,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                    kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
   constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
+  constexpr double kMovePairsSeconds = 0.6e-9;       // one by one
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
   const FlatContraction& f = t.flat;
@@ -270,30 +272,39 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
   const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
-  double compute = 2 * results * depth * (wide ? 2 : 1) / (SpeedsOf(target).own_product * 1e9 * busy);
+  double compute = 2 * results * depth * (wide ? 2 : 1) /
+                   ((t.paired ? SpeedsOf(target).own_dot2 : SpeedsOf(target).own_product) * 1e9 * busy);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
-  if (!t.pack) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
-  if (!t.pack && f.of_lanes->has_mask) compute *= kMaskedLanes;
+  if (!t.pack && !t.paired) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
+  if (!t.pack && !t.paired && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
   const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
-  const double element_seconds = t.contiguous              ? kPackSeconds
-                                 : strided                 ? kStridedSeconds
-                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
-                                 : far                     ? kGatherFarSeconds
-                                                           : kGatherSeconds;
+  const bool moves_pairs = t.paired && t.paired->lanes == PairedProduct::Lanes::kOther;
+  const double element_seconds = moves_pairs                ? kMovePairsSeconds
+                                 : t.paired || t.contiguous ? kPackSeconds
+                                 : strided                  ? kStridedSeconds
+                                 : lane_bytes > kPageBytes  ? kGatherPagesSeconds
+                                 : far                      ? kGatherFarSeconds
+                                                            : kGatherSeconds;
   if (t.pack) compute += b * panels * row_blocks * width * depth * element_seconds;
+  if (t.paired && t.paired->copy_rows) compute += b * size(f.i) * depth * kMovePairsSeconds;
   if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
   return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
 }
 
-StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, Point& point) {
+StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, bool pairs,
+                                                  Point& point) {
   ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target));
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
+  if (pairs) {
+    ASSIGN_OR_RETURN(t.paired, PairUp(t.schedule, t.flat, target));
+    if (!t.paired) return std::optional<ContractionPlan>();
+  }
   const FlatContraction& f = t.flat;
   Context& c = *f.group.context;
   const Stage &acc = f.group.stages[0], &out = f.group.stages[1];
@@ -324,7 +335,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
   const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
-  t.is_masked = f.of_rows->has_mask;
+  t.is_masked = f.of_rows->has_mask && !t.paired;
 
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
@@ -337,17 +348,35 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   if (!in_groups) t.rows = point.Choose("rows", UpTo(std::min(most_rows, kMaxRows)), t.rows);
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
-  const bool wants = point.ChooseBool("pack", !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4));
+  const bool wants =
+      t.paired ? t.paired->lanes != PairedProduct::Lanes::kPaired
+               : point.ChooseBool("pack", !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4));
   const int64_t panel_bytes =
       wants ? 1024 * point.Choose("panel_kib", {64, 128, 256, 512}, kMaxPanelBytes / 1024) : kMaxPanelBytes;
   const int64_t most_steps = panel_bytes / (t.tile.width() * BytesOf(from->dtype));
   t.depth = ChooseDepth(reduced, most_steps);
   if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
   std::string iters = f.vb->name;
-  for (const StageIter& i : reduced) iters += ", " + i.var->name;
+  for (const StageIter& i : reduced) {
+    if (!t.paired || i.var->name != t.paired->pair) iters += ", " + i.var->name;
+  }
+  std::string read_lanes = PrintsWithin(f.of_lanes, kMostNodesOfStep) ? Print(f.of_lanes) : "";
+  const std::string paired_rows = t.paired ? Cat(iters, ", ", f.vi->name, ", ", t.paired->pair) : "";
+  if (t.paired && t.paired->in_two_steps) {
+    const std::string lanes = Cat("lanes[", iters, ", ", t.paired->pair, ", ", f.vj->name, "]");
+    if (read_lanes.empty() || !t.schedule.Try(Cat("define ", lanes, " = ", read_lanes)))
+      return std::optional<ContractionPlan>();
+    read_lanes = lanes;
+  }
+  iters += ", " + f.vj->name;
+  if (t.paired) iters += ", " + t.paired->pair;
   t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1) &&
-           PrintsWithin(f.of_lanes, kMostNodesOfStep) &&
-           t.schedule.Try(Cat("define panel[", iters, ", ", f.vj->name, "] = ", Print(f.of_lanes)));
+           !read_lanes.empty() && t.schedule.Try(Cat("define panel[", iters, "] = ", read_lanes));
+  if (t.paired && t.paired->copy_rows) {
+    if (!t.schedule.Try(Cat("define rows[", paired_rows, "] = ", Print(f.of_rows))))
+      return std::optional<ContractionPlan>();
+  }
+  if (t.paired && ((wants && !t.pack) || t.depth.outer > t.paired->at + 1)) return std::optional<ContractionPlan>();
   if (!t.pack) t.depth = {};
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
@@ -384,6 +413,20 @@ Sides Swap(Sides sides) {
   return sides;
 }
 
+// In pairs, where that is cheaper.
+StatusOr<std::optional<ContractionPlan>> CheaperPlan(const Schedule& s, const Sides& sides, const Target& target,
+                                                     Point& point) {
+  Point of_pairs = point;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target, false, point));
+  if (!plan || sides.one_sided || !MayPairUp(plan->flat.group, target)) return plan;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> paired, MakePlan(s, sides, target, true, of_pairs));
+  const bool predicted = paired && paired->seconds < plan->seconds;
+  if (!point.ChooseBool("pairs", predicted) || !paired) return plan;
+  point = std::move(of_pairs);
+  point.ChooseBool("pairs", predicted);
+  return paired;
+}
+
 // With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
 StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, Sides sides, const Target& target,
                                                     Point& point) {
@@ -397,17 +440,17 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, S
     if (!FindRun(a, out, sides.lanes) && FindRun(a, out, sides.rows)) sides = Swap(std::move(sides));
   }
   Point of_other = point;
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target, point));
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, CheaperPlan(s, sides, target, point));
   if (!plan || !has_choice) return plan;
   const bool asks = !plan->in_place || plan->is_masked;
   std::optional<ContractionPlan> other;
   if (asks) {
-    ASSIGN_OR_RETURN(other, MakePlan(s, Swap(sides), target, of_other));
+    ASSIGN_OR_RETURN(other, CheaperPlan(s, Swap(sides), target, of_other));
   }
   const bool predicted = other && other->seconds < plan->seconds;
   if (!point.ChooseBool("swap", predicted)) return plan;
   if (!asks) {
-    ASSIGN_OR_RETURN(other, MakePlan(s, Swap(sides), target, of_other));
+    ASSIGN_OR_RETURN(other, CheaperPlan(s, Swap(sides), target, of_other));
   }
   if (!other) return plan;
   point = std::move(of_other);

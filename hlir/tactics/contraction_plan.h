@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "hlir/panels.h"
 #include "hlir/tactics/point.h"
@@ -28,6 +29,16 @@ struct PanelDepth {
   int64_t steps = 1;
 };
 
+// The iterators of a reduction in pairs (contraction_pairs.h): of the pairs, and of a pair's two.
+struct PairedProduct {
+  std::string pairs, pair;
+  size_t at = 0;  // of the pairs' among the reduction's iterators; that of a pair's two is the next
+  // How the operand of the lanes lies: rows along the lanes, rows along the reduction, in pairs already, or otherwise.
+  enum class Lanes : uint8_t { kAlongLanes, kAlongPairs, kPaired, kOther } lanes = Lanes::kOther;
+  bool in_two_steps = false;  // along lanes: read under masks first, then paired
+  bool copy_rows = false;     // the other operand
+};
+
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct ContractionPlan {
   ir::Schedule schedule;
@@ -42,6 +53,7 @@ struct ContractionPlan {
   bool in_place = false;    // results lie along the lanes
   bool is_masked = false;   // elements that are broadcast are read under a condition
   ir::Expr lane_step = nullptr;
+  std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
   double seconds = 0;
 };
 

@@ -4,6 +4,7 @@
 // padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
 // lanes. The epilogue runs over the finished tile while it is in L1.
+// Of bf16, where the machine sums pairs in one instruction, panels hold pairs (contraction_pairs.h).
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
@@ -33,6 +34,7 @@ class Loops {
 
   Status Run() {
     Tile();
+    if (t_.paired && t_.paired->copy_rows) CopyRows();
     if (is_deep_) {
       SumPanels();
     } else {
@@ -119,6 +121,7 @@ class Loops {
     const std::vector<std::string> v = Inside(loop, "b_panel");
     if (!s_.status().ok()) return;
     const Expr read = t_.flat.of_lanes;
+    if (t_.paired) return PackPairs(v);
     if (!v.empty() && has_columns_) {
       const std::string vector = Vectorize(v.back(), "p");
       // What a lane asks about its place it asks once: loops that the condition depends on are outside.
@@ -138,13 +141,93 @@ class Loops {
     s_.Run("pad b_panel");
   }
 
+  // The rows' operand, where its pairs do not lie next to each other: once, before the tiles.
+  void CopyRows() {
+    const std::vector<std::string> v = s_.LoopsAround("b_rows");
+    if (!s_.status().ok()) return;
+    // Of the batch and the first steps of the reduction.
+    s_.Run(IsInt(t_.flat.b, 1) ? Cat("fuse ", v[0], " -> rp") : Cat("fuse ", v[0], " ", v[1], " -> rp"));
+    s_.Run("parallel rp");
+  }
+
+  // A panel of pairs, from loops `v`: the last two are the lanes and a pair's two.
+  void PackPairs(const std::vector<std::string>& v) {
+    using Lanes = PairedProduct::Lanes;
+    const Lanes lies = t_.paired->lanes;
+    const std::string pair = v.back();
+    const int64_t lanes = t_.tile.lanes;
+    std::vector<std::string> outer, steps(v.begin(), v.end() - 2), inner;
+    std::string nest;
+    if (lies == Lanes::kAlongLanes) {
+      s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
+      outer = {"pv"}, inner = {"pl", pair}, nest = "pl";
+    } else if (const int64_t columns = ColumnsOfPanel(); lies == Lanes::kAlongPairs && columns > 1 && lanes <= 16) {
+      s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
+      // The loops of the panel's steps are those of the reduction that do not move, without a pair's.
+      const std::string along = steps[StepOfPairs()];
+      std::erase(steps, along);
+      s_.Step("split ", along, " ", columns, " -> pk pc");
+      outer = {"pv"}, inner = {"pk", "pc", "pl", pair}, nest = "pc";
+    } else {
+      inner = {v[v.size() - 2], pair};
+    }
+    // What a lane asks about its place it asks once.
+    if (const Expr mask = MaskOf(t_.flat.of_lanes); mask != nullptr && steps.size() > 1) {
+      size_t k = 0;
+      std::vector<std::string> asked, rest;
+      for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
+        const StageIter& i = acc_.reduce_iters[d];
+        if (IsInt(i.extent, 1) || !IsInPanel(d) || d == t_.paired->at + 1) continue;
+        (Uses(mask, i.var) ? asked : rest).push_back(steps[k++]);
+      }
+      asked.insert(asked.end(), rest.begin(), rest.end());
+      steps = asked;
+    }
+    Reorder({outer, steps, inner});
+    s_.Run("pad b_panel");
+    if (t_.paired->in_two_steps) {
+      s_.Run("scope lanes local align 64").Step("compute_at b_lanes ", steps.empty() ? "pv" : steps.back());
+      const std::vector<std::string> around = s_.LoopsAround("b_lanes");
+      if (s_.status().ok() && t_.tile.lanes > 1) s_.Step("vectorize ", around.back());
+      if (s_.status().ok()) s_.Step("unroll ", around[around.size() - 2]);
+    }
+    // Else one by one.
+    if (s_.status().ok() && !nest.empty()) s_.Try(Cat("tensorize ", nest, " transpose"));
+  }
+
+  // Whether a panel holds all steps of iterator `d` of the reduction, or some; else it moves from panel to panel.
+  bool IsInPanel(size_t d) const { return d >= t_.depth.outer || (d + 1 == t_.depth.outer && t_.depth.factor > 0); }
+  // The loop over pairs among those of a panel.
+  size_t StepOfPairs() const {
+    size_t r = 0;
+    for (size_t d = 0; d < t_.paired->at; ++d) r += IsInPanel(d) && !IsInt(acc_.reduce_iters[d].extent, 1) ? 1 : 0;
+    return r;
+  }
+  // Of the matrices that change places on their way to a panel: pairs, as many as fit a vector and leave no rest.
+  int64_t ColumnsOfPanel() const {
+    const size_t at = t_.paired->at;
+    if (!IsInPanel(at)) return 1;
+    const bool is_part = at + 1 == t_.depth.outer && t_.depth.factor > 0;
+    const Expr extent = acc_.reduce_iters[at].extent;
+    const int64_t pairs = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 1;
+    int64_t r = t_.tile.lanes;
+    while (pairs % r != 0) r /= 2;
+    return r;
+  }
+
   // All of the reduction, a tile at a time.
   void SumTile() {
     const std::vector<std::string> v = Inside(at_, sum_block_);
     if (!s_.status().ok()) return;
     std::vector<std::string> tile, steps;
     for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
-    Reorder({steps, tile});
+    if (t_.paired) {
+      size_t at = 0;
+      for (size_t d = 0; d <= t_.paired->at; ++d) at += IsInt(acc_.reduce_iters[d].extent, 1) ? 0 : 1;
+      pair_ = steps[at];
+      steps.erase(steps.begin() + static_cast<ptrdiff_t>(at));
+    }
+    Reorder({steps, tile, Pair()});
     Multiply(tile, steps.empty() ? "" : steps[0]);
   }
 
@@ -162,7 +245,9 @@ class Loops {
     if (has_columns_) tile.push_back(v[k++]);
     for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
       if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
-      if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+      if (t_.paired && d == t_.paired->at + 1) {
+        pair_ = v[k++];
+      } else if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
         s_.Step("split ", v[k++], " ", t_.depth.factor, " -> ro ri");
         panels.emplace_back("ro");
         steps.emplace_back("ri");
@@ -170,7 +255,7 @@ class Loops {
         (d < t_.depth.outer ? panels : steps).push_back(v[k++]);
       }
     }
-    Reorder({panels, tiles, steps, tile});
+    Reorder({panels, tiles, steps, tile, Pair()});
     Pack(panels.back());
     Multiply(tile, panels[0]);
   }
@@ -179,12 +264,27 @@ class Loops {
 
   // The innermost loops: `tile` in registers; sums start before loop `start`.
   void Multiply(std::vector<std::string> tile, const std::string& start) {
+    if (t_.paired) return MultiplyPairs(tile, start);
     if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
     for (const std::string& l : tile) s_.Step("unroll ", l);
     s_.Step("pad ", sum_block_);
     if (start.empty()) return;
     s_.Step("split_init ", sum_block_, " ", start, " -> b_init");
   }
+
+  void MultiplyPairs(std::vector<std::string> tile, const std::string& start) {
+    const std::string lane = s_.Fresh("al"), vector = s_.Fresh("av");
+    s_.Step("split ", tile.back(), " ", t_.tile.lanes, " -> ", vector, " ", lane);
+    tile.back() = vector;
+    for (const std::string& l : tile) s_.Step("unroll ", l);
+    s_.Step("pad ", sum_block_).Step("split_init ", sum_block_, " ", start, " -> b_init");
+    s_.Step("tensorize ", lane, " dot2_bf16");
+    const std::vector<std::string> around = s_.LoopsAround("b_init");
+    if (s_.status().ok()) s_.Step("vectorize ", around.back());
+  }
+
+  // Inside of all.
+  std::vector<std::string> Pair() const { return pair_.empty() ? std::vector<std::string>() : std::vector{pair_}; }
 
   void CopyTile() {
     std::vector<std::string> v = Inside(at_, "tile_copy");
@@ -200,6 +300,7 @@ class Loops {
   const std::string sums_, sum_block_;
   const bool is_deep_;
   std::string out_, at_;  // the output's block; the loop around a tile
+  std::string pair_;      // the loop over a pair's two, if sums are of pairs
   bool has_rows_ = false, has_columns_ = false;
 };
 

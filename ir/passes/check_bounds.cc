@@ -36,7 +36,7 @@ class Checker {
       const int before = asked_;
       const Stmt body = Walk(n->body);
       // Neither threads nor instructions of many elements ask.
-      const bool alone = (n->kind == ForKind::kParallel || IsMatrixUnit(n->kind)) && asked_ > before;
+      const bool alone = (n->kind == ForKind::kParallel || IsTensorized(n->kind)) && asked_ > before;
       out.push_back(MakeStmt(For{n->var, n->extent, alone ? ForKind::kSerial : n->kind, body}));
     } else if (const If* n = As<If>(s)) {
       If r = *n;

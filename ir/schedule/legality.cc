@@ -29,7 +29,7 @@ Status CheckLoopKinds(const Func& f, const std::vector<Stmt>& loops, const Depen
   for (const Stmt& s : loops) {
     const For* n = As<For>(s);
     if (n == nullptr || n->kind == ForKind::kSerial || n->kind == ForKind::kUnrolled) continue;
-    if (IsMatrixUnit(n->kind) || PipelineStages(n->kind) > 0) continue;  // in order
+    if (IsTensorized(n->kind) || PipelineStages(n->kind) > 0) continue;  // in order
     if (!dependences) dependences.emplace(f);
     ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, n->var->name));
     const std::string what = Cat(Name(n->kind), " ", n->var->name);

@@ -7,6 +7,7 @@
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
+#include "ir/vector_nests.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -318,14 +319,19 @@ StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages) {
 
 StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic) {
   const std::optional<ForKind> kind = ParseForKind(intrinsic);
-  if (!kind || !IsMatrixUnit(*kind)) {
-    return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), " or ", Name(ForKind::kWgmma),
-                           " and got '", intrinsic, "'");
+  if (!kind || !IsTensorized(*kind)) {
+    return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), ", ", Name(ForKind::kWgmma), ", ",
+                           Name(ForKind::kDot2), " or ", Name(ForKind::kTranspose), " and got '", intrinsic, "'");
   }
   ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
   std::vector<const For*> around = LoopsOf(path);
   around.pop_back();
-  RETURN_IF_ERROR(MatchMma(*f.context, *As<For>(path.back()), around, *kind).status());
+  const For& nest = *As<For>(path.back());
+  Analyzer a(*f.context);
+  BindFacts(a, f, around);
+  RETURN_IF_ERROR(*kind == ForKind::kDot2        ? MatchDot2(a, nest).status()
+                  : *kind == ForKind::kTranspose ? MatchTranspose(a, nest).status()
+                                                 : MatchMma(*f.context, nest, around, *kind).status());
   return SetKind(std::move(f), loop, *kind);
 }
 

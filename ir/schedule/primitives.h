@@ -71,7 +71,8 @@ StatusOr<Func> StorageAlign(Func f, const std::string& buffer, int64_t factor, i
 // of that memory (ir/passes/lower_pipeline.h). 2 to 4 copies.
 StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages);
 
-// tensorize i mma_m16n8k16: the nest at loop i runs on the matrix unit of a warp (ir/mma.h says which nests can).
+// tensorize i mma_m16n8k16: the nest at loop i runs on the matrix unit of a warp (ir/mma.h says which nests can), or by
+// instructions of a CPU's vectors (dot2_bf16, transpose: ir/vector_nests.h).
 StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic);
 
 // split_init b k -> b_init: the reduction's start becomes a block of its own in a nest just before loop k, which must

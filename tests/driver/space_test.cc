@@ -23,6 +23,13 @@ const Case kCases[] = {
   return %2
 }
 )"},
+    {"Pairs", "matmul_cpu", "vectors rows swap",
+     R"(graph @f(%x: bf16[33,41], %w: bf16[70,41]) {
+  %0 = transpose(%w) {perm=[1,0]} : bf16[41,70]
+  %1 = matmul(%x, %0) : bf16[33,70]
+  return %1
+}
+)"},
     {"Windows", "matmul_cpu", "vectors rows pack swap",
      R"(graph @f(%x: f32[3,8,9,7], %w: f32[12,8,3,3]) {
   %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]

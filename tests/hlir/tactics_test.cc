@@ -1,9 +1,11 @@
 // The bidding: who fails is out and named, another runs.
 #include <gtest/gtest.h>
 
+#include "absl/strings/match.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
+#include "ir/schedule/schedule.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -102,6 +104,37 @@ TEST(MatmulCpu, TilesConvolutions) {
         EXPECT_EQ(choice->proposal.tactic, "matmul_cpu") << cpu << " " << threads << " " << w;
         EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
       }
+    }
+  }
+}
+
+// Products of bf16 are summed in pairs where the machine gains by it and rounding is free; nothing else is.
+TEST(MatmulCpu, SumsPairs) {
+  for (const auto& [cpu, x, w, y, op, pairs] :
+       {std::tuple("znver5", "bf16[70,64]", "bf16[64,100]", "bf16[70,100]", "matmul(%x, %w)", true),
+        {"znver5", "bf16[700,63]", "bf16[63,800]", "bf16[700,800]", "matmul(%x, %w)", true},
+        {"znver5", "bf16[n,64]", "bf16[64,100]", "bf16[n,100]", "matmul(%x, %w)", true},
+        {"znver5", "bf16[1,64,20,19]", "bf16[40,64,3,3]", "bf16[1,40,20,19]", "conv2d(%x, %w) {padding=[1,1]}", true},
+        {"znver5", "f16[70,64]", "f16[64,100]", "f16[70,100]", "matmul(%x, %w)", false},
+        {"znver5", "f32[70,64]", "f32[64,100]", "f32[70,100]", "matmul(%x, %w)", false},
+        {"sapphirerapids", "bf16[70,64]", "bf16[64,100]", "bf16[70,100]", "matmul(%x, %w)", false},
+        {"skylake-avx512", "bf16[70,64]", "bf16[64,100]", "bf16[70,100]", "matmul(%x, %w)", false}}) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=2 -mcpu=", cpu));
+    const auto group =
+        GroupOf(Cat("graph @g(%x: ", x, ", %w: ", w, ")", absl::StrContains(x, "n,") ? " where n in 1..4096" : "",
+                    " {\n  %0 = ", op, " : ", y, "\n  return %0\n}\n"),
+                target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (const bool exact : {false, true}) {
+      ir::TeProgram program = *group;
+      program.exact = exact;
+      const StatusOr<Choice> choice = ChooseSchedule(program, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "dot2_bf16"), pairs && !exact) << cpu << " " << x;
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      const auto again = ir::ApplySchedule(*ir::ToLoops(program), choice->proposal.schedule);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(ir::Print(*again), ir::Print(choice->proposal.func));
     }
   }
 }

@@ -96,3 +96,35 @@ def test_gradients_of_a_convolution(real_library):
     for g, r in zip(got, right):
         torch.testing.assert_close(g.double(), r, rtol=1e-3, atol=1e-3)
     assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)
+
+
+HALVES = {
+    "linear": (lambda x, w: F.linear(x, w), (50, 96), (70, 96)),
+    "odd depth": (lambda x, w: x @ w, (13, 77), (77, 33)),
+    "odd depth, transposed": (lambda x, w: F.relu(F.linear(x, w)), (13, 77), (33, 77)),
+    "transposed": (lambda x, w: x.T @ w, (64, 30), (64, 41)),
+    "both transposed": (lambda x, w: x.T @ w.T, (64, 30), (41, 64)),
+    "batch": (lambda x, w: torch.bmm(x, w), (3, 20, 40), (3, 40, 50)),
+    "deep": (lambda x, w: F.linear(x, w), (30, 16400), (40, 16400)),
+    "deep in two": (lambda x, w: torch.einsum("abi,abj->ij", x, w), (7, 2400, 30), (7, 2400, 40)),
+    "window": (lambda x, w: F.conv2d(x, w, padding=1), (2, 16, 9, 13), (24, 16, 3, 3)),
+    "window, odd channels": (lambda x, w: F.conv2d(x, w, padding=1), (2, 15, 9, 13), (24, 15, 3, 3)),
+    "window, strided, groups": (lambda x, w: F.conv2d(x, w, stride=2, groups=2), (2, 16, 19, 20), (24, 8, 3, 3)),
+    "window of rows": (lambda x, w: F.conv1d(x, w, padding=2), (2, 20, 40), (24, 20, 5)),
+    "window, transposed": (lambda x, w: F.conv_transpose2d(x, w, stride=2), (1, 16, 9, 8), (16, 20, 4, 4)),
+    "one row": (lambda x, w: F.linear(x, w), (1, 200), (300, 200)),
+    "one column": (lambda x, w: x @ w, (50, 200), (200, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("name", HALVES)
+def test_products_of_16_bit_floats(real_library, name, dynamic, dtype):
+    f, *shapes = HALVES[name]
+    args = [torch.randn(s).to(dtype) for s in shapes]
+    got = torch.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
+    right = f(*(a.double() for a in args))
+    # The result is rounded; sums are in f32.
+    torch.testing.assert_close(got.double(), right, rtol=2**-7, atol=1e-3 * float(right.abs().max()))
+    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)

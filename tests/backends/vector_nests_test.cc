@@ -1,0 +1,132 @@
+// Nests of kinds dot2_bf16 and transpose (ir/vector_nests.h), compiled: they compute what the interpreter says that
+// their loops do, whatever instructions there are.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "absl/strings/match.h"
+#include "ir/interpreter.h"
+#include "tests/backends/jit_test_util.h"
+
+namespace cinn_like {
+namespace {
+
+// With the instruction, where the machine has it, and without.
+constexpr const char* kTargets[] = {"cpu", "cpu -features=-avx512bf16", "cpu -features=-avx512f"};
+
+CompileOptions Numerics(const std::string& numerics) {
+  CompileOptions options;
+  options.numerics = numerics;
+  return options;
+}
+
+// Integers of few bits: sums of their products are exact in any order.
+ir::HostArray Integers(DType t, std::vector<int64_t> shape, std::mt19937& rng) {
+  ir::HostArray r(t, std::move(shape));
+  for (int64_t i = 0; i < r.NumElements(); ++i) {
+    const int v = std::uniform_int_distribution(-8, 8)(rng);
+    IsFloat(t) ? r.Set(i, v) : r.SetInt(i, v);
+  }
+  return r;
+}
+
+// Runs @f of three arrays both ways, on a copy of `y` each.
+void ExpectSame(const std::string& text, const std::string& target, ir::HostArray x, ir::HostArray w, ir::HostArray y,
+                const CompileOptions& options = {}) {
+  const auto module = ir::ParseModule(text);
+  ASSERT_TRUE(module.ok()) << module.status() << text;
+  ir::HostArray expected = y;
+  ASSERT_TRUE(ir::Interpret(*module, "f", {&x, &w, &expected}).ok()) << text;
+  const auto compiler = CompileForTest(*module, target, options);
+  ASSERT_EQ(CallInternal(*compiler, "f", x.bytes.data(), w.bytes.data(), y.bytes.data()), 0);
+  EXPECT_EQ(y.bytes, expected.bytes) << target << "\n" << text;
+}
+
+// y[i, j] += x[i, k] * w[k, j] for all k, in pairs; `depth` is a number of pairs.
+std::string Product(int rows, int lanes, int depth, bool pair_first) {
+  const std::string x = Cat("f32(x[i * ", 2 * depth, " + k * 2 + e])"),
+                    w = Cat("f32(w[k * ", 2 * lanes, " + l * 2 + e])");
+  return Cat("func @f(x: bf16[", rows * 2 * depth, "], w: bf16[", depth * lanes * 2, "], y: f32[", rows * lanes,
+             "]) {\n  for i in 0..", rows, " {\n    for k in 0..", depth, " {\n      for l in 0..", lanes,
+             " @dot2_bf16 {\n        for e in 0..2 {\n          y[i * ", lanes, " + l] = y[i * ", lanes, " + l] + ",
+             pair_first ? x : w, " * ", pair_first ? w : x, "\n        }\n      }\n    }\n  }\n}\n");
+}
+
+TEST(VectorNests, ProductsOfPairs) {
+  std::mt19937 rng(1);
+  for (const int lanes : {2, 3, 4, 7, 8, 16, 17, 32, 64}) {
+    const int rows = std::uniform_int_distribution(1, 5)(rng), depth = std::uniform_int_distribution(1, 9)(rng);
+    const ir::HostArray x = Integers(DType::kBF16, {rows * 2 * depth}, rng),
+                        w = Integers(DType::kBF16, {depth * lanes * 2}, rng),
+                        y = Integers(DType::kF32, {rows * lanes}, rng);
+    for (const char* target : kTargets) ExpectSame(Product(rows, lanes, depth, depth % 2 == 0), target, x, w, y);
+  }
+}
+
+// Products of a lane's own pairs, and what no instruction serves: its loops run.
+TEST(VectorNests, OthersRunAsTheirLoops) {
+  std::mt19937 rng(2);
+  for (const char* body :
+       {"y[l] = y[l] + f32(x[l * 2 + e]) * f32(w[l * 2 + e])", "y[l] = y[l] + f32(x[l * 2 + e]) * f32(w[e * 16 + l])",
+        "y[l] = y[l] + f32(x[l + e * 3; l + e < 9]) * f32(w[l * 2 + e])",
+        "y[l] = y[l] + f32(x[l * 2 + e]) * f32(w[l * 2 + e]) * 2.0", "y[e] = y[e] + f32(x[l + e])"}) {
+    const std::string text = Cat("func @f(x: bf16[32], w: bf16[32], y: f32[16]) {\n  for l in 0..16 @dot2_bf16 {\n",
+                                 "    for e in 0..2 {\n      ", body, "\n    }\n  }\n}\n");
+    const ir::HostArray x = Integers(DType::kBF16, {32}, rng), w = Integers(DType::kBF16, {32}, rng),
+                        y = Integers(DType::kF32, {16}, rng);
+    for (const char* target : kTargets) ExpectSame(text, target, x, w, y);
+  }
+}
+
+// Exact numerics round as the loops do, in their order, and keep denormals; the instruction takes these for 0.
+TEST(VectorNests, ExactNumericsDoWithoutTheInstruction) {
+  std::mt19937 rng(3);
+  const int rows = 4, lanes = 16, depth = 50;
+  ir::HostArray x(DType::kBF16, {rows * 2 * depth}), w(DType::kBF16, {depth * lanes * 2}),
+      y(DType::kF32, {rows * lanes});
+  std::normal_distribution<double> values;
+  for (int64_t i = 0; i < x.NumElements(); ++i) x.Set(i, i < 2 * depth ? std::ldexp(values(rng), -70) : values(rng));
+  for (int64_t i = 0; i < w.NumElements(); ++i) w.Set(i, i % 32 < 16 ? std::ldexp(values(rng), -68) : values(rng));
+  for (int64_t i = 0; i < y.NumElements(); ++i) y.Set(i, 0);
+  ExpectSame(Product(rows, lanes, depth, true), "cpu", x, w, y, Numerics("exact"));
+}
+
+TEST(VectorNests, TakesTheInstructionsOfTheTarget) {
+  const auto module = ir::ParseModule(Product(2, 16, 8, true));
+  ASSERT_TRUE(module.ok()) << module.status();
+  for (const auto& [target, numerics, has] : {std::tuple("x86_64 -mcpu=znver5", "fused", true),
+                                              {"x86_64 -mcpu=sapphirerapids", "fused", true},
+                                              {"x86_64 -mcpu=skylake-avx512", "fused", false},
+                                              {"x86_64 -mcpu=x86-64", "fused", false},
+                                              {"x86_64 -mcpu=znver5", "exact", false}}) {
+    const auto compiler = Compiler::Create(*Target::Parse(target), Numerics(numerics));
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    const auto source = (*compiler)->GetSourceCode(*module);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(absl::StrContains(*source, "dpbf16ps.512"), has) << target << " " << numerics;
+  }
+}
+
+TEST(VectorNests, Transpositions) {
+  std::mt19937 rng(4);
+  for (const DType t : {DType::kBF16, DType::kF32, DType::kF64, DType::kI8, DType::kI32}) {
+    for (int round = 0; round < 12; ++round) {
+      const auto power = [&](int from, int to) { return 1 << std::uniform_int_distribution(from, to)(rng); };
+      const int columns = power(1, 6), rows = power(1, 4),
+                unit = BytesOf(t) > 4 ? 1 : power(0, BytesOf(t) == 4 ? 1 : 2);
+      const int src = columns * unit + power(0, 3), dst = rows * unit + (round % 2 == 0 ? 0 : power(0, 3));
+      const std::string outer = round % 3 == 0 ? "r" : "c", inner = outer == "r" ? "c" : "r";
+      const auto extent = [&](const std::string& loop) { return loop == "r" ? rows : columns; };
+      const std::string text =
+          Cat("func @f(x: ", Name(t), "[", rows * src, "], w: i8[1], y: ", Name(t), "[", columns * dst, "]) {\n  for ",
+              outer, " in 0..", extent(outer), " @transpose {\n    for ", inner, " in 0..", extent(inner),
+              " {\n      for e in 0..", unit, " {\n        y[c * ", dst, " + r * ", unit, " + e] = x[r * ", src,
+              " + c * ", unit, " + e]\n      }\n    }\n  }\n}\n");
+      ExpectSame(text, kTargets[round % 3], Integers(t, {rows * src}, rng), Integers(DType::kI8, {1}, rng),
+                 Integers(t, {columns * dst}, rng));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cinn_like
