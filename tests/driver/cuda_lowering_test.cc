@@ -987,6 +987,7 @@ TEST(CudaLowering, MatrixUnits) {
     return source;
   };
   for (size_t i = 0; i < graphs.size(); ++i) {
+    if (!IsSeen(static_cast<int>(i % 9))) continue;
     const Graph g = ParseGraph(Cat("graph @product", graphs[i]));
     EXPECT_GT(Count(source_of(g), "  cinn_copy16("), 0) << Print(g);
     if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng, false, AnyHopper());
@@ -1029,6 +1030,7 @@ TEST(CudaLowering, MatrixUnitsOfFourWarps) {
     return Emit(g);
   };
   for (const int transposed : {0, 1, 2, 3}) {
+    if (!IsSeen(transposed)) continue;
     const std::string large = source_of(product("bf16", 4096, 4096, 4096, transposed));
     EXPECT_EQ(Count(large, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "), 4) << large;
     EXPECT_GT(Count(large, "  cinn_copy16("), 0) << large;
@@ -1041,9 +1043,9 @@ TEST(CudaLowering, MatrixUnitsOfFourWarps) {
     const Graph g = product("bf16", 72, 136, 136, transposed);
     // A last panel that is not full is stored by threads, which the units must be told.
     EXPECT_EQ(Count(source_of(g), "fence.proxy.async") > 0, transposed == 1);
-    if (transposed == 2 || IsTried(transposed)) ExpectRuns(g, 1, rng);
+    if (IsSeen(transposed)) ExpectRuns(g, 1, rng);
   }
-  source_of(product("f16", 1000, 520, 776, 3));
+  if (IsSeen(1)) source_of(product("f16", 1000, 520, 776, 3));
   const Graph rows = ParseGraph(
                   R"(graph @rows(%x: bf16[n,136], %w: bf16[136,136], %b: bf16[136]) where n in 1..9000 hint 4000 {
   %0 = matmul(%x, %w) : bf16[n,136]
@@ -1088,6 +1090,7 @@ TEST(CudaLowering, ChainsOnMatrixUnits) {
                                    {"bf16", "n", "n", 16, 32, true},
                                    {"f16", "70", "n", 32, 112}};
   for (size_t i = 0; i < cases.size(); ++i) {
+    if (!IsSeen(static_cast<int>(i))) continue;
     const Case& c = cases[i];
     const auto tensor = [&](auto... sides) { return Cat(c.t, "[1,1", Cat(",", sides)..., "]"); };
     const std::string q = tensor(c.rows, c.depth), k = tensor(c.keys, c.depth), turned = tensor(c.depth, c.keys),
@@ -1136,7 +1139,7 @@ TEST(CudaLowering, ChainsLeaveOutWhatAMaskHides) {
   EXPECT_EQ(Count(compiled->text, " by chain_gpu"), 1) << compiled->text;
   const std::string source = Emit(g);
   EXPECT_EQ(Count(source, "< i0 + 1; ++"), 1) << source;  // tiles of 128 keys, as many as rows
-  if (IsTried(0)) ExpectRuns(g, 1, rng, false, Hopper());
+  if (IsSeen(1)) ExpectRuns(g, 1, rng, false, Hopper());
 }
 
 // Where another tactic fails, loops as they stand serve every group: several results, scalars beside tensors,

@@ -24,10 +24,15 @@ using Ids = std::set<std::thread::id>;
 struct Seen {
   std::mutex mutex;
   Ids ids;
+  size_t expected = 0;
   void Add() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::lock_guard lock(mutex);
     ids.insert(std::this_thread::get_id());
+  }
+  size_t Count() {
+    const std::lock_guard lock(mutex);
+    return ids.size();
   }
 };
 
@@ -42,9 +47,19 @@ bool LoopIsRight(int64_t threads) {
   return std::all_of(visits.begin(), visits.end(), [](int v) { return v == 1; });
 }
 
-Ids IdsOfLoop() {
+// Parts wait, for a while, until as many threads have come.
+Ids IdsOfLoop(size_t threads = 2) {
   Seen seen;
-  cinn_parallel_for(0, 16, 1, 2, [](int64_t, int64_t, void* s) { static_cast<Seen*>(s)->Add(); }, &seen);
+  seen.expected = threads;
+  cinn_parallel_for(
+      0, 16, 1, 2,
+      [](int64_t, int64_t, void* s) {
+        auto* seen = static_cast<Seen*>(s);
+        seen->Add();
+        for (int i = 0; i < 5000 && seen->Count() < seen->expected; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      },
+      &seen);
   return seen.ids;
 }
 
@@ -94,7 +109,7 @@ TEST_F(OpenMpLoops, VisitEachIndexOnce) {
 TEST_F(OpenMpLoops, AreSerialInsideOfARegion) {
   omp_->parallel(
       [](void*) {
-        EXPECT_EQ(IdsOfLoop(), Ids{std::this_thread::get_id()});
+        EXPECT_EQ(IdsOfLoop(1), Ids{std::this_thread::get_id()});
         EXPECT_TRUE(LoopIsRight(2));
       },
       nullptr, 2, 0);
