@@ -19,8 +19,9 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
-constexpr int64_t kEveryOther = 2;              // elements: a vector is two loads
+constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
+constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
+constexpr int64_t kEveryOther = 2;                          // elements: a vector is two loads
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -245,10 +246,10 @@ PanelShape ChooseWindow(Expr columns, DType acc, const Target& target) {
 
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element of a panel, by one core: read along the lanes; every other one; gathered, from near, from beyond the
-  // caches of a core, and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.06e-9, kStridedSeconds = 0.2e-9, kGatherSeconds = 0.4e-9,
-                   kGatherFarSeconds = 0.9e-9;
+  // Of an element of a panel, by one core: read along the lanes; along the reduction; every other one; gathered, from
+  // near, from beyond the caches of a core, and where each lane is in a page of its own.
+  constexpr double kPackSeconds = 0.06e-9, kTransposeSeconds = 0.12e-9, kStridedSeconds = 0.2e-9,
+                   kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
   constexpr double kGather = 12, kStrided = 2,
                    kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
@@ -286,14 +287,19 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const bool moves_pairs = t.paired && t.paired->lanes == PairedProduct::Lanes::kOther;
   const double element_seconds = moves_pairs                ? kMovePairsSeconds
                                  : t.paired || t.contiguous ? kPackSeconds
+                                 : t.across                 ? kTransposeSeconds
                                  : strided                  ? kStridedSeconds
                                  : lane_bytes > kPageBytes  ? kGatherPagesSeconds
                                  : far                      ? kGatherFarSeconds
                                                             : kGatherSeconds;
-  if (t.pack) compute += b * panels * row_blocks * width * depth * element_seconds;
+  const double packing = t.pack ? b * panels * row_blocks * width * depth * element_seconds : 0;
+  if (!t.across) compute += packing;
   if (t.paired && t.paired->copy_rows) compute += b * size(f.i) * depth * kMovePairsSeconds;
   if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
-  return kLoopSeconds + std::max(compute * balance / cores, CostOfMatmuls(f.group).bytes / BytesPerSecond(target));
+  const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
+  // Whole matrices are waited for before any of it is multiplied.
+  if (t.across) return kLoopSeconds + compute * balance / cores + std::max(packing * balance / cores, memory);
+  return kLoopSeconds + std::max(compute * balance / cores, memory);
 }
 
 StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, bool pairs,
@@ -332,6 +338,12 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.lane_step = one ? c.Int(1) : Step(a, from, read, ji);
   const Expr row_step = reduced.empty() ? nullptr : Step(a, from, read, reduced.back().var);
   t.contiguous = t.lane_step != nullptr && IsInt(t.lane_step, 1);
+  for (size_t d = reduced.size(); d-- > 0 && !t.paired && !t.contiguous && !f.of_lanes->has_mask && !t.across;) {
+    const Expr step = Step(a, from, read, reduced[d].var);
+    const bool whole = t.tile.lanes > 1 && t.tile.lanes <= kMostLanesAcross;
+    if (whole && step != nullptr && IsInt(step, 1) && a.KnownDivisor(reduced[d].extent) % kLeastAcross == 0)
+      t.across = d;
+  }
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
   const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
@@ -378,6 +390,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   if (t.paired && ((wants && !t.pack) || t.depth.outer > t.paired->at + 1)) return std::optional<ContractionPlan>();
   if (!t.pack) t.depth = {};
+  if (t.across && (!t.pack || t.depth.outer > *t.across + 1)) t.across = std::nullopt;
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;

@@ -49,9 +49,11 @@ struct ContractionPlan {
   PanelDepth depth = {};    // of a panel; with iterators outside, sums wait in memory from panel to panel
   int64_t row_block = 0;    // rows that share a panel; 0: all
   bool contiguous = false;  // its lanes, in memory
-  bool near = false;        // its rows
-  bool in_place = false;    // results lie along the lanes
-  bool is_masked = false;   // elements that are broadcast are read under a condition
+  // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
+  std::optional<size_t> across = std::nullopt;
+  bool near = false;       // its rows
+  bool in_place = false;   // results lie along the lanes
+  bool is_masked = false;  // elements that are broadcast are read under a condition
   ir::Expr lane_step = nullptr;
   std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
   double seconds = 0;

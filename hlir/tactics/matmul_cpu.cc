@@ -122,6 +122,7 @@ class Loops {
     if (!s_.status().ok()) return;
     const Expr read = t_.flat.of_lanes;
     if (t_.paired) return PackPairs(v);
+    if (t_.across) return PackAcross(v);
     if (!v.empty() && has_columns_) {
       const std::string vector = Vectorize(v.back(), "p");
       // What a lane asks about its place it asks once: loops that the condition depends on are outside.
@@ -139,6 +140,18 @@ class Loops {
       }
     }
     s_.Run("pad b_panel");
+  }
+
+  // The same of an operand that lies along a step of the reduction: matrices change places in registers.
+  void PackAcross(const std::vector<std::string>& v) {
+    std::vector<std::string> steps(v.begin(), v.end() - 1);
+    const std::string along = steps[StepOf(*t_.across)];
+    std::erase(steps, along);
+    s_.Step("split ", v.back(), " ", t_.tile.lanes, " -> pv pl");
+    s_.Step("split ", along, " ", ColumnsOfPanel(*t_.across), " -> pk pc");
+    Reorder({{"pv"}, steps, {"pk", "pc", "pl"}});
+    s_.Run("pad b_panel");
+    if (s_.status().ok() && !s_.Try("tensorize pc transpose")) s_.Run("vectorize pl");
   }
 
   // The rows' operand, where its pairs do not lie next to each other: once, before the tiles.
@@ -161,10 +174,11 @@ class Loops {
     if (lies == Lanes::kAlongLanes) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
       outer = {"pv"}, inner = {"pl", pair}, nest = "pl";
-    } else if (const int64_t columns = ColumnsOfPanel(); lies == Lanes::kAlongPairs && columns > 1 && lanes <= 16) {
+    } else if (const int64_t columns = ColumnsOfPanel(t_.paired->at);
+               lies == Lanes::kAlongPairs && columns > 1 && lanes <= 16) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
       // The loops of the panel's steps are those of the reduction that do not move, without a pair's.
-      const std::string along = steps[StepOfPairs()];
+      const std::string along = steps[StepOf(t_.paired->at)];
       std::erase(steps, along);
       s_.Step("split ", along, " ", columns, " -> pk pc");
       outer = {"pv"}, inner = {"pk", "pc", "pl", pair}, nest = "pc";
@@ -197,15 +211,15 @@ class Loops {
 
   // Whether a panel holds all steps of iterator `d` of the reduction, or some; else it moves from panel to panel.
   bool IsInPanel(size_t d) const { return d >= t_.depth.outer || (d + 1 == t_.depth.outer && t_.depth.factor > 0); }
-  // The loop over pairs among those of a panel.
-  size_t StepOfPairs() const {
+  // The loop of the reduction's iterator `at` among those of a panel.
+  size_t StepOf(size_t at) const {
     size_t r = 0;
-    for (size_t d = 0; d < t_.paired->at; ++d) r += IsInPanel(d) && !IsInt(acc_.reduce_iters[d].extent, 1) ? 1 : 0;
+    for (size_t d = 0; d < at; ++d) r += IsInPanel(d) && !IsInt(acc_.reduce_iters[d].extent, 1) ? 1 : 0;
     return r;
   }
-  // Of the matrices that change places on their way to a panel: pairs, as many as fit a vector and leave no rest.
-  int64_t ColumnsOfPanel() const {
-    const size_t at = t_.paired->at;
+  // Of the matrices that change places on their way to a panel: steps of iterator `at`, as many as fit a vector and
+  // leave no rest.
+  int64_t ColumnsOfPanel(size_t at) const {
     if (!IsInPanel(at)) return 1;
     const bool is_part = at + 1 == t_.depth.outer && t_.depth.factor > 0;
     const Expr extent = acc_.reduce_iters[at].extent;
