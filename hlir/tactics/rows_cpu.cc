@@ -115,19 +115,20 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
       });
     }
     work += elements * std::max(cost, 1.0) / speed;
-    // A product reads the larger operand again for each row of the other, from memory if no cache holds it.
+    // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
     if (const auto con = FindContraction(s)) {
       repeated *= TypicalSize(con->m, group.symbols);
       const double rhs = TypicalBytes(con->rhs->buffer, group.symbols);
-      if (rhs > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
+      const double one = rhs / std::max(1.0, TypicalSize(con->batch, group.symbols));
+      if (one > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
     }
   }
   return kLoopSeconds +
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
-// Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in, and
-// columns of them written out.
+// Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
+// through registers if lines are whole numbers of vectors, and columns of them written out.
 Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
   ir::Schedule& s = r.schedule;
   ASSIGN_OR_RETURN(const size_t copies, r.StageInputs(r.FindInputsAlong(t.in)));
@@ -139,8 +140,27 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
   }
   r.ReorderAll({outer, in, out});
   const int64_t lanes = WidestLanes(r.group, target);
-  const int64_t rows = point.Choose("tile_in", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, kTileVectors * lanes),
-                columns = point.Choose("tile_out", {lanes, 2 * lanes, 4 * lanes, 8 * lanes}, kTileVectors * lanes);
+  ir::Context& c = *r.group.context;
+  ir::Analyzer a(c);
+  for (const ir::SymbolFact& f : r.group.symbols) a.BindSymbol(f);
+  const auto length_of = [&](const std::vector<int>& dims) {
+    ir::Expr n = c.Int(1);
+    for (int d : dims) n = c.Mul(n, r.space.dims[d].extent);
+    return a.Simplify(n);
+  };
+  // Several vectors, where the line is that long.
+  const auto choose = [&](std::string_view name, ir::Expr length, bool whole) {
+    std::vector<int64_t> options = {lanes};
+    while (options.back() < 2 * kTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
+      options.push_back(2 * options.back());
+    int64_t predicted = std::min(options.back(), kTileVectors * lanes);
+    const int64_t divisor = a.KnownDivisor(length);
+    while (whole && predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
+    return point.Choose(name, options, predicted);
+  };
+  const ir::Expr length = length_of(in);
+  const int64_t rows = choose("tile_in", length, true), columns = choose("tile_out", length_of(out), false);
+  const bool is_whole = a.KnownDivisor(length) % rows == 0;
   std::vector<std::string> tasks;
   for (size_t i = 0; i < r.nests.size(); ++i) {
     RowNest& nest = r.nests[i];
@@ -154,7 +174,15 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     const std::string &around = (reads ? y : x)[1], &line = (reads ? x : y)[1];
     s.Step("reorder ", x[0], " ", y[0], " ", around, " ", line);
     const std::string vector = s.Fresh("v"), lane = s.Fresh("l");
-    s.Step("split ", line, " ", lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    s.Step("split ", line, " ", lanes, " -> ", vector, " ", lane);
+    std::string columns_of;  // of matrices that change places in registers
+    if (reads && is_whole) {
+      const std::string w = s.Fresh("w");
+      columns_of = s.Fresh("c");
+      s.Step("split ", around, " ", lanes, " -> ", w, " ", columns_of);
+      s.Step("reorder ", w, " ", vector, " ", lane, " ", columns_of).Step("pad ", nest.block);
+    }
+    if (columns_of.empty() || !s.Try(Cat("tensorize ", lane, " transpose"))) s.Step("vectorize ", lane);
     const std::string row = r.FuseDims(nest, outer, "p");
     tasks.push_back(s.Fresh("p"));
     s.Step("fuse ", row, row.empty() ? "" : " ", x[0], " ", y[0], " -> ", tasks.back());

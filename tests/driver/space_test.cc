@@ -62,6 +62,13 @@ const Case kCases[] = {
   return %0
 }
 )"},
+    {"TransposedInRegisters", "rows_cpu", "tiles tile_in tile_out",
+     R"(graph @f(%x: bf16[3,45,64], %y: bf16[3,64,45]) {
+  %0 = transpose(%x) {perm=[0,2,1]} : bf16[3,64,45]
+  %1 = add(%0, %y) : bf16[3,64,45]
+  return %1
+}
+)"},
     {"Transposed", "rows_cpu", "tiles tile_in tile_out",
      R"(graph @f(%x: f32[3,45,70], %y: bf16[3,70,45]) {
   %0 = transpose(%x) {perm=[0,2,1]} : f32[3,70,45]

@@ -200,7 +200,7 @@ TEST(Fusion, RoundingsStayWithWhatTheyRound) {
   }
 }
 
-// Whatever their sizes, and whether these are known; but two rows of many keys, which fill no vectors, are three
+// Whatever their sizes, and whether these are known; but few rows of many keys, which fill no vectors, are three
 // kernels.
 TEST(Fusion, ReductionsBetweenProductsOfAnySizes) {
   constexpr const char* kGraph = R"(graph @g(%q: f32[2,16,ROWS,64], %k: f32[2,16,KEYS,64], %v: f32[2,16,KEYS,64])WHERE {
@@ -211,7 +211,7 @@ TEST(Fusion, ReductionsBetweenProductsOfAnySizes) {
     return %3
   })";
   for (const auto& [rows, keys, kernels] :
-       {std::tuple(512, 512, 1u), {577, 577, 1u}, {1024, 300, 1u}, {8, 4096, 1u}, {64, 77, 1u}, {2, 4096, 3u}}) {
+       {std::tuple(512, 512, 1u), {577, 577, 1u}, {1024, 300, 1u}, {16, 4096, 1u}, {64, 77, 1u}, {8, 4096, 3u}, {2, 4096, 3u}}) {
     const std::string hints = Cat(" where n in 2..2147483647 hint ", rows, ", m in 2..2147483647 hint ", keys);
     for (const char* device : {"x86_64 -mcpu=znver5 -num-threads=2", "x86_64 -mcpu=sapphirerapids -num-threads=16"}) {
       for (const auto& [n, m, where] : {std::tuple(Cat(rows), Cat(keys), std::string()), {"n", "m", hints}}) {
@@ -230,13 +230,13 @@ TEST(Fusion, ReductionsBetweenProductsOfAnySizes) {
 
 // Of a cache what is read of it counts, not what it could hold.
 TEST(Fusion, ReductionsBetweenProductsOfSlices) {
-  constexpr const char* kGraph = R"(graph @g(%q: f32[8,4,128], %k: f32[32,4096,128], %v: f32[32,4096,128]) {
+  constexpr const char* kGraph = R"(graph @g(%q: f32[8,16,128], %k: f32[32,4096,128], %v: f32[32,4096,128]) {
     %0 = slice(%k) {axis=0, begin=0, end=8, step=1} : f32[8,4096,128]
     %1 = slice(%v) {axis=0, begin=0, end=8, step=1} : f32[8,4096,128]
     %2 = transpose(%0) {perm=[0,2,1]} : f32[8,128,4096]
-    %3 = matmul(%q, %2) : f32[8,4,4096]
-    %4 = softmax(%3) {axis=2} : f32[8,4,4096]
-    %5 = matmul(%4, %1) : f32[8,4,128]
+    %3 = matmul(%q, %2) : f32[8,16,4096]
+    %4 = softmax(%3) {axis=2} : f32[8,16,4096]
+    %5 = matmul(%4, %1) : f32[8,16,128]
     return %5
   })";
   const PassContext context{.options = {}, .target = *Target::Parse("x86_64 -mcpu=znver5 -num-threads=2"), .name = "t"};
