@@ -92,9 +92,12 @@ StatusOr<Dot2Nest> MatchDot2(Analyzer& a, const For& loop) {
       return refuse("expected f32 of an element of bf16, without a mask, got ", Print(e));
     const Expr offset = OffsetOf(a, from->buffer, IndicesOf(from));
     const std::optional<int64_t> apart = StepOf(c, offset, lane);
-    if (!IsStep(c, offset, step, 1) || (apart != 0 && apart != 2))
+    if (!IsStep(c, offset, step, 1) || !apart || (*apart != 0 && *apart != 2))
       return refuse("expected pairs of neighbours, one for each lane in a row or one for all, got ", Print(from));
-    (k == 0 ? r.lhs : r.rhs) = {from->buffer, First(c, First(c, offset, lane), step), apart == 0};
+    Dot2Nest::Operand& operand = k == 0 ? r.lhs : r.rhs;
+    operand.buffer = from->buffer;
+    operand.base = First(c, First(c, offset, lane), step);
+    operand.is_for_all = *apart == 0;
   }
   return r;
 }

@@ -42,7 +42,7 @@ struct Access {
   // Read by all threads along an axis that no loop around is bound to: for private memory, or for a condition. For
   // shared memory only all blocks do: it is one of their threads that writes.
   bool by_all_threads = false, by_all_blocks = false;
-  int statement = 0;               // accesses of one block or bare statement agree in it; grows along the text
+  int statement = 0;  // accesses of one block or bare statement agree in it; grows along the text
 
  private:
   friend class Dependences;
