@@ -12,23 +12,44 @@ namespace {
 
 using Symbols = std::vector<ir::SymbolFact>;
 
+// Whether what is next to an element that the stage reads is of the same window, not of another channel.
+bool WindowsLieAlongMemory(const ir::Stage& s) {
+  bool found = false;
+  for (ir::Expr value : s.values) {
+    VisitLoads(value, [&](ir::Expr e) {
+      const std::vector<ir::Expr> at = ir::IndicesOf(e), &strides = e->buffer->strides;
+      for (size_t d = 0; d < at.size(); ++d) {
+        if (strides.empty() ? d + 1 < at.size() : !ir::IsInt(strides[d], 1)) continue;
+        found |= std::any_of(s.reduce_iters.begin(), s.reduce_iters.end(),
+                             [&](const ir::StageIter& r) { return !ir::IsInt(r.extent, 1) && ir::Uses(at[d], r.var); });
+      }
+    });
+  }
+  return found;
+}
+
 // What one stage of a group stands for in the framework: a tuned kernel, or nothing (it is computed with its readers).
 double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& symbols, const SpeedRow& row,
                        const Target& target) {
   const auto con = FindContraction(s);
-  const double flops = 2 * TypicalSize(s.iters, symbols) * TypicalSize(s.reduce_iters, symbols);
-  double bytes = TypicalBytes(s.outputs[0], symbols);
-  for (ir::Buffer b : InputsOf(s)) bytes += TypicalBytes(b, symbols);
+  double places = TypicalSize(s.iters, symbols), bytes = TypicalBytes(s.outputs[0], symbols);
+  for (ir::Buffer b : InputsOf(s)) {
+    const double size = TypicalBytes(b, symbols);
+    // Gradients of pools go through what is pooled, whichever way they are written here.
+    if (kind == FrameworkKernel::kPooling) places = std::min(places, size / BytesOf(b->dtype));
+    bytes += size;
+  }
+  const double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
   const DType dtype = NarrowestType(s, s.outputs[0]);
   // Each channel by itself, not groups of several.
   bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
   for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
     depthwise = depthwise && DivisorOf(con->lhs, i.var) < 2 && DivisorOf(con->rhs, i.var) < 2;
-  double rate =
-      kind == FrameworkKernel::kPooling ? row.pooling : RateFor(depthwise ? row.depthwise : row.convolution, dtype);
+  double rate = RateFor(depthwise ? row.depthwise : row.convolution, dtype);
+  if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target);
-  double seconds = flops / rate;
+  double seconds = kind == FrameworkKernel::kScatter ? 0 : flops / rate;
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);

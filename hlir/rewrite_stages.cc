@@ -9,6 +9,7 @@
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
 #include "ir/index_map.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 
@@ -81,11 +82,23 @@ class StageRewriter {
     for (size_t i = p_.stages.size(); i-- > 0;) {
       Stage& s = p_.stages[i];
       if (std::none_of(s.outputs.begin(), s.outputs.end(), [&](Buffer b) { return read.contains(b); })) continue;
+      if (s.outputs.size() == 2 && !read.contains(s.outputs[1])) DropPlaces(s);
       for (Buffer b : InputsOf(s)) read.insert(b);
       kept.push_back(std::move(s));
     }
     std::reverse(kept.begin(), kept.end());
     p_.stages = std::move(kept);
+  }
+
+  // Of pairs of a value and its place that `s` chooses the values alone: the largest ones, or the smallest.
+  void DropPlaces(Stage& s) {
+    const std::vector<Expr> running = RunningOf(c_, s);
+    const std::optional<Join> join = s.IsReduction() ? FindJoin(c_, s.values, running) : std::nullopt;
+    const std::optional<bool> largest = join ? ChoosesFirst(c_, *join, 0) : std::nullopt;
+    if (!largest) return;
+    s.outputs.pop_back();
+    s.inits.pop_back();
+    s.values = {Combine(c_, *largest ? Combiner::kMax : Combiner::kMin, running[0], join->elements[0])};
   }
 
   void Inline(const Stage& view, const std::vector<Expr>& vars, Stage& reader) {

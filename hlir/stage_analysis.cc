@@ -95,15 +95,33 @@ bool IsView(const Stage& s) {
   return cheap && loads <= 1;
 }
 
-int CostOf(Expr e) {
+int CostOf(Expr e) { return CostOf(std::vector<Expr>{e}, nullptr); }
+
+int CostOf(const std::vector<Expr>& values, Expr lane) {
+  struct Found {
+    bool moves, reads;  // with the lane; memory
+  };
   int64_t cost = 0;
-  Visit(e, [&](Expr x) {
-    if (x->op == ExprOp::kLoad) return false;  // index arithmetic is shared
-    if (const ir::OpRow* row = RowOf(x->op)) {
-      cost += row->cost == ir::OpRow::kMath ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
+  absl::flat_hash_map<Expr, Found> found;
+  const std::function<Found(Expr)> add = [&](Expr x) -> Found {
+    const auto [it, is_new] = found.emplace(x, Found{lane == nullptr || x == lane, x->op == ExprOp::kLoad});
+    if (!is_new || cost >= 1000) return it->second;
+    Found all = it->second;
+    const int64_t before = cost;
+    for (Expr a : x->args) {
+      const Found of = add(a);
+      all = {all.moves || of.moves, all.reads || of.reads};
     }
-    return cost < 1000;
-  });
+    if (x->op == ExprOp::kLoad) cost = before;  // index arithmetic is shared
+    // Numbers of lanes that follow one another are one number; conditions on conditions are a few bits.
+    const bool is_bool = x->type.dtype == DType::kBool,
+               compares = is_bool && x->args.size() == 2 && x->args[0]->type.dtype != DType::kBool;
+    const bool is_free = lane != nullptr && (is_bool ? !compares : !all.reads && !IsFloat(x->type.dtype));
+    if (const ir::OpRow* row = all.moves && !is_free ? RowOf(x->op) : nullptr; row != nullptr && x->op != ExprOp::kLoad)
+      cost += row->cost == ir::OpRow::kMath ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
+    return found[x] = all;
+  };
+  for (Expr e : values) add(e);
   return static_cast<int>(cost);
 }
 

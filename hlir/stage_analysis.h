@@ -23,6 +23,9 @@ int64_t ThreadsOfSummedRow(int64_t accesses);
 
 // Estimated scalar operations of one element; functions such as exp count 16.
 int CostOf(ir::Expr e);
+// The same of several values, what they share once. With a lane, a variable that vectors run along, of operations on
+// what differs between lanes: the others are computed once for all, and outside of inner loops.
+int CostOf(const std::vector<ir::Expr>& values, ir::Expr lane);
 
 // From this cost on a value is kept rather than computed again by each reader.
 constexpr int kCostly = 12;

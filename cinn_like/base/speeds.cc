@@ -8,20 +8,20 @@
 namespace cinn_like {
 namespace {
 
-// name, {f32, f16, f64} of product, convolution, depthwise and laid_out, own_mma, own_wgmma, pooling, own_product,
-// own_dot2, own_rows, then of own_convolution, call_seconds, region_seconds, misaligned. Measured kernel by kernel:
-// amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest of intel-amx, its own_product
+// name, {f32, f16, f64} of product, convolution, depthwise and laid_out, own_mma, own_wgmma, pooling,
+// pooling_of_channels, own_product, own_dot2, own_rows, then of own_convolution, call_seconds, region_seconds,
+// misaligned. Measured kernel by kernel: amd-avx512 (Zen 5), f32 and bf16; products of intel-amx. Set by whole models: the rest of intel-amx, its own_product
 // too (a single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its `misaligned` by
 // products alone). Estimates: the other rows, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
-    {"intel-amx",    {130,900,60},   {130,500,60},    {100,60,10}, {.3,.2,.6},   0,    0,    4,  100, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"intel-avx512", {110,110,55},   {120,90,60},     {100,30,10}, {.3,.3,.6},   0,    0,    4,  105, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"amd-avx512",   {92,400,46},    {190,250,80},    {160,65,12}, {.45,.1,.9},  0,    0,    4,  205, 400, 25, {1,1,2},    4e-6, 9e-6,  1},
-    {"avx2",         {55,40,28},     {60,30,30},      {50,15,5},   {.45,.45,.9}, 0,    0,    2,  50,  0,   10, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"sm_70",        {110,900,60},   {500,700,50},    {35,35,20},  {},           0,    0,    20, 80,  0,   40, {3,3,3},    6e-6, 15e-6, .25},
-    {"sm_80",        {150,2000,80},  {700,1500,60},   {40,40,20},  {},           1700, 0,    20, 80,  0,   40, {3,3,3},    6e-6, 15e-6, .25},
-    {"sm_90",        {390,5600,350}, {1500,4000,200}, {60,60,40},  {},           3500, 6100, 20, 200, 0,   80, {3,3,3},    6e-6, 15e-6, .14},
+    {"intel-amx",    {130,900,60},   {130,500,60},    {100,60,10}, {.3,.2,.6},   0,    0,    2, 8,  100, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"intel-avx512", {110,110,55},   {120,90,60},     {100,30,10}, {.3,.3,.6},   0,    0,    2, 8,  105, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"amd-avx512",   {92,400,46},    {190,250,80},    {160,65,12}, {.45,.1,.9},  0,    0,    2, 8,  205, 400, 25, {1,1,2},    4e-6, 9e-6,  1},
+    {"avx2",         {55,40,28},     {60,30,30},      {50,15,5},   {.45,.45,.9}, 0,    0,    1, 4,  50,  0,   10, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"sm_70",        {110,900,60},   {500,700,50},    {35,35,20},  {},           0,    0,    20, 20, 80,  0,   40, {3,3,3},    6e-6, 15e-6, .25},
+    {"sm_80",        {150,2000,80},  {700,1500,60},   {40,40,20},  {},           1700, 0,    20, 20, 80,  0,   40, {3,3,3},    6e-6, 15e-6, .25},
+    {"sm_90",        {390,5600,350}, {1500,4000,200}, {60,60,40},  {},           3500, 6100, 20, 20, 200, 0,   80, {3,3,3},    6e-6, 15e-6, .14},
 };
 // clang-format on
 

@@ -11,7 +11,8 @@
 namespace cinn_like {
 
 // What kind of tuned kernel a framework has for an op. An op says it of itself (hlir::OpDef::framework_kernel).
-enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling };
+// A scatter adds each element of an operand to one of the result: memory takes all of its time.
+enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling, kScatter };
 
 struct SpeedRow {
   // By type; where nothing else is said of one core or SM, in 1e9 floating-point operations a second.
@@ -26,7 +27,8 @@ struct SpeedRow {
   // Of one SM's matrix units, by schedules of ours, in 1e9 operations a second; 0: it has none for 16-bit floats.
   double own_mma;
   double own_wgmma;    // of those of four warps at once, which sm_90a alone has; 0: none
-  double pooling;      // two operations for each element of each window
+  // Two operations for each element of each window: where windows lie along memory, and where channels do.
+  double pooling, pooling_of_channels;
   double own_product;  // ours in f32, with operands as the register tiles want them
   // Of bf16 whose pairs a core's instruction sums, the same; 0: it has none, or none that is faster than widening.
   double own_dot2;

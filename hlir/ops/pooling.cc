@@ -4,6 +4,7 @@
 #include "hlir/ops/families.h"
 #include "hlir/ops/widen.h"
 #include "hlir/ops/window.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -92,20 +93,19 @@ std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
   const Dims& x = call.operand_types[0].dims;
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
+  const Expr lowest = ir::Identity(c, ir::Combiner::kMax, wide), nowhere = c.Int(std::numeric_limits<int64_t>::max());
   const std::vector<ir::Buffer> best = call.te.ReduceTuple(
       call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Taps(window)),
-      {ir::Identity(c, ir::Combiner::kMax, wide), c.Int(std::numeric_limits<int64_t>::max())},
-      [&](ir::Indices i, ir::Indices r, ir::Indices running) -> std::vector<Expr> {
+      {lowest, nowhere}, [&](ir::Indices i, ir::Indices r, ir::Indices running) -> std::vector<Expr> {
         const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
-        const Expr value = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
-        const Expr flat = c.Add(c.Mul(place.at[0], call.ToExpr(x[3])), place.at[1]);
-        const Expr lower = c.Lt(flat, running[1]);
-        const Expr larger =
-            c.Or(c.Make(ExprOp::kLt, {running[0], value}), c.And(c.Make(ExprOp::kEq, {value, running[0]}), lower));
-        const Expr nan = c.Make(ExprOp::kIsNan, {value}), running_nan = c.Make(ExprOp::kIsNan, {running[0]});
-        const Expr better = c.Make(ExprOp::kSelect, {nan, c.Or(c.Not(running_nan), lower), larger});
-        const Expr take = c.And(place.mask, better);
-        return {c.Make(ExprOp::kSelect, {take, value, running[0]}), c.Make(ExprOp::kSelect, {take, flat, running[1]})};
+        const Expr value =
+            c.Make(ExprOp::kSelect,
+                   {place.mask, Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask)), lowest});
+        const Expr flat =
+            c.Make(ExprOp::kSelect, {place.mask, c.Add(c.Mul(place.at[0], call.ToExpr(x[3])), place.at[1]), nowhere});
+        const Expr first = ir::ComesFirst(c, true, value, flat, running[0], running[1]);
+        return {c.Make(ExprOp::kSelect, {first, value, running[0]}),
+                c.Make(ExprOp::kSelect, {first, flat, running[1]})};
       });
   return {call.Stored(0, best[0]), best[1]};
 }
@@ -185,6 +185,7 @@ std::vector<OpDef> PoolingOps() {
                  "(f32[n,2,9,8]) {kernel=[2,3], stride=[2,2], ceil_mode=true}"};
   OpDef max_grad = PoolGrad("max_pool2d_grad", "gradient of max_pool2d in x", {"dy", "indices"},
                             {input_shape, kernel, stride, padding, dilation});
+  max_grad.framework_kernel = FrameworkKernel::kScatter;
   max_grad.lower = LowerMaxPoolGrad;
   max_grad.samples = {"(f32[n,3,4,4], i64[n,3,4,4]) {input_shape=[n,3,8,9], kernel=[2,2], stride=[2,2]}",
                       "(f32[n,2,5,8], i64[n,2,5,8]) {input_shape=[n,2,9,8], kernel=[3,2], stride=[2,1], padding=[1,1], "

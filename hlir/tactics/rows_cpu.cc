@@ -74,15 +74,17 @@ int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const T
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
-// What all threads together need for the values of a group: vector operations, fewer elements at a time where a load is
-// masked or its lanes lie apart, and the bytes that come from memory.
+// What all threads together need for the values of a group: vector operations, more of them where a load is masked or
+// its lanes lie apart, and the bytes that come from memory.
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
-  constexpr double kMasked = 0.4, kApart = 0.12;  // of the speed
+  constexpr double kMasked = 2, kEveryOther = 2, kApart = 16;  // operations that take as long as such a load
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
   for (const ir::SymbolFact& s : group.symbols) a.BindSymbol(s);
+  absl::flat_hash_set<ir::Buffer> in_memory;  // what a group keeps lies as its vectors want it
+  for (const ir::Param& p : group.params) in_memory.insert(p.buffer);
   double work = 0, bytes = CostOfMatmuls(group).bytes;
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const ir::Stage& s = group.stages[k];
@@ -102,15 +104,19 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     }
     const int64_t widest = WidestLanes(group, target);
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
-    double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part, cost = 0;
+    const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
+    double cost = CostOf(s.values, lane);
     for (ir::Expr value : s.values) {
-      cost += CostOf(value);
       ir::Visit(value, [&](ir::Expr e) {
-        if (e->op != ir::ExprOp::kLoad || lane == nullptr || !ir::Uses(e, lane)) return true;
+        if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
+          return true;
         const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
         const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
-        if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0)) speed = std::min(speed, part * kApart);
-        if (e->has_mask) speed = std::min(speed, part * kMasked);
+        if (ir::IsInt(step, 2))
+          cost += kEveryOther;
+        else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
+          cost += kApart;
+        if (e->has_mask) cost += kMasked;
         return true;
       });
     }
@@ -125,6 +131,22 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
   }
   return kLoopSeconds +
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+}
+
+// The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
+// short, as the window of a pool is.
+int ChooseVectorDim(const RowNests& r, const Target& target) {
+  constexpr double kMuch = 0.8;
+  int best = r.VectorDim();
+  const auto seconds = [&](int d) { return PredictSeconds(r, d, LanesFor(r, target, d), target); };
+  double least = kMuch * seconds(best);
+  for (int d = 0; d < static_cast<int>(r.space.dims.size()); ++d) {
+    if (const double t = d == best ? least : seconds(d); t < least) {
+      best = d;
+      least = t;
+    }
+  }
+  return best;
 }
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
@@ -215,7 +237,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   std::vector<int64_t> dims(r.space.dims.size());
   std::iota(dims.begin(), dims.end(), 0);
-  const int vector = static_cast<int>(point.Choose("vector_dim", dims, r.VectorDim()));
+  const int vector = static_cast<int>(point.Choose("vector_dim", dims, ChooseVectorDim(r, target)));
   const bool vector_is_reduced = r.space.dims[vector].reduced;
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(

@@ -63,6 +63,32 @@ TEST(Bids, WhatJoinsTwoProductsIsWeighedWithWhatIsBetween) {
   EXPECT_TRUE(LostOps(kWindows, "cpu -mcpu=znver4 -num-threads=2 -framework=amd-avx512").empty());
 }
 
+// Vectors run along images or channels, whichever lie next to each other. Where channels do, the framework has vectors,
+// too, and finds places as fast; gradients of the largest are a scatter there.
+TEST(Bids, PoolsStay) {
+  constexpr char kWindow[] = "kernel=[3,3], stride=[2,2], padding=[1,1]", kPooled[] = "[8,64,56,56]";
+  constexpr char kTarget[] = "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512";
+  for (const bool channels_last : {false, true}) {
+    const std::string head =
+        Cat("graph @f(%x: f32[8,64,112,112]", channels_last ? " strides [802816,1,7168,64]" : "", ") {\n  %a");
+    // Results lie as operands do.
+    const auto laid_out = [&](const char* from, const char* to, const char* type) {
+      const std::string x = Cat("\n  %", to, " = transpose(%", from, ") {perm=");
+      return channels_last ? Cat(x, "[0,2,3,1]} : ", type, "[8,56,56,64]") : Cat(x, "[0,1,2,3]} : ", type, kPooled);
+    };
+    const std::string value = laid_out("a", "0", "f32"), place = laid_out("b", "1", "i64");
+    const std::string max = Cat(head, ", %b = max_pool2d(%x) {", kWindow, "} : f32", kPooled, ", i64", kPooled, value);
+    EXPECT_TRUE(LostOps(Cat(max, "\n  return %0\n}\n").c_str(), kTarget).empty()) << channels_last;
+    EXPECT_EQ(LostOps(Cat(max, place, "\n  return %0, %1\n}\n").c_str(), kTarget).empty(), !channels_last);
+    const std::string mean = Cat(head, " = avg_pool2d(%x) {", kWindow, "} : f32", kPooled, value, "\n  return %0\n}\n");
+    EXPECT_TRUE(LostOps(mean.c_str(), kTarget).empty()) << channels_last;
+  }
+  const std::string gradient =
+      Cat("graph @f(%dy: f32", kPooled, ", %i: i64", kPooled, ") {\n  %0 = max_pool2d_grad(%dy, %i) {", kWindow,
+          ", input_shape=[8,64,112,112]} : f32[8,64,112,112]\n  return %0\n}\n");
+  EXPECT_EQ(LostOps(gradient.c_str(), kTarget), std::vector<int>{0});
+}
+
 // Which tools/contraction_bench.py measures.
 TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
   const std::string target = "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512";

@@ -139,6 +139,27 @@ TEST(MatmulCpu, SumsPairs) {
   }
 }
 
+// A pool's window is short, and its places, which nobody reads, are not looked for.
+TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  constexpr char kPool[] =
+      "  %0, %1 = max_pool2d(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n"
+      "  return %0\n}\n";
+  for (const auto& [x, vector] :
+       {std::pair("%a: f32[8,64,112,112]) {\n", "split l_i3 "),
+        {"%x: f32[8,112,112,64]) {\n  %a = transpose(%x) {perm=[0,3,1,2]} : f32[8,64,112,112]\n",
+         "fuse l_i1 -> v\n"}}) {
+    const auto group = GroupOf(Cat("graph @g(", x, kPool), target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (const ir::Stage& s : group->stages) EXPECT_EQ(s.outputs.size(), 1u);
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, vector)) << choice->proposal.schedule;
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
 
