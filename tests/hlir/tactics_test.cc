@@ -146,7 +146,7 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
       "  %0, %1 = max_pool2d(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n"
       "  return %0\n}\n";
   for (const auto& [x, vector] :
-       {std::pair("%a: f32[8,64,112,112]) {\n", "split l_i3 "),
+       {std::pair("%a: f32[8,64,112,112]) {\n", "fuse l_i3 -> v\n"),
         {"%x: f32[8,112,112,64]) {\n  %a = transpose(%x) {perm=[0,3,1,2]} : f32[8,64,112,112]\n",
          "fuse l_i1 -> v\n"}}) {
     const auto group = GroupOf(Cat("graph @g(", x, kPool), target);
