@@ -259,6 +259,9 @@ class FunctionEmitter {
                          " bytes with all others"));
       count = 1;
     }
+    // Whole vectors, where it ends in a part of one: what lies beyond may be stored anew (ExprEmitter::EmitStore).
+    constexpr int64_t kVectorBytes = 256;
+    if (count > 1) count = (count * element_bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes / element_bytes;
     stack_bytes_ += count * element_bytes;
     const llvm::Align align(std::max<int64_t>(buffer->alignment, count * element_bytes >= 64 ? 64 : element_bytes));
     exprs_.Bind(buffer, Local(llvm::ArrayType::get(element, static_cast<uint64_t>(count)), align));

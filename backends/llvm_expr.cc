@@ -161,10 +161,14 @@ llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::V
 llvm::Value* ExprEmitter::EmitLanes(Expr e) {
   llvm::Value* v = Emit(e->args[0]);
   const DType t = e->type.dtype;
+  // NaN in any lane, looked for once.
+  const bool is_extreme = IsFloat(t) && (e->op == ExprOp::kLaneMin || e->op == ExprOp::kLaneMax);
+  llvm::Value* nan = is_extreme && LanesOf(v) > 1 ? b_.CreateOrReduce(b_.CreateFCmpUNO(v, v)) : nullptr;
   auto combine = [&](llvm::Value* x, llvm::Value* y) -> llvm::Value* {
     if (e->op == ExprOp::kLaneAdd) return IsFloat(t) ? b_.CreateFAdd(x, y) : b_.CreateAdd(x, y);
     if (e->op == ExprOp::kLaneMul) return IsFloat(t) ? b_.CreateFMul(x, y) : b_.CreateMul(x, y);
-    return EmitMinMax(e->op, t, x, y);
+    if (!is_extreme) return EmitMinMax(e->op, t, x, y);
+    return b_.CreateSelect(e->op == ExprOp::kLaneMin ? b_.CreateFCmpOLT(x, y) : b_.CreateFCmpOGT(x, y), x, y);
   };
   int lanes = LanesOf(v);
   for (; lanes > 1 && lanes % 2 == 0; lanes /= 2) {
@@ -175,10 +179,12 @@ llvm::Value* ExprEmitter::EmitLanes(Expr e) {
     }
     v = combine(b_.CreateShuffleVector(v, low), b_.CreateShuffleVector(v, high));
   }
-  if (!v->getType()->isVectorTy()) return v;
-  llvm::Value* r = b_.CreateExtractElement(v, uint64_t{0});
-  for (int i = 1; i < lanes; ++i) r = combine(r, b_.CreateExtractElement(v, i));
-  return r;
+  llvm::Value* r = v;
+  if (v->getType()->isVectorTy()) {
+    r = b_.CreateExtractElement(v, uint64_t{0});
+    for (int i = 1; i < lanes; ++i) r = combine(r, b_.CreateExtractElement(v, i));
+  }
+  return nan == nullptr ? r : b_.CreateSelect(nan, llvm::ConstantFP::getNaN(r->getType()), r);
 }
 
 llvm::Value* ExprEmitter::EmitOperator(Expr e) {
@@ -316,6 +322,15 @@ llvm::Value* ExprEmitter::Pointers(Buffer buffer, Expr index, int lanes) {
   return Splat(p, lanes);
 }
 
+// Whether all lanes from a constant index on lie on the stack, whether or not they are wanted: LLVM keeps in registers
+// what is stored whole, but nothing that is stored under a mask.
+bool ExprEmitter::IsOnStack(Buffer buffer, Expr first, int lanes) {
+  const auto* memory = llvm::dyn_cast_or_null<llvm::AllocaInst>(Find(buffer));
+  if (memory == nullptr || !ir::IsInt(first) || first->int_value < 0) return false;
+  const auto* array = llvm::dyn_cast<llvm::ArrayType>(memory->getAllocatedType());
+  return array != nullptr && first->int_value + lanes <= static_cast<int64_t>(array->getNumElements());
+}
+
 llvm::Value* ExprEmitter::EmitLoad(Expr e) {
   const std::vector<Expr> indices = ir::IndicesOf(e);
   if (indices.size() != 1) return Fail(e, "a load without exactly one index");
@@ -351,9 +366,11 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     // A load of no lane from a page that isn't there takes a processor hundreds of cycles; where one condition decides
     // for all lanes, it reads none of the buffer's first instead.
     llvm::Value* base = Find(e->buffer);
-    if (m != nullptr && !m->getType()->isVectorTy() && base != nullptr) pointer = b_.CreateSelect(m, pointer, base);
-    r = load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
-                            : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
+    const bool whole = m == nullptr || IsOnStack(e->buffer, indices[0]->args[0], lanes);
+    if (!whole && !m->getType()->isVectorTy() && base != nullptr) pointer = b_.CreateSelect(m, pointer, base);
+    r = load = whole ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
+                     : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
+    if (whole && m != nullptr) r = b_.CreateSelect(Splat(m, lanes), load, zero);
   } else if (IsEveryOther(indices[0])) {
     // Two contiguous accesses side by side, of which the second begins with the last element of the first, so that
     // none reaches beyond the last lane's; then what lies between lanes is dropped.
@@ -413,6 +430,12 @@ void ExprEmitter::EmitStore(const ir::Store& s) {
     b_.SetInsertPoint(after);
   } else if (IsUnitRamp(index)) {
     llvm::Value* pointer = EmitPointer(s.buffer, index->args[0]);
+    if (m != nullptr && IsOnStack(s.buffer, index->args[0], lanes)) {
+      llvm::LoadInst* old = b_.CreateAlignedLoad(value->getType(), pointer, align);
+      alias_.Annotate(old, s.buffer);
+      value = b_.CreateSelect(Splat(m, lanes), value, old);
+      m = nullptr;
+    }
     alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
                                  : b_.CreateMaskedStore(value, pointer, align, Splat(m, lanes)),
                     s.buffer);

@@ -65,6 +65,7 @@ class ExprEmitter {
   llvm::Value* EmitPointer(ir::Buffer buffer, ir::Expr index);
   llvm::Value* Pointers(ir::Buffer buffer, ir::Expr index, int lanes);
   llvm::Value* Splat(llvm::Value* v, int lanes);
+  bool IsOnStack(ir::Buffer buffer, ir::Expr first, int lanes);
   llvm::Value* Fail(ir::Expr e, std::string_view what);
 
   llvm::IRBuilderBase& b_;

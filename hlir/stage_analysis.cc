@@ -278,11 +278,20 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
           for (Expr other : loads[j]) {
             if (other->buffer != load->buffer || find(own) != own) continue;
             for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
-              auto q = id_of.find(other->args[d]);
-              if (load->args[d] != r.var || q == id_of.end() || iters[q->second]->extent != r.extent) continue;
+              pairs.clear();
+              if (!Uses(load->args[d], r.var) || !same_form(load->args[d], other->args[d])) continue;
+              std::optional<int> its;  // the index's other iterators stand for one another already
+              bool same = true;
+              for (auto [p, q] : pairs) {
+                if (p == own)
+                  its = q;
+                else
+                  same = same && (is_unit(p) || find(p) == find(q));
+              }
+              if (!its || !same) continue;
               const bool diagonal =
-                  std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(q->second); });
-              if (!diagonal) parent[own] = find(q->second);
+                  std::any_of(ids[k].begin(), ids[k].end(), [&](int i) { return find(i) == find(*its); });
+              if (!diagonal) parent[own] = find(*its);
             }
           }
         }

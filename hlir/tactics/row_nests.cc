@@ -179,12 +179,34 @@ Status RowNests::KeepResults(bool rows) {
   return ReadAgain();
 }
 
-Status RowNests::SeparatePairs() {
+Status RowNests::KeepReduced() {
+  for (const Stage& s : group.stages) {
+    for (size_t o = s.outputs.size(); s.IsReduction() && o-- > 0;) {
+      if (IsParam(group, s.outputs[o]))
+        schedule.Step("keep ", s.outputs[o]->name, " -> ", schedule.Fresh("kept_" + s.outputs[o]->name));
+    }
+  }
+  return ReadAgain();
+}
+
+Status RowNests::SeparatePairs(bool costly) {
   for (const Stage& s : group.stages) {
     if (!s.IsReduction() || s.outputs.size() != 2) continue;
     const std::optional<Join> join = FindJoin(*group.context, s.values, RunningOf(*group.context, s));
-    if (join && CostOf(join->elements[0]) < kCostly)  // both compute it
-      schedule.Try(Cat("separate ", s.name, " -> ", schedule.Fresh("place")));
+    if (!join) continue;
+    const Expr element = join->elements[0];
+    if (CostOf(element) >= kCostly) {  // both compute it
+      if (!costly) continue;
+      std::string iters;
+      for (const auto* list : {&s.iters, &s.reduce_iters}) {
+        for (const StageIter& i : *list) iters += Cat(iters.empty() ? "" : ", ", i.var->name);
+      }
+      if (PrintsWithin(element, kMostNodesOfStep))
+        schedule.Try(Cat("define ", schedule.Fresh("element"), "[", iters, "] = ", Print(element)));
+    }
+    const Buffer best = s.outputs[0];
+    if (IsParam(group, best)) schedule.Step("keep ", best->name, " -> ", schedule.Fresh("kept_" + best->name));
+    schedule.Try(Cat("separate ", s.name, " -> ", schedule.Fresh("place")));
   }
   return ReadAgain();
 }

@@ -44,8 +44,11 @@ struct RowNests {
   // others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept
   // too: each element's thread reads it back.
   Status KeepResults(bool rows);
-  // Reductions that choose pairs of a value and its place find the value first, then the place, where they can.
-  Status SeparatePairs();
+  // The same of every result that is reduced.
+  Status KeepReduced();
+  // Reductions that choose pairs of a value and its place find the value first, then the place, where they can. Values
+  // that take long to compute become a stage of their own if `costly` says so; else these pairs stay.
+  Status SeparatePairs(bool costly);
   // Reductions that read the same element of an input run together, where they can; but not what chooses pairs.
   Status JoinReductions();
   // A load of an input, element by element of the whole space.

@@ -29,20 +29,32 @@ int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   return std::max<int64_t>(target.vector_bytes, 16) / widest;
 }
 
+int64_t LikelyLength(const RowNests& r, int dim) {
+  int64_t length = 1;
+  for (int d : r.LineAround(dim)) length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
+  return length;
+}
+
+// Whether the line along `dim` is a number of whole vectors.
+bool IsWhole(const RowNests& r, int dim, int64_t lanes) {
+  ir::Analyzer a(*r.group.context);
+  for (const ir::SymbolFact& s : r.group.symbols) a.BindSymbol(s);
+  ir::Expr length = r.group.context->Int(1);
+  for (int d : r.LineAround(dim)) length = r.group.context->Mul(length, r.space.dims[d].extent);
+  return a.KnownDivisor(a.Simplify(length)) % lanes == 0;
+}
+
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
-  int64_t lanes = WidestLanes(r.group, target);
-  const int64_t extent = r.ConstExtent(dim);
-  while (extent > 0 && lanes > extent) lanes /= 2;
+  int64_t lanes = WidestLanes(r.group, target), length = 1;
+  for (int d : r.LineAround(dim)) length = std::min(length * r.ConstExtent(d), kMostRows);
+  while (length > 0 && lanes > length) lanes /= 2;
   return lanes;
 }
 
 // As many vectors at once as hide what an operation's result takes to be there, if the row is long enough to fill them.
 int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   constexpr double kWaste = 1.1;
-  int64_t length = 1;
-  for (int d : r.Dims(true).empty() ? r.LineAround(dim) : std::vector<int>{dim})
-    length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
-  const int64_t many = kInFlight * lanes;
+  const int64_t length = LikelyLength(r, dim), many = kInFlight * lanes;
   const int64_t padded = (length + many - 1) / many * many;
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
 }
@@ -85,6 +97,8 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
   for (const ir::SymbolFact& s : group.symbols) a.BindSymbol(s);
   absl::flat_hash_set<ir::Buffer> in_memory;  // what a group keeps lies as its vectors want it
   for (const ir::Param& p : group.params) in_memory.insert(p.buffer);
+  const auto length = static_cast<double>(LikelyLength(r, vector)), of = static_cast<double>(lanes);
+  const double padded = std::ceil(length / of) * of / length;
   double work = 0, bytes = CostOfMatmuls(group).bytes;
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const ir::Stage& s = group.stages[k];
@@ -98,7 +112,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         elements *= size;
         if (dim == vector) {
           lane = i.var;
-          elements *= std::ceil(size / static_cast<double>(lanes)) * static_cast<double>(lanes) / std::max(size, 1.0);
+          elements *= padded;
         }
       }
     }
@@ -239,6 +253,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   std::iota(dims.begin(), dims.end(), 0);
   const int vector = static_cast<int>(point.Choose("vector_dim", dims, ChooseVectorDim(r, target)));
   const bool vector_is_reduced = r.space.dims[vector].reduced;
+  // Lanes join single values.
+  if (vector_is_reduced) RETURN_IF_ERROR(r.SeparatePairs(true));
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
@@ -246,8 +262,10 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
-  // Parallel dimensions next to the vector dimension that memory runs through as one stay in its loop.
-  const std::vector<int> along = reduced.empty() ? r.LineAround(vector) : std::vector<int>{vector};
+  // Only on the stack is what is accumulated under a mask kept in registers.
+  if (!vector_is_reduced && !reduced.empty() && !IsWhole(r, vector, lanes)) RETURN_IF_ERROR(r.KeepReduced());
+  // Dimensions next to the vector dimension that memory runs through as one stay in its loop.
+  const std::vector<int> along = r.LineAround(vector);
   auto without = [&](const std::vector<int>& dims) {
     std::vector<int> v;
     for (int d : dims) {
@@ -263,7 +281,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
   int64_t vectors = 1;
   if (!vector_is_reduced && !reduced.empty()) {
-    vectors = VectorsInChunk(r, std::max<int64_t>(r.LikelyExtent(vector), 1), lanes, target);
+    vectors = VectorsInChunk(r, LikelyLength(r, vector), lanes, target);
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
   const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);

@@ -275,7 +275,7 @@ class RowsGpu {
     share();
     // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
     // pairs.
-    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && v > 1 && !in_registers) {
       v = 1;
@@ -359,7 +359,7 @@ class RowsGpu {
       blocks = wanted;
       sharers = threads;
     }
-    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs());
+    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;

@@ -22,6 +22,10 @@ std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
       return std::pair(ExprOp::kLaneMin, Combiner::kMin);
     case ExprOp::kMax:
       return std::pair(ExprOp::kLaneMax, Combiner::kMax);
+    case ExprOp::kAnd:  // of 0 and 1
+      return std::pair(ExprOp::kLaneMin, Combiner::kAll);
+    case ExprOp::kOr:
+      return std::pair(ExprOp::kLaneMax, Combiner::kAny);
     default:
       return std::nullopt;
   }
@@ -356,7 +360,7 @@ class Vectorizer {
         if (!IsTrue(first)) around = around == nullptr ? first : c_.And(around, first);
       }
     }
-    const DType t = store->buffer->dtype;
+    const DType t = store->buffer->dtype, joined_in = t == DType::kBool ? DType::kU8 : t;
     const Expr neutral = Identity(c_, op->second, t);
     Lanes spread(a_, names_, vector.var, lanes);
     const Buffer partial = c_.MakeBuffer(
@@ -386,9 +390,9 @@ class Vectorizer {
     if (uniform != nullptr) body = MakeStmt(If{uniform, body, nullptr});
     for (size_t i = loops.size() - 1; i-- > 0;)
       body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
+    const Expr joined = c_.Cast(t, c_.Make(op->first, {c_.Cast(joined_in, part)}));
     Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
-                        MakeStmt(Store{store->buffer, store->indices,
-                                       c_.Make(store->value->op, {running, c_.Make(op->first, {part})})})});
+                        MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, joined})})});
     return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
   }
 

@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "ir/interpreter.h"
 #include "runtime/parallel_for.h"
 #include "tests/backends/jit_test_util.h"
 
@@ -62,6 +64,69 @@ func @scalar(x: f32[1], y: f32[1], n: i64) {
     for (int64_t i = 0; i < n + 16; ++i) ASSERT_EQ(y[i], i < n ? x[i] * 2 : 7);
     ASSERT_EQ(CallInternal(*c, "scalar", x.data(), y.data(), n), 0);
     for (int64_t i = 0; i < n + 16; ++i) ASSERT_EQ(y[i], i >= n ? 7 : i < n - 2 ? x[i] + 1 : 1);
+  }
+}
+
+// What is accumulated under a mask on the stack is stored whole (so that it stays in registers): lanes that are off
+// keep what was there, and elements behind the buffer's end are nobody's.
+TEST(Loops, AccumulatesUnderMasksOnTheStack) {
+  std::mt19937 rng(5);
+  for (int round = 0; round < 40; ++round) {
+    const int lanes = std::vector{2, 4, 8, 16}[rng() % 4], size = 2 + static_cast<int>(rng() % 40);
+    const int vectors = (size + lanes - 1) / lanes, rows = 1 + static_cast<int>(rng() % 5);
+    std::string start, add, end;
+    for (int v = 0; v < vectors; ++v) {
+      const std::string at = Cat("ramp(", v * lanes, ", 1, ", lanes, ")");
+      const std::string in = Cat(at, "; ", at, " < broadcast(", size, ", ", lanes, ")");
+      const std::string first = Cat("ramp(k * ", size, " + ", v * lanes, ", 1, ", lanes, ")");
+      // Some lanes take part in some rows.
+      const std::string some = Cat(at, "; ", at, " < broadcast(", size, ", ", lanes, ") && ", at, " % broadcast(",
+                                   1 + rng() % 3, ", ", lanes, ") == broadcast(k % 2, ", lanes, ")");
+      const std::string& where = rng() % 2 == 0 ? in : some;
+      start += Cat("  t[", in, "] = broadcast(1.0, ", lanes, ")\n");
+      add += Cat("    t[", where, "] = t[", where, "] + x[", first, where.substr(where.find(';')), "]\n");
+      end += Cat("  y[", in, "] = t[", in, "]\n");
+    }
+    const std::string text = Cat("func @f(x: f32[", rows * size, "], y: f32[", size, "]) {\n  alloc t: f32[", size,
+                                 "] @local\n", start, "  for k in 0..", rows, " {\n", add, "  }\n", end, "}\n");
+    const auto module = ir::ParseModule(text);
+    ASSERT_TRUE(module.ok()) << module.status() << text;
+    ir::HostArray x(DType::kF32, {rows * size}), y(DType::kF32, {size}), expected = y;
+    for (int i = 0; i < rows * size; ++i) x.Set(i, static_cast<int>(rng() % 17) - 8);
+    ASSERT_TRUE(ir::Interpret(*module, "f", {&x, &expected}).ok()) << text;
+    ASSERT_EQ(CallInternal(*CompileForTest(*module), "f", x.bytes.data(), y.bytes.data()), 0);
+    EXPECT_EQ(y.bytes, expected.bytes) << text;
+  }
+  const auto llvm = EmitHostModule(*ir::ParseModule(R"(
+func @f(x: f32[700], y: f32[7]) {
+  alloc t: f32[7] @local
+  t[ramp(0, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)] = broadcast(0.0, 8)
+  for k in 0..100 {
+    t[ramp(0, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)] = t[ramp(0, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)] + x[ramp(k * 7, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)]
+  }
+  y[ramp(0, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)] = t[ramp(0, 1, 8); ramp(0, 1, 8) < broadcast(7, 8)]
+}
+)"),
+                                   *Target::Parse("cpu"), {}, HostText::kLlvm);
+  ASSERT_TRUE(llvm.ok()) << llvm.status();
+  EXPECT_EQ(llvm->find("alloca"), std::string::npos) << *llvm;
+}
+
+// NaN in any lane is the largest and the smallest.
+TEST(Loops, ExtremesOfLanes) {
+  for (const int lanes : {2, 3, 8, 16, 24, 64}) {
+    auto c = CompileForTest(Cat("func @f(x: f32[", lanes, "], y: f32[2]) {\n  y[0] = lane_max(x[ramp(0, 1, ", lanes,
+                                ")])\n  y[1] = lane_min(x[ramp(0, 1, ", lanes, ")])\n}\n"));
+    std::vector<float> x = RandomFloats(static_cast<size_t>(lanes), 6), y(2);
+    ASSERT_EQ(CallInternal(*c, "f", x.data(), y.data()), 0);
+    EXPECT_EQ(y[0], *std::max_element(x.begin(), x.end()));
+    EXPECT_EQ(y[1], *std::min_element(x.begin(), x.end()));
+    for (int i = 0; i < lanes; ++i) {
+      std::vector<float> with = x;
+      with[static_cast<size_t>(i)] = NAN;
+      ASSERT_EQ(CallInternal(*c, "f", with.data(), y.data()), 0);
+      EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1])) << lanes << " " << i;
+    }
   }
 }
 

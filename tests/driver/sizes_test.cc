@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "absl/strings/str_join.h"
 #include "cinn_like/c_api.h"
 #include "cinn_like/driver.h"
 #include "ir/host_array.h"
@@ -175,6 +176,92 @@ TEST(Sizes, EverySampleStaysInBounds) {
       EXPECT_TRUE(cuda.ok()) << Print(*g) << cuda.status();
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// Reductions over any axes of any shapes, behind what makes ties, NaN or infinities of its operand, or takes long.
+TEST(Sizes, RandomReductions) {
+  Mutator mutator;
+  std::mt19937 rng(mutator.seed());
+  const auto pick = [&](const auto&... of) {
+    const std::string all[] = {of...};
+    return all[rng() % sizeof...(of)];
+  };
+  for (int round = 0; round < Rounds(250); ++round) {
+    const std::string op =
+        pick("reduce_sum", "reduce_max", "reduce_min", "reduce_any", "reduce_all", "argmax", "argmin");
+    const bool is_place = op.starts_with("arg"), is_bool = op == "reduce_any" || op == "reduce_all";
+    const std::string t =
+        op == "reduce_sum" ? pick("f32", "f64", "i64") : pick("f32", "bf16", "f16", "f64", "i32", "u8");
+    const bool is_float = t.find('f') != t.npos;
+    // One long dimension, the others short.
+    const size_t rank = 1 + rng() % 4, longest = rng() % rank;
+    const int64_t symbol = 1 + static_cast<int64_t>(rng() % 64);
+    const bool keepdims = rng() % 2 == 0;
+    std::vector<std::string> shape, reduced, axes;
+    bool has_symbol = false;
+    for (size_t d = 0; d < rank; ++d) {
+      has_symbol |= rng() % 5 == 0;
+      const bool is_symbol = has_symbol && (shape.empty() || std::count(shape.begin(), shape.end(), "n") == 0);
+      const auto size = d == longest ? 1 + rng() % 700 : 1 + rng() % (rank > 2 ? 9 : 40);
+      shape.push_back(is_symbol ? "n" : std::to_string(size));
+      const bool is_axis = is_place ? d == rng() % rank && axes.empty() : rng() % 2 == 0;
+      const bool must = axes.empty() && d + 1 == rank;
+      if (is_axis || must) axes.push_back(std::to_string(d));
+      if (!is_axis && !must) reduced.push_back(shape.back());
+      if ((is_axis || must) && keepdims) reduced.push_back("1");
+    }
+    const std::string in = Cat(t, "[", absl::StrJoin(shape, ","), "]");
+    std::string body, x = "%x";
+    const auto add = [&](const std::string& value, const std::string& type) {
+      x = Cat("%", body.size());
+      body += Cat("  ", x, " = ", value, " : ", type, "\n");
+    };
+    // The evaluator does not round to 16 bits in between.
+    const bool is_half = t.ends_with("16") && is_float;
+    switch (is_half ? 4 * (rng() % 2) : is_float ? rng() % 5 : 4) {
+      case 0:  // ties
+        add("round(%x)", in);
+        break;
+      case 1:  // infinities, of both signs, and NaN
+        add("round(%x)", in);
+        if (op != "reduce_sum") add(Cat("div(%x, ", x, ")"), in);
+        break;
+      case 2:  // NaN, here and there
+        add(Cat("full() {shape=[], value=1.9, dtype=", t, "}"), Cat(t, "[]"));
+        add(Cat("add(%x, ", x, ")"), in);
+        add(Cat("sqrt(", x, ")"), in);
+        break;
+      case 3:
+        if (op == "argmax" || op == "reduce_max") add("gelu(%x) {approximate=\"none\"}", in);
+        break;
+      default:
+        break;
+    }
+    if (is_bool) {
+      const std::string operand = x;
+      add(Cat("full() {shape=[], value=1, dtype=", t, "}"), Cat(t, "[]"));
+      add(Cat("gt(", operand, ", ", x, ")"), Cat("bool", in.substr(in.find('['))));
+    }
+    const std::string out = Cat("[", absl::StrJoin(reduced, ","), "]"), from = x;
+    add(Cat(op, "(", from, ") {", is_place ? Cat("axis=", axes[0]) : Cat("axes=[", absl::StrJoin(axes, ","), "]"),
+            ", keepdims=", keepdims ? "true" : "false", "}"),
+        Cat(is_place  ? "i64"
+            : is_bool ? "bool"
+                      : t,
+            out));
+    std::string results = x;
+    if (is_place && rng() % 2 == 0) {  // both results of max(dim)
+      add(Cat(op == "argmax" ? "reduce_max(" : "reduce_min(", from, ") {axes=[", axes[0],
+              "], keepdims=", keepdims ? "true" : "false", "}"),
+          Cat(t, out));
+      results += ", " + x;
+    }
+    const auto g = Parse(Cat("graph @reduce(%x: ", in, ")", has_symbol ? " where n in 1..64" : "", " {\n", body,
+                             "  return ", results, "\n}\n"));
+    ASSERT_TRUE(g.ok()) << g.status() << body;
+    ExpectRuns(*g, rng, false, symbol);
+    if (HasFatalFailure()) return;
   }
 }
 

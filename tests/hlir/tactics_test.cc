@@ -84,6 +84,38 @@ TEST_P(Bidding, NothingIsRefusedOfTheBuiltIns) {
   EXPECT_TRUE(choice->refused.empty());
 }
 
+// Along rows, values and their places are two reductions whose lanes are single values; what takes long to compute is
+// computed once. Columns that are no whole vectors are summed up on the stack.
+TEST(RowsCpu, Reductions) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=2");
+  struct {
+    const char *in, *value, *result, *op;
+    Names steps;
+  } cases[] = {
+      {"f32[64,1000]", "abs(%x)", "i64[64]", "argmax(%0) {axis=1}", {"separate", "vectorize"}},
+      {"bf16[64,n]", "abs(%x)", "i64[64]", "argmin(%0) {axis=1}", {"separate", "vectorize"}},
+      {"f32[64,1000]", "erf(%x)", "i64[64]", "argmax(%0) {axis=1}", {"define", "separate", "vectorize"}},
+      {"f32[4000001]", "abs(%x)", "i64[]", "argmax(%0) {axis=0}", {"keep", "separate", "vectorize"}},
+      {"f32[16,64,56,56]", "abs(%x)", "f32[64]", "reduce_sum(%0) {axes=[0,2,3]}", {"fuse l_r2 l_r3", "split v 64"}},
+      {"f32[8,127,3,5,7]", "abs(%x)", "f32[8,3,5,7]", "reduce_sum(%0) {axes=[1]}", {"keep", "fuse l_i1 l_i2 l_i3"}},
+      {"f32[64,1000,7]", "abs(%x)", "f32[64,7]", "reduce_sum(%0) {axes=[1]}", {"keep", "scope kept"}},
+  };
+  for (const auto& c : cases) {
+    const std::string in = c.in;
+    const auto group =
+        GroupOf(Cat("graph @g(%x: ", in, ")", absl::StrContains(in, "n]") ? " where n in 1..4096" : "",
+                    " {\n  %0 = ", c.value, " : ", in, "\n  %1 = ", c.op, " : ", c.result, "\n  return %1\n}\n"),
+                target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "rows_cpu") << c.op << in;
+    for (const std::string& step : c.steps)
+      EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, step)) << step << "\n" << choice->proposal.schedule;
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+}
+
 // Windows, groups and deep reductions are tiles whatever the vectors' length, for one core and for many.
 TEST(MatmulCpu, TilesConvolutions) {
   for (const char* cpu : {"x86-64", "x86-64-v3", "skylake-avx512"}) {

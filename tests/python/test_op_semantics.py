@@ -217,6 +217,48 @@ def test_the_largest_elements_of_no_rows(real_library):
     check(lambda x: (x.amax(1), x.max(1).values, x.argmin(1)), torch.empty(0, 3))
 
 
+def extremes(x):
+    for d in range(x.dim()):
+        yield from (*x.max(d), *x.min(d, keepdim=True), x.argmax(d), (x * 2 + 1).argmin(d, keepdim=True))
+    yield from (x.argmax(), x.argmin())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8],
+                         ids=str)  # fmt: skip
+@pytest.mark.parametrize("shape", [(3, 7), (2, 1000), (2, 33, 17)], ids=str)
+def test_the_first_of_equal_elements_and_nan(real_library, shape, dtype):
+    """Along, across and in the middle of rows, lengths that are whole vectors and others."""
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randint(0, 6, shape, generator=generator).to(dtype)
+    xs = [x, torch.zeros_like(x)]
+    if dtype.is_floating_point:
+        for odd in ((math.nan,), (math.inf, -math.inf), (math.nan, math.inf), (-math.inf,)):
+            y = x.clone().flatten()
+            for v in odd:
+                y[torch.randint(0, y.numel(), (1 + y.numel() // 50,), generator=generator)] = v
+            xs.append(y.reshape(shape))
+        xs += [torch.full_like(x, math.nan), torch.full_like(x, -math.inf)]
+    compiled = torch.compile(lambda x: tuple(extremes(x)), backend=backend)
+    for y in xs:
+        for got, expected in zip(compiled(y), extremes(y)):
+            torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+    assert not cinn_like.report().failures
+
+
+def test_any_and_all_of_lanes(real_library):
+    def of_each(x):
+        for d in range(x.dim()):
+            yield from (x.any(d), x.all(d), (x > 0).any(), (x > 0).all(d, keepdim=True))
+
+    for shape in ((70, 9), (2, 33, 17), (3, 0)):
+        xs = torch.zeros(shape), torch.ones(shape), (torch.rand(shape) > 0.01).float(), torch.full(shape, math.nan)
+        compiled = torch.compile(lambda x: tuple(of_each(x)), backend=backend)
+        for x in xs:
+            for got, expected in zip(compiled(x), of_each(x)):
+                assert torch.equal(got, expected)
+    assert not cinn_like.report().failures
+
+
 def test_a_symbolic_net_in_training(real_library):
     """Products of its sizes' bounds are beyond 64 bits; the first of equal elements is the pool's."""
     layers = [torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.MaxPool2d(2),
