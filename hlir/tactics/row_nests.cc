@@ -193,7 +193,7 @@ Status RowNests::SeparatePairs(bool costly) {
   for (const Stage& s : group.stages) {
     if (!s.IsReduction() || s.outputs.size() != 2) continue;
     const std::optional<Join> join = FindJoin(*group.context, s.values, RunningOf(*group.context, s));
-    if (!join) continue;
+    if (!join || !ChoosesFirst(*group.context, *join, 0)) continue;
     const Expr element = join->elements[0];
     if (CostOf(element) >= kCostly) {  // both compute it
       if (!costly) continue;

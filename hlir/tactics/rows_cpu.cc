@@ -253,8 +253,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   std::iota(dims.begin(), dims.end(), 0);
   const int vector = static_cast<int>(point.Choose("vector_dim", dims, ChooseVectorDim(r, target)));
   const bool vector_is_reduced = r.space.dims[vector].reduced;
-  // Lanes join single values.
-  if (vector_is_reduced) RETURN_IF_ERROR(r.SeparatePairs(true));
+  // Lanes join single values, and lines shorter than a vector wait less for each.
+  if (vector_is_reduced || LikelyLength(r, vector) < WidestLanes(r.group, target))
+    RETURN_IF_ERROR(r.SeparatePairs(true));
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},

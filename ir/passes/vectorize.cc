@@ -291,6 +291,7 @@ class Vectorizer {
     if (n == nullptr) {
       return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return Run(x); });
     }
+    if (Stmt r = OnlyFirst(*n); r != nullptr) return Run(r);
     if (Stmt r = Reduction(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
@@ -302,6 +303,18 @@ class Vectorizer {
   }
 
  private:
+  // What only the first iteration does, the end of a line that is one longer than its vectors: no loop. Null: not such.
+  Stmt OnlyFirst(const For& n) {
+    const If* guard = As<If>(n.body);
+    if (n.kind != ForKind::kVectorized || guard == nullptr || guard->otherwise != nullptr || !IsInt(n.extent) ||
+        n.extent->int_value < 1)
+      return nullptr;
+    const std::vector<Expr> conjuncts = Lanes::Conjuncts(guard->cond);
+    const auto is_first = [&](Expr e) { return e == c_.Lt(n.var, c_.Int(1)); };
+    if (std::none_of(conjuncts.begin(), conjuncts.end(), is_first)) return nullptr;
+    return Substitute(c_, n.body, {{n.var, c_.Int(0)}});
+  }
+
   // A nest of serial loops and one vectorized loop around one lane reduction: lanes accumulate apart. Null: not such.
   Stmt Reduction(const For& outer) {
     std::vector<const For*> loops;

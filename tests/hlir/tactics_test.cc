@@ -98,6 +98,7 @@ TEST(RowsCpu, Reductions) {
       {"f32[4000001]", "abs(%x)", "i64[]", "argmax(%0) {axis=0}", {"keep", "separate", "vectorize"}},
       {"f32[16,64,56,56]", "abs(%x)", "f32[64]", "reduce_sum(%0) {axes=[0,2,3]}", {"fuse l_r2 l_r3", "split v 64"}},
       {"f32[8,127,3,5,7]", "abs(%x)", "f32[8,3,5,7]", "reduce_sum(%0) {axes=[1]}", {"keep", "fuse l_i1 l_i2 l_i3"}},
+      {"f32[64,1000,7]", "abs(%x)", "i64[64,7]", "argmax(%0) {axis=1}", {"separate", "scope place"}},
       {"f32[64,1000,7]", "abs(%x)", "f32[64,7]", "reduce_sum(%0) {axes=[1]}", {"keep", "scope kept"}},
   };
   for (const auto& c : cases) {
