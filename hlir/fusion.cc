@@ -205,8 +205,9 @@ class Planner {
   }
 
   // A contraction and what its operands are computed by, element by element: where some tactic computes them on the way
-  // in, in less time than to memory and back.
+  // in, in less time than to memory and back. Those for devices with kernels compute none.
   void JoinOperands() {
+    if (target_.HasKernels()) return;
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       if (!is_contraction_[i]) continue;
       for (int q : producers_[i]) {

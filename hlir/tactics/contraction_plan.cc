@@ -302,7 +302,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                  : lane_bytes > kPageBytes  ? kGatherPagesSeconds
                                  : far                      ? kGatherFarSeconds
                                                             : kGatherSeconds;
-  const double value_seconds = CostOf(f.lanes_value) * op_seconds + (t.has_raw || t.has_lanes ? kPackSeconds : 0);
+  // Each step through the first-level cache is one more; that to pairs rounds, too.
+  const double value_seconds =
+      CostOf(f.lanes_value) * op_seconds + kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
   const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
   if (t.copy_rows) {

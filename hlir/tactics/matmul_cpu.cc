@@ -4,6 +4,8 @@
 // padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
 // lanes. The epilogue runs over the finished tile while it is in L1.
+// Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows are
+// written so once, ahead of the tiles.
 // Of bf16, where the machine sums pairs in one instruction, panels hold pairs (contraction_pairs.h).
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
