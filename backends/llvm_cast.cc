@@ -121,6 +121,8 @@ llvm::Value* EmitCast(llvm::IRBuilderBase& b, DType from, DType to, llvm::Value*
   }
   if (IsHalf(to)) {
     if (from == DType::kF32) return cast.FloatToHalf(to, v);
+    if (!IsFloat(from) && InfoOf(from).bits <= 16)  // f32 holds it
+      return cast.FloatToHalf(to, cast.IntToFloat(from, b.getFloatTy(), v));
     if (from != DType::kF64) v = cast.IntToFloat(from, b.getDoubleTy(), v);
     return cast.FloatToHalf(to, cast.DoubleToOddFloat(v));
   }

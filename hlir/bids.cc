@@ -28,10 +28,44 @@ bool WindowsLieAlongMemory(const ir::Stage& s) {
   return found;
 }
 
-// What one stage of a group stands for in the framework: a tuned kernel, or nothing (it is computed with its readers).
-double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& symbols, const SpeedRow& row,
-                       const Target& target) {
-  const auto con = FindContraction(s);
+// The narrowest element type that the stage's op reads and writes in the framework.
+DType TypeOfKernel(const Graph& source, const ir::Stage& s) {
+  const Op& op = source.ops()[s.origin];
+  DType r = s.outputs[0]->dtype;
+  for (ValueId v : op.operands) {
+    const DType t = source.TypeOf(v).dtype;
+    if (BytesOf(t) < BytesOf(r)) r = t;
+  }
+  return r;
+}
+
+// What a product computes of elements on its way in (weights of integers, scaled), or reads in a narrower type than
+// `dtype`, its framework's kernel finds in memory, where a region of its own has put it.
+double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols, const SpeedRow& row,
+                         const Target& target) {
+  const auto product = FindProduct(s);
+  if (!product) return 0;
+  double seconds = 0;
+  for (ir::Expr factor : {product->lhs, product->rhs}) {
+    const ir::Expr load = MainLoad(s, factor);
+    if (load == nullptr || (!IsComputed(factor) && BytesOf(load->type.dtype) >= BytesOf(dtype))) continue;
+    double elements = 1;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list) elements *= ir::Uses(factor, i.var) ? TypicalSize(i.extent, symbols) : 1;
+    }
+    const double bytes = elements * (2 * BytesOf(dtype) + BytesOf(load->type.dtype));
+    const double work = elements * (CostOf(factor) + 1);  // and a conversion
+    seconds += row.region_seconds +
+               std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+  }
+  return seconds;
+}
+
+// What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
+// readers).
+double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
+                       const SpeedRow& row, const Target& target) {
+  const auto con = FindProduct(s);
   double places = TypicalSize(s.iters, symbols), bytes = TypicalBytes(s.outputs[0], symbols);
   for (ir::Buffer b : InputsOf(s)) {
     const double size = TypicalBytes(b, symbols);
@@ -40,7 +74,6 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
     bytes += size;
   }
   const double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
-  const DType dtype = NarrowestType(s, s.outputs[0]);
   // Each channel by itself, not groups of several.
   bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
   for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
@@ -48,7 +81,7 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, const Symbols& 
   double rate = RateFor(depthwise ? row.depthwise : row.convolution, dtype);
   if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
-  if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target);
+  if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
   double seconds = kind == FrameworkKernel::kScatter ? 0 : flops / rate;
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
@@ -116,7 +149,9 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
       const ir::Stage& s = kernel.group.stages[i];
       if (!s.IsReduction() || kernel_of(s) == FrameworkKernel::kNone) continue;
-      theirs += SecondsOfKernel(s, kernel_of(s), symbols, *row, target);
+      const DType dtype = TypeOfKernel(source, s);
+      theirs += SecondsOfKernel(s, kernel_of(s), dtype, symbols, *row, target);
+      theirs += SecondsOfOperands(s, dtype, symbols, *row, target);
       tuned.push_back(i);
     }
     if (tuned.empty()) continue;

@@ -109,6 +109,7 @@ class Planner {
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
       JoinChains();
+      JoinOperands();
     }
     std::vector<FusionPlan::Group> groups;
     for (std::vector<int>& stages : Order()) {
@@ -199,6 +200,20 @@ class Planner {
         }
         if (first >= 0 && first != last) JoinIfCheaper({first, rows, last});
         break;
+      }
+    }
+  }
+
+  // A contraction and what its operands are computed by, element by element: where some tactic computes them on the way
+  // in, in less time than to memory and back. Those for devices with kernels compute none.
+  void JoinOperands() {
+    if (target_.HasKernels()) return;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      for (int q : producers_[i]) {
+        const int product = group_of_[i], operand = group_of_[q];
+        if (operand != product && !has_contraction_[operand] && !IsReduction(operand))
+          JoinIfCheaper({operand, product});
       }
     }
   }

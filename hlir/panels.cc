@@ -5,7 +5,7 @@
 namespace cinn_like::hlir {
 
 bool HasRegisterTiles(DType acc, const Target& target) {
-  return !target.HasKernels() && (acc == DType::kF32 || acc == DType::kF64);
+  return !target.HasKernels() && !IsHalf(acc) && acc != DType::kBool;
 }
 
 PanelShape ChoosePanel(int64_t columns, DType acc, const Target& target) {

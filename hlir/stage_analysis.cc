@@ -125,7 +125,30 @@ int CostOf(const std::vector<Expr>& values, Expr lane) {
   return static_cast<int>(cost);
 }
 
+bool IsComputed(Expr factor) { return StripCasts(factor)->op != ExprOp::kLoad; }
+
+Expr MainLoad(const Stage& s, Expr factor) {
+  Expr r = nullptr;
+  int most = -1;
+  VisitLoads(factor, [&](Expr e) {
+    int used = 0;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const StageIter& i : *list) used += Uses(e, i.var);
+    }
+    if (used > most) r = e, most = used;
+  });
+  return r;
+}
+
 std::optional<Contraction> FindContraction(const Stage& s) {
+  std::optional<Contraction> r = FindProduct(s);
+  if (!r || IsComputed(r->lhs) || IsComputed(r->rhs)) return std::nullopt;
+  r->lhs = StripCasts(r->lhs);
+  r->rhs = StripCasts(r->rhs);
+  return r;
+}
+
+std::optional<Contraction> FindProduct(const Stage& s) {
   if (!s.IsReduction() || s.values.size() != 1) return std::nullopt;
   const Expr v = s.values[0];
   const Expr acc = s.outputs.empty() ? nullptr : v->op == ExprOp::kAdd ? v : nullptr;
@@ -134,9 +157,8 @@ std::optional<Contraction> FindContraction(const Stage& s) {
   const Expr product = is_accumulator(v->args[0]) ? v->args[1] : is_accumulator(v->args[1]) ? v->args[0] : nullptr;
   if (product == nullptr || product->op != ExprOp::kMul) return std::nullopt;
   Contraction r;
-  r.lhs = StripCasts(product->args[0]);
-  r.rhs = StripCasts(product->args[1]);
-  if (r.lhs->op != ExprOp::kLoad || r.rhs->op != ExprOp::kLoad) return std::nullopt;
+  r.lhs = product->args[0];
+  r.rhs = product->args[1];
   for (const StageIter& i : s.iters) {
     const bool in_lhs = Uses(r.lhs, i.var), in_rhs = Uses(r.rhs, i.var);
     if (IsInt(i.extent, 1) || (in_lhs && in_rhs))

@@ -37,6 +37,14 @@ struct Contraction {
   std::vector<ir::StageIter> batch, m, n, k;  // iterators in both, in lhs only, in rhs only, reduced
 };
 std::optional<Contraction> FindContraction(const ir::Stage& s);
+// The same where operands are computed of what is read: lhs, rhs are the factors as they are multiplied, casts
+// included, such as f32(w[j, k]) * s[j].
+std::optional<Contraction> FindProduct(const ir::Stage& s);
+// Of the elements that a factor is computed of, the one whose place depends on the most of the stage's iterators; null:
+// it reads none.
+ir::Expr MainLoad(const ir::Stage& s, ir::Expr factor);
+// Whether a factor is more than an element under casts.
+bool IsComputed(ir::Expr factor);
 
 // d, where `e` speaks of `var` only as var / d, as groups of channels are read; 0 where it does not.
 int64_t DivisorOf(ir::Expr e, ir::Expr var);

@@ -54,6 +54,13 @@ Expr Analyzer::Simplify(Expr e) {
   return r;
 }
 
+// Whether floats of type `t` hold each integer of type `of`.
+bool Holds(DType t, DType of) {
+  if (!IsFloat(t) || !IsInt(of)) return false;
+  const int digits = t == DType::kBF16 ? 8 : t == DType::kF16 ? 11 : t == DType::kF32 ? 24 : 53;
+  return InfoOf(of).bits - (IsSigned(of) ? 1 : 0) <= digits;
+}
+
 // The operands are simple.
 Expr Analyzer::Rewrite(Expr e) {
   if (e->op == ExprOp::kVar) {
@@ -73,6 +80,9 @@ Expr Analyzer::Rewrite(Expr e) {
         IsFloat(e->type.dtype) == IsFloat(inner->type.dtype) && BytesOf(inner->type.dtype) > BytesOf(e->type.dtype)) {
       return inner->args[0];
     }
+    // f32(bf16(x)), x an i8: on the way it is what it was.
+    if (inner->op == ExprOp::kCast && IsFloat(e->type.dtype) && Holds(inner->type.dtype, inner->args[0]->type.dtype))
+      return c_.Cast(e->type.dtype, inner->args[0]);
   }
   if (RowOf(e->op) == nullptr) return e;
   if (e->op == ExprOp::kSelect) {

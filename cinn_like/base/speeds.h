@@ -17,7 +17,8 @@ enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling, 
 struct SpeedRow {
   // By type; where nothing else is said of one core or SM, in 1e9 floating-point operations a second.
   struct Rates {
-    double f32, f16, f64;  // f16: both 16-bit types
+    double f32, bf16, f64;
+    double f16 = 0, integers = 0;  // 0: as bf16, as f32
   };
   std::string_view name;
   Rates product, convolution, depthwise;

@@ -29,8 +29,6 @@ Analyzer FactsOf(const FlatContraction& f) {
   return a;
 }
 
-bool IsLoad(Expr e) { return e->op == ExprOp::kLoad && e->type.dtype == DType::kBF16; }
-
 // The same along the lanes of a tile of `width`.
 bool IsStepOfLanes(Analyzer& a, const FlatContraction& f, int64_t width, int64_t step) {
   Context& c = a.context();
@@ -62,15 +60,12 @@ std::optional<size_t> FindCut(Analyzer& a, const FlatContraction& f) {
 bool MayPairUp(const TeProgram& group, const Target& target) {
   const Stage& acc = group.stages[0];
   if (group.exact || SpeedsOf(target).own_dot2 == 0 || acc.outputs[0]->dtype != DType::kF32) return false;
-  if (!FindContraction(acc)) return false;
-  int wide = 0;
-  for (Expr side : acc.values[0]->args) {
-    for (Expr e : side->args) wide += side->op == ExprOp::kMul && e->op == ExprOp::kCast && IsLoad(e->args[0]);
-  }
-  return wide == 2;
+  const std::optional<Contraction> con = FindProduct(acc);
+  const auto is_wide = [](Expr e) { return e->op == ExprOp::kCast && e->args[0]->type.dtype == DType::kBF16; };
+  return con && is_wide(con->lhs) && is_wide(con->rhs);
 }
 
-StatusOr<std::optional<PairedProduct>> PairUp(Schedule& s, FlatContraction& f, const Target& target) {
+StatusOr<std::optional<PairedProduct>> PairUp(Schedule& s, FlatContraction& f, const Target& target, bool& copy_rows) {
   const std::optional<PairedProduct> none;
   if (!MayPairUp(f.group, target) || IsInt(f.j, 1)) return none;
   const Stage acc = f.group.stages[0];
@@ -79,7 +74,7 @@ StatusOr<std::optional<PairedProduct>> PairUp(Schedule& s, FlatContraction& f, c
   if (!cut) return none;
   const StageIter& k = acc.reduce_iters[*cut];
   PairedProduct r{.pairs = Cat(k.var->name, "_q"), .pair = Cat(k.var->name, "_e"), .at = *cut};
-  const bool lhs_is_rows = FindContraction(acc)->lhs == f.of_rows;
+  const bool lhs_is_rows = FindProduct(acc)->lhs == f.rows_value;
   // What lies along the lanes is read whole, under a mask beyond the last column.
   const int64_t width = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, DType::kF32, target).width();
   if (IsStepOfLanes(before, f, width, 1) && before.KnownDivisor(f.j) % width != 0)
@@ -89,10 +84,8 @@ StatusOr<std::optional<PairedProduct>> PairUp(Schedule& s, FlatContraction& f, c
   RETURN_IF_ERROR(s.status());
   f.group = *s.stages();
   const Stage& cut_acc = f.group.stages[0];
-  const std::optional<Contraction> con = FindContraction(cut_acc);
-  if (!con || con->lhs->op != ExprOp::kLoad || con->rhs->op != ExprOp::kLoad) return none;
-  f.of_rows = lhs_is_rows ? con->lhs : con->rhs;
-  f.of_lanes = lhs_is_rows ? con->rhs : con->lhs;
+  if (!FindProduct(cut_acc)) return none;
+  f.SetOperands(lhs_is_rows);
   f.vb = cut_acc.iters[0].var, f.vi = cut_acc.iters[1].var, f.vj = cut_acc.iters[2].var;
   if (cut_acc.reduce_iters.size() <= r.at + 1 || cut_acc.reduce_iters[r.at + 1].var->name != r.pair) return none;
   const Expr pair = cut_acc.reduce_iters[r.at + 1].var, pairs = cut_acc.reduce_iters[r.at].var;
@@ -104,8 +97,7 @@ StatusOr<std::optional<PairedProduct>> PairUp(Schedule& s, FlatContraction& f, c
             : together && IsStep(a, f.of_lanes, pairs, 2) ? Lanes::kAlongPairs
             : IsStepOfLanes(a, f, width, 1)               ? Lanes::kAlongLanes
                                                           : Lanes::kOther;
-  r.in_two_steps = r.lanes == Lanes::kAlongLanes && is_masked;
-  r.copy_rows = f.of_rows->has_mask || !IsStep(a, f.of_rows, pair, 1);
+  copy_rows = f.rows_value->args[0]->op != ExprOp::kLoad || f.of_rows->has_mask || !IsStep(a, f.of_rows, pair, 1);
   return std::optional(std::move(r));
 }
 

@@ -11,9 +11,11 @@
 
 namespace cinn_like::hlir {
 
-// How `group` is to be summed: `flat` then speaks of pairs, and steps were taken that make them. nullopt: it is no
+// How `group` is to be summed: `flat` then speaks of pairs, and steps were taken that make them. `copy_rows`: pairs of
+// the other operand are computed, or not next to each other. nullopt: it is no
 // product of bf16 in f32, or the machine is not known to gain by it.
-StatusOr<std::optional<PairedProduct>> PairUp(ir::Schedule& s, FlatContraction& flat, const Target& target);
+StatusOr<std::optional<PairedProduct>> PairUp(ir::Schedule& s, FlatContraction& flat, const Target& target,
+                                              bool& copy_rows);
 bool MayPairUp(const ir::TeProgram& group, const Target& target);
 
 }  // namespace cinn_like::hlir

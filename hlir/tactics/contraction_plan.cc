@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/contraction_pairs.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -22,6 +23,7 @@ constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kEveryOther = 2;                          // elements: a vector is two loads
+constexpr double kMostCopied = 1.5;                         // elements of a copy for each one of what it is made of
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -67,7 +69,7 @@ struct Sides {
 std::optional<Sides> FindSides(const TeProgram& group) {
   if (group.stages.empty() || group.stages.size() > 2) return std::nullopt;
   const Stage& acc = group.stages[0];
-  const std::optional<Contraction> con = FindContraction(acc);
+  const std::optional<Contraction> con = FindProduct(acc);
   if (!con || acc.outputs.size() != 1) return std::nullopt;
   const bool is_result =
       std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
@@ -107,6 +109,11 @@ Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
   const Expr offset = ElementOffset(c, b, indices);
   const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
   return IsInt(step) ? step : nullptr;
+}
+
+bool IsStepOne(Analyzer& a, Expr load, Expr var) {
+  const Expr step = Step(a, load->buffer, IndicesOf(load), var);
+  return step != nullptr && IsInt(step, 1);
 }
 
 std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iters) : s.at; }
@@ -171,9 +178,9 @@ size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr re
 StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
   const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
-  const auto con = FindContraction(acc);
+  const auto con = FindProduct(acc);
   RET_CHECK(con.has_value(), acc.name);
-  const size_t batched = CountBatched(*s.stages(), lanes, sides.swapped ? con->lhs : con->rhs,
+  const size_t batched = CountBatched(*s.stages(), lanes, MainLoad(acc, sides.swapped ? con->lhs : con->rhs),
                                       ChoosePanel(-1, acc.outputs[0]->dtype, target));
   batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
@@ -199,10 +206,8 @@ StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides
   FlatContraction f;
   f.group = *s.stages();
   const Stage& folded = f.group.stages[0];
-  const auto flat = FindContraction(folded);
-  if (!flat) return std::optional<FlatContraction>();  // digits that are always 0
-  f.of_rows = sides.swapped ? flat->rhs : flat->lhs;
-  f.of_lanes = sides.swapped ? flat->lhs : flat->rhs;
+  if (!FindProduct(folded)) return std::optional<FlatContraction>();  // digits that are always 0
+  f.SetOperands(!sides.swapped);
   f.vb = folded.iters[0].var, f.vi = folded.iters[1].var, f.vj = folded.iters[2].var;
   f.b = folded.iters[0].extent, f.i = folded.iters[1].extent, f.j = folded.iters[2].extent;
   if (IsInt(f.b, 0) || IsInt(f.i, 0) || IsInt(f.j, 0)) return std::optional<FlatContraction>();
@@ -256,6 +261,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   constexpr double kMovePairsSeconds = 0.6e-9;       // one by one
+  const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
   const FlatContraction& f = t.flat;
@@ -272,13 +278,17 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
   const double busy = std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
-  const bool wide = BytesOf(acc.outputs[0]->dtype) > 4;
-  double compute = 2 * results * depth * (wide ? 2 : 1) /
+  constexpr double kOfIntegers = 2;  // a product and a sum are an instruction each
+  const DType sum_type = acc.outputs[0]->dtype;
+  double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) * (IsFloat(sum_type) ? 1 : kOfIntegers) /
                    ((t.paired ? SpeedsOf(target).own_dot2 : SpeedsOf(target).own_product) * 1e9 * busy);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
   if (!t.pack && !t.paired) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
   if (!t.pack && !t.paired && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
+  // What is computed of elements, for each tile again.
+  if (!t.pack) compute *= 1 + CostOf(f.lanes_value) / static_cast<double>(t.rows);
+  if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
@@ -292,14 +302,58 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                  : lane_bytes > kPageBytes  ? kGatherPagesSeconds
                                  : far                      ? kGatherFarSeconds
                                                             : kGatherSeconds;
-  const double packing = t.pack ? b * panels * row_blocks * width * depth * element_seconds : 0;
+  // Each step through the first-level cache is one more; that to pairs rounds, too.
+  const double value_seconds =
+      CostOf(f.lanes_value) * op_seconds + kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
+  const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
-  if (t.paired && t.paired->copy_rows) compute += b * size(f.i) * depth * kMovePairsSeconds;
+  if (t.copy_rows) {
+    compute += b * size(f.i) * depth *
+               (CostOf(f.rows_value) * op_seconds + (t.copies_runs ? kPackSeconds : kMovePairsSeconds));
+  }
   if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
   const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
   // Whole matrices are waited for before any of it is multiplied.
   if (t.across) return kLoopSeconds + compute * balance / cores + std::max(packing * balance / cores, memory);
   return kLoopSeconds + std::max(compute * balance / cores, memory);
+}
+
+// Stages for what the tiles read: the panel, what comes before it, and the other operand's copy. Where no panel can be
+// defined, there is none; false: the plan cannot do without.
+bool DefineOperands(ContractionPlan& t) {
+  const FlatContraction& f = t.flat;
+  Context& c = *f.group.context;
+  std::string pair, steps, of_pair;
+  if (t.paired) pair = t.paired->pair, of_pair = ", " + pair;
+  for (const StageIter& i : f.group.stages[0].reduce_iters) {
+    if (i.var->name != pair) steps += ", " + i.var->name;
+  }
+  const std::string b = f.vb->name, i = ", " + f.vi->name, j = ", " + f.vj->name;
+  // Reads what it stands for from then on.
+  const auto define = [&](const std::string& name, const std::string& iters, Expr value) -> Expr {
+    if (!PrintsWithin(value, kMostNodesOfStep) ||
+        !t.schedule.Try(Cat("define ", name, "[", iters, "] = ", Print(value))))
+      return nullptr;
+    std::vector<Expr> at;
+    for (const absl::string_view n : absl::StrSplit(iters, ", ")) at.push_back(c.Var(std::string(n)));
+    const std::vector<Expr> shape(at.size(), c.Int(1));
+    return c.Load(c.MakeBuffer({.name = name, .dtype = value->type.dtype, .shape = shape}), at);
+  };
+  if (t.pack) {
+    Expr value = t.paired ? f.lanes_value->args[0] : f.lanes_value;
+    if (t.has_raw) {
+      const Expr raw = define("raw", Cat(b, steps, j, of_pair), f.of_lanes);
+      if (raw == nullptr) return false;
+      value = Rewriter(c, [&](Expr e) { return e == f.of_lanes ? raw : nullptr; })(value);
+    }
+    if (t.has_lanes) value = define("lanes", Cat(b, steps, of_pair, j), value);
+    const bool is_defined = value != nullptr && define("panel", Cat(b, steps, j, of_pair), value) != nullptr;
+    if (!is_defined && (t.has_raw || t.has_lanes)) return false;
+    t.pack = is_defined;
+  }
+  if (!t.copy_rows) return true;
+  const std::string order = t.copies_runs ? Cat(b, i, steps, of_pair) : Cat(b, steps, i, of_pair);
+  return define("rows", order, t.paired ? f.rows_value->args[0] : f.rows_value) != nullptr;
 }
 
 StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, bool pairs,
@@ -308,7 +362,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
   if (pairs) {
-    ASSIGN_OR_RETURN(t.paired, PairUp(t.schedule, t.flat, target));
+    ASSIGN_OR_RETURN(t.paired, PairUp(t.schedule, t.flat, target, t.copy_rows));
     if (!t.paired) return std::optional<ContractionPlan>();
   }
   const FlatContraction& f = t.flat;
@@ -360,37 +414,36 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   if (!in_groups) t.rows = point.Choose("rows", UpTo(std::min(most_rows, kMaxRows)), t.rows);
   const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
-  const bool wants =
-      t.paired ? t.paired->lanes != PairedProduct::Lanes::kPaired
-               : point.ChooseBool("pack", !t.contiguous || f.of_lanes->has_mask || (!t.near && row_tiles >= 4));
+  // A panel of pairs is of bf16, any other of what is multiplied.
+  const bool computed = t.paired ? f.lanes_value->args[0]->op != ExprOp::kLoad : IsComputed(f.lanes_value);
+  const bool wants = t.paired ? t.paired->lanes != PairedProduct::Lanes::kPaired || computed
+                              : point.ChooseBool("pack", !t.contiguous || computed || f.of_lanes->has_mask ||
+                                                             (!t.near && row_tiles >= 4));
   const int64_t panel_bytes =
       wants ? 1024 * point.Choose("panel_kib", {64, 128, 256, 512}, kMaxPanelBytes / 1024) : kMaxPanelBytes;
-  const int64_t most_steps = panel_bytes / (t.tile.width() * BytesOf(from->dtype));
+  const int64_t most_steps = panel_bytes / (t.tile.width() * (t.paired ? 2 : BytesOf(sum_type)));
   t.depth = ChooseDepth(reduced, most_steps);
   if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
-  std::string iters = f.vb->name;
-  for (const StageIter& i : reduced) {
-    if (!t.paired || i.var->name != t.paired->pair) iters += ", " + i.var->name;
+  if (!t.paired) {
+    // Rows that are converted or computed, if several panels read them and windows of them do not overlap much.
+    const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+    const double elements = size(f.b) * size(f.i) * TypicalSize(reduced, f.group.symbols);
+    const double given = TypicalBytes(f.of_rows->buffer, f.group.symbols) / BytesOf(f.of_rows->type.dtype);
+    const bool may = f.rows_value != f.of_rows && !f.of_rows->has_mask;
+    const bool pays = size(f.j) > static_cast<double>(t.tile.width()) && elements <= kMostCopied * given;
+    t.copy_rows = may && point.ChooseBool("copy_rows", pays);
   }
-  std::string read_lanes = PrintsWithin(f.of_lanes, kMostNodesOfStep) ? Print(f.of_lanes) : "";
-  const std::string paired_rows = t.paired ? Cat(iters, ", ", f.vi->name, ", ", t.paired->pair) : "";
-  if (t.paired && t.paired->in_two_steps) {
-    const std::string lanes = Cat("lanes[", iters, ", ", t.paired->pair, ", ", f.vj->name, "]");
-    if (read_lanes.empty() || !t.schedule.Try(Cat("define ", lanes, " = ", read_lanes)))
-      return std::optional<ContractionPlan>();
-    read_lanes = lanes;
-  }
-  iters += ", " + f.vj->name;
-  if (t.paired) iters += ", " + t.paired->pair;
-  t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1) &&
-           !read_lanes.empty() && t.schedule.Try(Cat("define panel[", iters, "] = ", read_lanes));
-  if (t.paired && t.paired->copy_rows) {
-    if (!t.schedule.Try(Cat("define rows[", paired_rows, "] = ", Print(f.of_rows))))
-      return std::optional<ContractionPlan>();
-  }
-  if (t.paired && ((wants && !t.pack) || t.depth.outer > t.paired->at + 1)) return std::optional<ContractionPlan>();
-  if (!t.pack) t.depth = {};
+  t.copies_runs = t.copy_rows && !reduced.empty() && (!t.paired || t.paired->at + 2 == reduced.size()) &&
+                  IsStepOne(a, f.of_rows, reduced.back().var);
+  t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1);
   if (t.across && (!t.pack || t.depth.outer > *t.across + 1)) t.across = std::nullopt;
+  t.has_raw = t.pack && (t.paired ? computed && t.paired->lanes == PairedProduct::Lanes::kAlongPairs
+                                  : t.across && f.lanes_value != f.of_lanes);
+  t.has_lanes = t.pack && t.paired &&
+                (computed || (t.paired->lanes == PairedProduct::Lanes::kAlongLanes && f.of_lanes->has_mask));
+  if (!DefineOperands(t)) return std::optional<ContractionPlan>();
+  if (t.paired && ((wants && !t.pack) || t.depth.outer > t.paired->at + 1)) return std::optional<ContractionPlan>();
+  if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_raw = t.has_lanes = false;
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
@@ -472,6 +525,15 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, S
 }
 
 }  // namespace
+
+void FlatContraction::SetOperands(bool lhs_is_rows) {
+  const Stage& acc = group.stages[0];
+  const Contraction con = *FindProduct(acc);
+  rows_value = lhs_is_rows ? con.lhs : con.rhs;
+  lanes_value = lhs_is_rows ? con.rhs : con.lhs;
+  of_rows = MainLoad(acc, rows_value);
+  of_lanes = MainLoad(acc, lanes_value);
+}
 
 StatusOr<std::optional<ContractionPlan>> PlanContraction(const TeProgram& group, const Target& target, Point& point) {
   const std::optional<Sides> sides = FindSides(group);

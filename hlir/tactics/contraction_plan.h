@@ -16,9 +16,15 @@ namespace cinn_like::hlir {
 // broadcast, by lanes j.
 struct FlatContraction {
   ir::TeProgram group;
-  ir::Expr b, i, j;            // extents
-  ir::Expr of_rows, of_lanes;  // the operands' loads, in terms of vb, vi, vj and the reduction's iterators
+  ir::Expr b, i, j;  // extents
+  // The operands as they are multiplied, in terms of vb, vi, vj and the reduction's iterators, and of what each is
+  // computed of the load by which it is judged how elements lie (MainLoad).
+  ir::Expr rows_value, lanes_value;
+  ir::Expr of_rows, of_lanes;
   ir::Expr vb, vi, vj;
+
+  // From the contraction of `group`.
+  void SetOperands(bool lhs_is_rows);
 };
 
 // The part of a reduction that a panel holds: all of the iterators from `outer` on and, where `factor` is not 0, so
@@ -35,8 +41,6 @@ struct PairedProduct {
   size_t at = 0;  // of the pairs' among the reduction's iterators; that of a pair's two is the next
   // How the operand of the lanes lies: rows along the lanes, rows along the reduction, in pairs already, or otherwise.
   enum class Lanes : uint8_t { kAlongLanes, kAlongPairs, kPaired, kOther } lanes = Lanes::kOther;
-  bool in_two_steps = false;  // along lanes: read under masks first, then paired
-  bool copy_rows = false;     // the other operand
 };
 
 // A product as it is to be computed: steps on stages are done, those on loops follow.
@@ -54,6 +58,12 @@ struct ContractionPlan {
   bool near = false;       // its rows
   bool in_place = false;   // results lie along the lanes
   bool is_masked = false;  // elements that are broadcast are read under a condition
+  // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
+  // iterator.
+  bool copy_rows = false, copies_runs = false;
+  // A panel is made in steps: elements change places as they are ("raw"), what is computed of them is written along the
+  // lanes ("lanes"), pairs are made of that.
+  bool has_raw = false, has_lanes = false;
   ir::Expr lane_step = nullptr;
   std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
   double seconds = 0;

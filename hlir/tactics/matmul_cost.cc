@@ -30,7 +30,7 @@ constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add a
 MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
   MatmulCost r;
   for (const ir::Stage& s : group.stages) {
-    if (!FindContraction(s)) continue;
+    if (!FindProduct(s)) continue;
     r.flops += 2 * TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
   }
   for (const ir::Param& p : group.params) {
@@ -57,10 +57,10 @@ const SpeedRow& SpeedsOf(const Target& target) {
 }
 
 double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
-                   const SpeedRow& row, const Target& target) {
-  const DType dtype = NarrowestType(s, result);
+                   const SpeedRow& row, const Target& target, std::optional<DType> of) {
+  const DType dtype = of.value_or(NarrowestType(s, result));
   const bool tf32 = dtype == DType::kF32 && target.IsGpu() && target.allow_tf32 != 0;
-  double rate = tf32 ? row.product.f16 / 2 : RateFor(row.product, dtype);
+  double rate = tf32 ? row.product.bf16 / 2 : RateFor(row.product, dtype);
   if (tf32 || BytesOf(dtype) == 2) rate *= PartAtAlignment(row, RowAlignment(s, result, symbols));
   return rate * 1e9 * Cores(target);
 }

@@ -1,5 +1,7 @@
 // What tactics predict times from.
 #pragma once
+#include <optional>
+
 #include "cinn_like/base/speeds.h"
 #include "cinn_like/base/target.h"
 #include "ir/te.h"
@@ -23,9 +25,10 @@ double Cores(const Target& target);
 // The row of base/speeds.h for the machine, whoever the framework is.
 const SpeedRow& SpeedsOf(const Target& target);
 // Operations a second that the machine's tuned kernels (the framework's, a library's) reach on the product `s`, whose
-// sums end in `result`: less where the rows of a tensor don't start at 16 bytes and matrix units are fed from them.
+// sums end in `result`, of operands `of` (by default the narrowest that it reads): less where the rows of a tensor
+// don't start at 16 bytes and matrix units are fed from them.
 double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
-                   const SpeedRow& row, const Target& target);
+                   const SpeedRow& row, const Target& target, std::optional<DType> of = {});
 constexpr int kRowBytes = 16;  // of which rows are multiples that matrix units are fed from
 // The largest power of two, up to kRowBytes, of which the rows of all that `s` reads, and of `result`, are multiples,
 // in bytes.

@@ -4,6 +4,8 @@
 // padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
 // lanes. The epilogue runs over the finished tile while it is in L1.
+// Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows are
+// written so once, ahead of the tiles.
 // Of bf16, where the machine sums pairs in one instruction, panels hold pairs (contraction_pairs.h).
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
@@ -34,7 +36,7 @@ class Loops {
 
   Status Run() {
     Tile();
-    if (t_.paired && t_.paired->copy_rows) CopyRows();
+    if (t_.copy_rows) CopyRows();
     if (is_deep_) {
       SumPanels();
     } else {
@@ -150,23 +152,46 @@ class Loops {
     s_.Step("split ", v.back(), " ", t_.tile.lanes, " -> pv pl");
     s_.Step("split ", along, " ", ColumnsOfPanel(*t_.across), " -> pk pc");
     Reorder({{"pv"}, steps, {"pk", "pc", "pl"}});
+    if (t_.has_raw) Turn("b_raw", "raw", "pk");
     s_.Run("pad b_panel");
-    if (s_.status().ok() && !s_.Try("tensorize pc transpose")) s_.Run("vectorize pl");
+    if (s_.status().ok() && (t_.has_raw || !s_.Try("tensorize pc transpose"))) s_.Run("vectorize pl");
   }
 
-  // The rows' operand, where its pairs do not lie next to each other: once, before the tiles.
+  // Matrices of `buffer` change places, each in `loop`; the first of its loops is along a step of the reduction.
+  void Turn(const std::string& block, const std::string& buffer, const std::string& loop) {
+    s_.Step("scope ", buffer, " local align 64").Step("compute_at ", block, " ", loop);
+    const std::vector<std::string> v = Inside(loop, block);
+    s_.Step("pad ", block);
+    if (s_.status().ok() && !v.empty()) s_.Try(Cat("tensorize ", v[0], " transpose"));
+  }
+
+  // The rows' operand, as it is multiplied, once before the tiles.
   void CopyRows() {
-    const std::vector<std::string> v = s_.LoopsAround("b_rows");
-    if (!s_.status().ok()) return;
-    // Of the batch and the first steps of the reduction.
-    s_.Run(IsInt(t_.flat.b, 1) ? Cat("fuse ", v[0], " -> rp") : Cat("fuse ", v[0], " ", v[1], " -> rp"));
-    s_.Run("parallel rp");
+    std::vector<std::string> v = s_.LoopsAround("b_rows");
+    if (!s_.status().ok() || v.empty()) return;
+    if (t_.copies_runs) {
+      std::string run = v.back();
+      v.pop_back();
+      if (t_.paired && !v.empty()) {
+        s_.Step("fuse ", v.back(), " ", run, " -> rr");
+        run = "rr";
+        v.pop_back();
+      }
+      s_.Step("split ", run, " ", t_.tile.lanes, " -> rv rl").Run("vectorize rl");
+      if (v.empty()) v = {"rv"};
+    } else if (v.size() > (IsInt(t_.flat.b, 1) ? 1 : 2)) {
+      v.resize(IsInt(t_.flat.b, 1) ? 1 : 2);  // the batch and the first steps of the reduction
+    }
+    std::string fuse = "fuse";
+    for (const std::string& l : v) fuse += " " + l;
+    s_.Run(fuse + " -> rp").Run("parallel rp");
   }
 
   // A panel of pairs, from loops `v`: the last two are the lanes and a pair's two.
   void PackPairs(const std::vector<std::string>& v) {
     using Lanes = PairedProduct::Lanes;
-    const Lanes lies = t_.paired->lanes;
+    // Those of the stage `lanes` lie along the lanes.
+    const Lanes lies = t_.has_lanes ? Lanes::kAlongLanes : t_.paired->lanes;
     const std::string pair = v.back();
     const int64_t lanes = t_.tile.lanes;
     std::vector<std::string> outer, steps(v.begin(), v.end() - 2), inner;
@@ -174,6 +199,12 @@ class Loops {
     if (lies == Lanes::kAlongLanes) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
       outer = {"pv"}, inner = {"pl", pair}, nest = "pl";
+      if (t_.has_raw) {
+        const std::string along = steps[StepOf(t_.paired->at)];
+        std::erase(steps, along);
+        s_.Step("split ", along, " ", ColumnsOfPanel(t_.paired->at), " -> pk pc");
+        steps.insert(steps.end(), {"pk", "pc"});
+      }
     } else if (const int64_t columns = ColumnsOfPanel(t_.paired->at);
                lies == Lanes::kAlongPairs && columns > 1 && lanes <= 16) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
@@ -198,13 +229,17 @@ class Loops {
       steps = asked;
     }
     Reorder({outer, steps, inner});
-    s_.Run("pad b_panel");
-    if (t_.paired->in_two_steps) {
+    if (t_.has_lanes) {
       s_.Run("scope lanes local align 64").Step("compute_at b_lanes ", steps.empty() ? "pv" : steps.back());
       const std::vector<std::string> around = s_.LoopsAround("b_lanes");
       if (s_.status().ok() && t_.tile.lanes > 1) s_.Step("vectorize ", around.back());
       if (s_.status().ok()) s_.Step("unroll ", around[around.size() - 2]);
     }
+    if (t_.has_raw) {
+      Turn("b_raw", "raw", "pk");
+      s_.Run("pad b_lanes");
+    }
+    s_.Run("pad b_panel");
     // Else one by one.
     if (s_.status().ok() && !nest.empty()) s_.Try(Cat("tensorize ", nest, " transpose"));
   }

@@ -30,6 +30,65 @@ const Case kCases[] = {
   return %1
 }
 )"},
+    {"Scaled", "matmul_cpu", "vectors rows pack swap",
+     R"(graph @f(%x: f32[33,48], %w: i8[70,48], %s: f32[70,1]) {
+  %0 = cast(%w) {dtype=f32} : f32[70,48]
+  %1 = mul(%0, %s) : f32[70,48]
+  %2 = transpose(%1) {perm=[1,0]} : f32[48,70]
+  %3 = matmul(%x, %2) : f32[33,70]
+  return %3
+}
+)"},
+    {"ScaledPairs", "matmul_cpu", "vectors rows swap",
+     R"(graph @f(%x: bf16[n,48], %w: i8[70,48], %s: bf16[70,1]) where n in 2..99 hint 33 {
+  %0 = cast(%w) {dtype=bf16} : bf16[70,48]
+  %1 = mul(%0, %s) : bf16[70,48]
+  %2 = transpose(%1) {perm=[1,0]} : bf16[48,70]
+  %3 = matmul(%x, %2) : bf16[n,70]
+  return %3
+}
+)"},
+    {"ScaledGroups", "matmul_cpu", "vectors rows pack swap",
+     R"(graph @f(%x: bf16[33,45], %w: u8[70,45], %s: bf16[70,3,1], %z: u8[70,3,1]) {
+  %0 = reshape(%w) {shape=[70,3,15]} : u8[70,3,15]
+  %1 = cast(%0) {dtype=bf16} : bf16[70,3,15]
+  %2 = cast(%z) {dtype=bf16} : bf16[70,3,1]
+  %3 = sub(%1, %2) : bf16[70,3,15]
+  %4 = mul(%3, %s) : bf16[70,3,15]
+  %5 = reshape(%4) {shape=[70,45]} : bf16[70,45]
+  %6 = transpose(%5) {perm=[1,0]} : bf16[45,70]
+  %7 = matmul(%x, %6) : bf16[33,70]
+  return %7
+}
+)"},
+    {"ComputedRows", "matmul_cpu", "vectors rows copy_rows swap",
+     R"(graph @f(%x: f32[33,40], %m: f32[33,40], %w: f32[40,70]) {
+  %0 = mul(%x, %m) : f32[33,40]
+  %1 = matmul(%0, %w) : f32[33,70]
+  return %1
+}
+)"},
+    {"Halves", "matmul_cpu", "vectors rows pack copy_rows swap",
+     R"(graph @f(%x: f16[33,41], %w: f16[41,70]) {
+  %0 = matmul(%x, %w) : f16[33,70]
+  return %0
+}
+)"},
+    {"Integers", "matmul_cpu", "vectors rows pack swap",
+     R"(graph @f(%x: i8[33,41], %w: i8[70,41]) {
+  %0 = cast(%x) {dtype=i32} : i32[33,41]
+  %1 = cast(%w) {dtype=i32} : i32[70,41]
+  %2 = transpose(%1) {perm=[1,0]} : i32[41,70]
+  %3 = matmul(%0, %2) : i32[33,70]
+  return %3
+}
+)"},
+    {"LongIntegers", "matmul_cpu", "vectors rows pack swap",
+     R"(graph @f(%x: i64[9,41], %w: i64[41,20]) {
+  %0 = matmul(%x, %w) : i64[9,20]
+  return %0
+}
+)"},
     {"Windows", "matmul_cpu", "vectors rows pack swap",
      R"(graph @f(%x: f32[3,8,9,7], %w: f32[12,8,3,3]) {
   %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]

@@ -139,6 +139,32 @@ TEST(Bids, ProductsOfFewRowsPayForLayingOutTheirWeights) {
   }
 }
 
+// A tuned product of what is computed finds it in memory, written first and read again; of f16 and integers there is
+// none.
+TEST(Bids, ProductsOfComputedOperandsAndOfOtherTypesStay) {
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    for (int rows : {1, 8, 128}) {
+      const std::string w = Cat(type, "[2816,1024]");
+      EXPECT_TRUE(LostOps(Cat("graph @f(%x: ", type, "[", rows, ",1024], %w: i8[2816,1024], %s: ", type,
+                              "[2816,1]) {\n  %0 = cast(%w) {dtype=", type, "} : ", w, "\n  %1 = mul(%0, %s) : ", w,
+                              "\n  %2 = transpose(%1) {perm=[1,0]} : ", type,
+                              "[1024,2816]\n  %3 = matmul(%x, %2) : ", type, "[", rows, ",2816]\n  return %3\n}\n")
+                              .c_str(),
+                          "cpu -mcpu=znver5 -num-threads=2 -bandwidth=25 -framework=amd-avx512")
+                      .empty())
+          << type << " " << rows;
+    }
+  }
+  for (const char* type : {"f16", "i8", "i32", "i64"}) {
+    EXPECT_TRUE(LostOps(Cat("graph @f(%x: ", type, "[256,256], %w: ", type,
+                            "[256,256]) {\n  %0 = matmul(%x, %w) : ", type, "[256,256]\n  return %0\n}\n")
+                            .c_str(),
+                        "cpu -mcpu=znver5 -num-threads=2 -bandwidth=25 -framework=amd-avx512")
+                    .empty())
+        << type;
+  }
+}
+
 TEST(Bids, WhatTheFrameworkHasNoKernelForStays) {
   EXPECT_TRUE(LostOps(R"(graph @f(%x: f32[64,4096], %y: f32[64,4096]) {
   %0 = mul(%x, %y) : f32[64,4096]

@@ -90,6 +90,24 @@ inline std::vector<std::string> GraphTextsForTactics() {
           "  return %0\n}\n",
           {{"D", t}, {"M", m}, {"K", k}, {"[N", Cat("[", n)}, {"N]", Cat(n, "]")}});
     }
+    // Weights of integers, scaled by rows and by groups of the reduction.
+    for (const auto& [m, k, n] : {std::tuple("1", "512", "640"), {"7", "512", "640"}, {"n", "80", "72"}}) {
+      add("graph @scaled(%x: D[M,K], %w: i8[N,K], %s: D[N,1]) where n in 1..500 {\n"
+          "  %0 = cast(%w) {dtype=D} : D[N,K]\n  %1 = mul(%0, %s) : D[N,K]\n"
+          "  %2 = transpose(%1) {perm=[1,0]} : D[K,N]\n  %3 = matmul(%x, %2) : D[M,N]\n  return %3\n}\n",
+          {{"D", t}, {"dtype=D", Cat("dtype=", t)}, {"M", m}, {"K", k}, {"[N", Cat("[", n)}, {"N]", Cat(n, "]")}});
+      add("graph @groups(%x: D[M,K], %w: u8[N,8,G], %s: D[N,8,1], %z: D[N,8,1]) where n in 1..500 {\n"
+          "  %0 = cast(%w) {dtype=D} : D[N,8,G]\n  %1 = sub(%0, %z) : D[N,8,G]\n  %2 = mul(%1, %s) : D[N,8,G]\n"
+          "  %3 = reshape(%2) {shape=[N,K]} : D[N,K]\n  %4 = transpose(%3) {perm=[1,0]} : D[K,N]\n"
+          "  %5 = matmul(%x, %4) : D[M,N]\n  return %5\n}\n",
+          {{"D", t},
+           {"dtype=D", Cat("dtype=", t)},
+           {"M", m},
+           {"K", k},
+           {"G", Cat(std::stoi(k) / 8)},
+           {"[N", Cat("[", n)},
+           {"N]", Cat(n, "]")}});
+    }
     // Weighted sums whose weights are reduced on the way.
     for (const auto& [rows, keys] : {std::pair("96", "80"), {"33", "77"}, {"n", "n"}, {"512", "601"}}) {
       add("graph @weights(%q: D[2,4,N,32], %k: D[2,4,M,32], %v: D[2,4,M,24], %b: D[4,N,M]) where n in 8..4096 {\n"

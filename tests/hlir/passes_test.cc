@@ -129,7 +129,7 @@ TEST(Passes, WeightsArePackedForRegisterTilesOnly) {
   return %0, %1
 })");
   PassContext context;
-  EXPECT_EQ(PackWeights(g, context)->ops().size(), g.ops().size() + 5);
+  EXPECT_EQ(PackWeights(g, context)->ops().size(), g.ops().size() + 10);
   context.target = *Target::Parse("cuda -arch=sm_90a");
   EXPECT_EQ(*PackWeights(g, context), g);
 }

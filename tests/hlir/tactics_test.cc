@@ -193,6 +193,31 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
+// What operands are computed of is read where panels are made: of any rows, no weight is written as it is multiplied.
+TEST(MatmulCpu, ComputesOperandsOnTheWayIn) {
+  const PassContext context{.options = {}, .target = *Target::Parse("x86_64 -num-threads=2 -mcpu=znver5"), .name = "t"};
+  for (const char* type : {"f32", "bf16", "f16"}) {
+    for (const char* rows : {"8", "16", "128", "n"}) {
+      const std::string w = Cat(type, "[640,512]"), y = Cat(type, "[", rows, ",640]");
+      const StatusOr<Graph> graph =
+          Parse(Cat("graph @g(%x: ", type, "[", rows, ",512], %w: i8[640,512], %s: ", type, "[640,1])",
+                    rows[0] == 'n' ? " where n in 1..4096" : "", " {\n  %0 = cast(%w) {dtype=", type, "} : ", w,
+                    "\n  %1 = mul(%0, %s) : ", w, "\n  %2 = transpose(%1) {perm=[1,0]} : ", type, "[512,640]\n",
+                    "  %3 = matmul(%x, %2) : ", y, "\n  return %3\n}\n"));
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, context);
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      ASSERT_EQ(lowered->kernels.size(), 1) << type << " " << rows;
+      const StatusOr<Choice> choice = ChooseSchedule(lowered->kernels[0].group, context.target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(choice->proposal.tactic, "matmul_cpu") << type << " " << rows;
+      EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "\ntensorize l_raw_1_1 transpose\n"))
+          << choice->proposal.schedule;
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
 
