@@ -10,11 +10,11 @@ namespace {
 
 // name, {f32, bf16, f64, f16, integers} of product, convolution, depthwise and laid_out, own_mma, own_wgmma, pooling,
 // pooling_of_channels, own_product, own_dot2, own_rows, then of own_convolution, call_seconds, region_seconds,
-// misaligned. Measured kernel by kernel: amd-avx512 (Zen 5), products and convolutions but for f64; products of intel-amx in f32 and bf16. Where a
-// framework has no tuned kernel for a type, its plain loops are the row (f16 of CPUs without its instructions: 3 to 19
-// in products). Set by whole models: the rest of intel-amx, its own_product too (a single product reaches more, but
-// whole models are best predicted with 100); sm_90 (H200; its `misaligned` by products alone). Estimates: the other
-// rows, and f64 in all.
+// misaligned. Measured kernel by kernel: amd-avx512 (Zen 5), products and convolutions but for f64; products of intel-
+// amx in f32 and bf16. Where a framework has no tuned kernel for a type, its plain loops are the row (f16 of CPUs
+// without its instructions: 3 to 19 in products). Set by whole models: the rest of intel-amx, its own_product too (a
+// single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its `misaligned` by
+// products alone). Estimates: the other rows, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
     {"intel-amx",    {130,900,60,110,45}, {130,500,60,100},   {100,60,10}, {.3,.2,.6},   0,    0,    2, 8,  100, 0,   20, {1.25,2,2}, 4e-6, 9e-6,  1},
