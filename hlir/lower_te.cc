@@ -74,6 +74,11 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     program.params.push_back(param);
   }
 
+  std::vector<bool> is_read(graph.num_values());
+  for (ValueId v : graph.results()) is_read[v] = true;
+  for (const Op& op : graph.ops()) {
+    for (ValueId v : op.operands) is_read[v] = true;
+  }
   for (const Op& op : graph.ops()) {
     if (!op.def->lower)
       return InvalidArgument("op '", op.def->name, "' has no meaning as loops: run 'decompose' first");
@@ -83,9 +88,14 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
       operands.push_back(buffers[v]);
       operand_types.push_back(graph.TypeOf(v));
     }
-    for (ValueId v : op.results) result_types.push_back(graph.TypeOf(v));
+    std::vector<bool> results_read;
+    for (ValueId v : op.results) {
+      result_types.push_back(graph.TypeOf(v));
+      results_read.push_back(is_read[v]);
+    }
     TeCall call{te,           c,        op.def->name,    operands, operand_types,
-                result_types, op.attrs, graph.symbols(), symbol,   program.checks};
+                result_types, op.attrs, graph.symbols(), symbol,   program.checks,
+                results_read};
     const size_t checks_before = program.checks.size();
     const size_t before = te.stages().size();
     const std::vector<ir::Buffer> results = op.def->lower(call);
@@ -103,7 +113,7 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     }
     RET_CHECK(results.size() == op.results.size(), op.def->name);
     for (size_t i = 0; i < results.size(); ++i) {
-      RET_CHECK(results[i]->dtype == result_types[i].dtype, op.def->name);
+      RET_CHECK(results[i] == nullptr ? !results_read[i] : results[i]->dtype == result_types[i].dtype, op.def->name);
       buffers[op.results[i]] = results[i];
     }
   }

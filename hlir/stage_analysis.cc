@@ -95,10 +95,13 @@ bool IsView(const Stage& s) {
   return cheap && loads <= 1;
 }
 
-int CostOf(Expr e) {
+int CostOf(Expr e) { return CostOf(e, nullptr); }
+
+int CostOf(Expr e, Expr lane) {
   int64_t cost = 0;
   Visit(e, [&](Expr x) {
     if (x->op == ExprOp::kLoad) return false;  // index arithmetic is shared
+    if (lane != nullptr && !Uses(x, lane)) return false;
     if (const ir::OpRow* row = RowOf(x->op)) {
       cost += row->cost == ir::OpRow::kMath ? 16 : x->op == ExprOp::kDiv && IsFloat(x->type.dtype) ? 4 : 1;
     }

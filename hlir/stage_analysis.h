@@ -23,6 +23,8 @@ int64_t ThreadsOfSummedRow(int64_t accesses);
 
 // Estimated scalar operations of one element; functions such as exp count 16.
 int CostOf(ir::Expr e);
+// Of these the ones that depend on `lane`; the others are computed once for many.
+int CostOf(ir::Expr e, ir::Expr lane);
 
 // From this cost on a value is kept rather than computed again by each reader.
 constexpr int kCostly = 12;

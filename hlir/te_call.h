@@ -32,6 +32,7 @@ struct TeCall {
   const SymbolTable& symbols;
   const SymbolVars& symbol;
   std::vector<ir::RangeCheck>& checks;
+  const std::vector<bool>& is_read;  // of each result; of one that is not, null may be returned
 
   ir::Expr ToExpr(const Dim& d) const { return hlir::ToExpr(c, symbol, d); }
   std::vector<ir::Expr> ToExprs(const Dims& dims) const { return hlir::ToExprs(c, symbol, dims); }

@@ -87,11 +87,23 @@ using ir::ExprOp;
 Dims Taps(const Window& window) { return {window.kernel[0], window.kernel[1]}; }
 
 // (value, flat index) by an order-independent rule: NaN beats numbers, then the larger value, then the lower index.
+// Where nobody reads the index, the value alone.
 std::vector<ir::Buffer> LowerMaxPool(TeCall& call) {
   ir::Context& c = call.c;
   const Dims& x = call.operand_types[0].dims;
   const Window window = CheckedWindowOf(call.attrs);
   const DType wide = WideOf(call.result_types[0].dtype);
+  if (!call.is_read[1]) {
+    const Expr lowest = ir::Identity(c, ir::Combiner::kMax, wide);
+    const ir::Buffer largest =
+        call.te.Reduce(call.name, ir::Combiner::kMax, wide, call.ToExprs(call.result_types[0].dims),
+                       call.ToExprs(Taps(window)), [&](ir::Indices i, ir::Indices r) {
+                         const Place place = InputPlace(call, window, &x[2], &i[2], &r[0]);
+                         const Expr value = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
+                         return c.Make(ExprOp::kSelect, {place.mask, value, lowest});
+                       });
+    return {call.Stored(0, largest), nullptr};
+  }
   const std::vector<ir::Buffer> best = call.te.ReduceTuple(
       call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Taps(window)),
       {ir::Identity(c, ir::Combiner::kMax, wide), c.Int(std::numeric_limits<int64_t>::max())},

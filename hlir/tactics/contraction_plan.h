@@ -51,9 +51,11 @@ struct ContractionPlan {
   bool contiguous = false;  // its lanes, in memory
   // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
   std::optional<size_t> across = std::nullopt;
-  bool near = false;       // its rows
-  bool in_place = false;   // results lie along the lanes
-  bool is_masked = false;  // elements that are broadcast are read under a condition
+  bool in_two_steps = false;  // these: what is read under masks is first copied as it lies
+  bool near = false;          // its rows
+  bool aligned = false;       // they begin where vectors do, if the first does
+  bool in_place = false;      // results lie along the lanes
+  bool is_masked = false;     // elements that are broadcast are read under a condition
   ir::Expr lane_step = nullptr;
   std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
   double seconds = 0;

@@ -152,6 +152,11 @@ class Loops {
     Reorder({{"pv"}, steps, {"pk", "pc", "pl"}});
     s_.Run("pad b_panel");
     if (s_.status().ok() && !s_.Try("tensorize pc transpose")) s_.Run("vectorize pl");
+    if (!t_.in_two_steps) return;
+    // What a lane asks about its place it asks once for all of them.
+    s_.Run("scope lanes local align 64").Step("compute_at b_lanes ", steps.empty() ? "pv" : steps.back());
+    const std::vector<std::string> around = s_.LoopsAround("b_lanes");
+    if (s_.status().ok()) Vectorize(around.back(), "c");
   }
 
   // The rows' operand, where its pairs do not lie next to each other: once, before the tiles.

@@ -304,6 +304,11 @@ int RowNests::VectorDim() const {
     }
     for (size_t d : contiguous) votes[d] += elements;
   }
+  // Of what is reduced so few steps (windows of pools) fill no vector, and lanes have to be joined each time.
+  constexpr double kLeastReduced = 4;
+  for (size_t d = 0; d < votes.size(); ++d) {
+    if (space.dims[d].reduced && TypicalSize(space.dims[d].extent, group.symbols) < kLeastReduced) votes[d] = 0;
+  }
   int best = static_cast<int>(votes.size()) - 1;
   for (int d = best; d >= 0; --d) {
     if (votes[d] > votes[best]) best = d;

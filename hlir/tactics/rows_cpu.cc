@@ -104,13 +104,14 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part, cost = 0;
     for (ir::Expr value : s.values) {
-      cost += CostOf(value);
+      cost += lane == nullptr ? CostOf(value) : CostOf(value, lane);
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !ir::Uses(e, lane)) return true;
+        if (ir::Contains(s.outputs, e->buffer)) return false;  // sums are in registers
         const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
         const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
         if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0)) speed = std::min(speed, part * kApart);
-        if (e->has_mask) speed = std::min(speed, part * kMasked);
+        if (e->has_mask && ir::Uses(ir::MaskOf(e), lane)) speed = std::min(speed, part * kMasked);
         return true;
       });
     }
