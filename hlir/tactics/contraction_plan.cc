@@ -24,6 +24,7 @@ constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on th
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kEveryOther = 2;                          // elements: a vector is two loads
 constexpr double kMostCopied = 1.5;                         // elements of a copy for each one of what it is made of
+constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -256,14 +257,14 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kPackSeconds = 0.06e-9, kTransposeSeconds = 0.12e-9, kStridedSeconds = 0.2e-9,
                    kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
   constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 12, kStrided = 2,
-                   kFarRows = 1.5;                   // how much slower tiles are that read lanes or rows far apart
+  constexpr double kGather = 12, kStrided = 2, kFarRows = 1.5,
+                   kAnywhere = 1.2;  // how much slower tiles are that read lanes or rows far apart, or rows anywhere
   constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   constexpr double kMovePairsSeconds = 0.6e-9;       // one by one
   const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
   // Of a result, from the registers to memory, by one core.
-  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 3e-9;
+  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
   const FlatContraction& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -283,7 +284,8 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) * (IsFloat(sum_type) ? 1 : kOfIntegers) /
                    ((t.paired ? SpeedsOf(target).own_dot2 : SpeedsOf(target).own_product) * 1e9 * busy);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
-  if (!t.pack && !t.paired) compute *= t.contiguous ? (t.near ? 1 : kFarRows) : strided ? kStrided : kGather;
+  if (!t.pack && !t.paired)
+    compute *= t.contiguous ? (!t.near ? kFarRows : t.aligned ? 1 : kAnywhere) : strided ? kStrided : kGather;
   if (!t.pack && !t.paired && f.of_lanes->has_mask) compute *= kMaskedLanes;
   if (t.is_masked) compute *= kMasked;
   // What is computed of elements, for each tile again.
@@ -297,6 +299,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const bool moves_pairs = t.paired && t.paired->lanes == PairedProduct::Lanes::kOther;
   const double element_seconds = moves_pairs                ? kMovePairsSeconds
                                  : t.paired || t.contiguous ? kPackSeconds
+                                 : t.has_lines              ? kTransposeSeconds + kPackSeconds
                                  : t.across                 ? kTransposeSeconds
                                  : strided                  ? kStridedSeconds
                                  : lane_bytes > kPageBytes  ? kGatherPagesSeconds
@@ -314,7 +317,11 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
   const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
   // Whole matrices are waited for before any of it is multiplied.
-  if (t.across) return kLoopSeconds + compute * balance / cores + std::max(packing * balance / cores, memory);
+  if (t.across) {
+    const double read = TypicalBytes(f.of_lanes->buffer, f.group.symbols) / BytesPerSecond(target);
+    const double wait = std::max(packing * balance / cores, read);
+    return kLoopSeconds + wait + std::max(compute * balance / cores, memory - read);
+  }
   return kLoopSeconds + std::max(compute * balance / cores, memory);
 }
 
@@ -341,6 +348,15 @@ bool DefineOperands(ContractionPlan& t) {
   };
   if (t.pack) {
     Expr value = t.paired ? f.lanes_value->args[0] : f.lanes_value;
+    if (t.has_lines) {
+      const std::string along = f.group.stages[0].reduce_iters[*t.across].var->name;
+      std::string others;
+      for (const StageIter& r : f.group.stages[0].reduce_iters) {
+        if (r.var->name != along) others += ", " + r.var->name;
+      }
+      value = define("lines", Cat(b, others, j, ", ", along), value);
+      if (value == nullptr) return false;
+    }
     if (t.has_raw) {
       const Expr raw = define("raw", Cat(b, steps, j, of_pair), f.of_lanes);
       if (raw == nullptr) return false;
@@ -367,7 +383,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   const FlatContraction& f = t.flat;
   Context& c = *f.group.context;
-  const Stage &acc = f.group.stages[0], &out = f.group.stages[1];
+  const Stage acc = f.group.stages[0], out = f.group.stages[1];  // of what may yet become one of more columns
   const std::vector<StageIter>& reduced = acc.reduce_iters;
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
@@ -392,12 +408,18 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.lane_step = one ? c.Int(1) : Step(a, from, read, ji);
   const Expr row_step = reduced.empty() ? nullptr : Step(a, from, read, reduced.back().var);
   t.contiguous = t.lane_step != nullptr && IsInt(t.lane_step, 1);
-  for (size_t d = reduced.size(); d-- > 0 && !t.paired && !t.contiguous && !f.of_lanes->has_mask && !t.across;) {
+  for (size_t d = reduced.size(); d-- > 0 && !t.paired && !t.contiguous && !t.across;) {
     const Expr step = Step(a, from, read, reduced[d].var);
     const bool whole = t.tile.lanes > 1 && t.tile.lanes <= kMostLanesAcross;
+    if (f.of_lanes->has_mask && Uses(MaskOf(f.of_lanes), reduced[d].var)) continue;
     if (whole && step != nullptr && IsInt(step, 1) && a.KnownDivisor(reduced[d].extent) % kLeastAcross == 0)
       t.across = d;
   }
+  // Rows that begin anywhere cross lines of the cache at every load.
+  t.aligned = one || std::all_of(reduced.begin(), reduced.end(), [&](const StageIter& i) {
+                const Expr step = Step(a, from, read, i.var);
+                return IsInt(i.extent, 1) || (step != nullptr && step->int_value % t.tile.lanes == 0);
+              });
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
   const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
@@ -405,7 +427,11 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
 
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
-  const int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
+  int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
+  const Expr apart = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), f.vi);
+  if (apart != nullptr && apart->int_value != 0 &&
+      apart->int_value * BytesOf(f.of_rows->buffer->dtype) % kSetBytes == 0)
+    most_rows = std::min(most_rows, kMostRowsOfSet);
   t.rows = ChooseRows(f.i, most_rows, a);
   // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
   const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
@@ -418,7 +444,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool computed = t.paired ? f.lanes_value->args[0]->op != ExprOp::kLoad : IsComputed(f.lanes_value);
   const bool wants = t.paired ? t.paired->lanes != PairedProduct::Lanes::kPaired || computed
                               : point.ChooseBool("pack", !t.contiguous || computed || f.of_lanes->has_mask ||
-                                                             (!t.near && row_tiles >= 4));
+                                                             ((!t.near || !t.aligned) && row_tiles >= 4));
   const int64_t panel_bytes =
       wants ? 1024 * point.Choose("panel_kib", {64, 128, 256, 512}, kMaxPanelBytes / 1024) : kMaxPanelBytes;
   const int64_t most_steps = panel_bytes / (t.tile.width() * (t.paired ? 2 : BytesOf(sum_type)));
@@ -437,13 +463,25 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                   IsStepOne(a, f.of_rows, reduced.back().var);
   t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1);
   if (t.across && (!t.pack || t.depth.outer > *t.across + 1)) t.across = std::nullopt;
-  t.has_raw = t.pack && (t.paired ? computed && t.paired->lanes == PairedProduct::Lanes::kAlongPairs
-                                  : t.across && f.lanes_value != f.of_lanes);
+  if (t.across && f.of_lanes->has_mask && f.lanes_value != f.of_lanes) t.across = std::nullopt;
+  t.has_lines = t.across && f.of_lanes->has_mask;
+  // Whole tiles, which have no rest to ask about.
+  if (t.has_lines && a.KnownDivisor(f.j) % t.tile.width() != 0) {
+    const bool lhs_is_rows = FindProduct(acc)->lhs == f.rows_value;
+    t.schedule.Step("round_up ", acc.name, " ", f.vj->name, " ", t.tile.width());
+    RETURN_IF_ERROR(t.schedule.status());
+    t.flat.group = *t.schedule.stages();
+    if (!FindProduct(t.flat.group.stages[0])) return std::optional<ContractionPlan>();
+    t.flat.SetOperands(lhs_is_rows);
+  }
+  t.has_raw = t.pack && !t.has_lines &&
+              (t.paired ? computed && t.paired->lanes == PairedProduct::Lanes::kAlongPairs
+                        : t.across && f.lanes_value != f.of_lanes);
   t.has_lanes = t.pack && t.paired &&
                 (computed || (t.paired->lanes == PairedProduct::Lanes::kAlongLanes && f.of_lanes->has_mask));
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.paired && ((wants && !t.pack) || t.depth.outer > t.paired->at + 1)) return std::optional<ContractionPlan>();
-  if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_raw = t.has_lanes = false;
+  if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_lines = t.has_raw = t.has_lanes = false;
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
@@ -471,6 +509,13 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     }
   }
   return std::optional<ContractionPlan>(std::move(t));
+}
+
+// Tiles reach far beyond the last column.
+bool WastesLanes(const ContractionPlan& t) {
+  constexpr double kMost = 1.1;
+  const double columns = TypicalSize(t.flat.j, t.flat.group.symbols), width = static_cast<double>(t.tile.width());
+  return std::ceil(columns / width) * width > kMost * columns;
 }
 
 Sides Swap(Sides sides) {
@@ -508,7 +553,7 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, S
   Point of_other = point;
   ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, CheaperPlan(s, sides, target, point));
   if (!plan || !has_choice) return plan;
-  const bool asks = !plan->in_place || plan->is_masked;
+  const bool asks = !plan->in_place || plan->is_masked || WastesLanes(*plan);
   std::optional<ContractionPlan> other;
   if (asks) {
     ASSIGN_OR_RETURN(other, CheaperPlan(s, Swap(sides), target, of_other));

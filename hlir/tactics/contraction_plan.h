@@ -56,14 +56,15 @@ struct ContractionPlan {
   // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
   std::optional<size_t> across = std::nullopt;
   bool near = false;       // its rows
+  bool aligned = false;    // they begin where vectors do, if the first does
   bool in_place = false;   // results lie along the lanes
   bool is_masked = false;  // elements that are broadcast are read under a condition
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
   // iterator.
   bool copy_rows = false, copies_runs = false;
-  // A panel is made in steps: elements change places as they are ("raw"), what is computed of them is written along the
-  // lanes ("lanes"), pairs are made of that.
-  bool has_raw = false, has_lanes = false;
+  // A panel is made in steps: lines that are read under masks are copied as they lie ("lines"), elements change places
+  // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), pairs are made of that.
+  bool has_lines = false, has_raw = false, has_lanes = false;
   ir::Expr lane_step = nullptr;
   std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
   double seconds = 0;

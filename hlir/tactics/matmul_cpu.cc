@@ -4,9 +4,9 @@
 // padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
 // lanes. The epilogue runs over the finished tile while it is in L1.
-// Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows are
-// written so once, ahead of the tiles.
-// Of bf16, where the machine sums pairs in one instruction, panels hold pairs (contraction_pairs.h).
+// Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows
+// are written so once, ahead of the tiles. Of bf16, where the machine sums pairs in one instruction, panels hold pairs
+// (contraction_pairs.h).
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
@@ -155,6 +155,11 @@ class Loops {
     if (t_.has_raw) Turn("b_raw", "raw", "pk");
     s_.Run("pad b_panel");
     if (s_.status().ok() && (t_.has_raw || !s_.Try("tensorize pc transpose"))) s_.Run("vectorize pl");
+    if (!t_.has_lines) return;
+    // What a lane asks about its place it asks once for all of them.
+    s_.Run("scope lines local align 64").Step("compute_at b_lines ", steps.empty() ? "pv" : steps.back());
+    const std::vector<std::string> around = s_.LoopsAround("b_lines");
+    if (s_.status().ok()) Vectorize(around.back(), "c");
   }
 
   // Matrices of `buffer` change places, each in `loop`; the first of its loops is along a step of the reduction.

@@ -210,8 +210,13 @@ TEST(Fusion, ReductionsBetweenProductsOfAnySizes) {
     %3 = matmul(%2, %v) : f32[2,16,ROWS,64]
     return %3
   })";
-  for (const auto& [rows, keys, kernels] :
-       {std::tuple(512, 512, 1u), {577, 577, 1u}, {1024, 300, 1u}, {16, 4096, 1u}, {64, 77, 1u}, {8, 4096, 3u}, {2, 4096, 3u}}) {
+  for (const auto& [rows, keys, kernels] : {std::tuple(512, 512, 1u),
+                                            {577, 577, 1u},
+                                            {1024, 300, 1u},
+                                            {32, 4096, 1u},
+                                            {64, 77, 1u},
+                                            {8, 4096, 3u},
+                                            {2, 4096, 3u}}) {
     const std::string hints = Cat(" where n in 2..2147483647 hint ", rows, ", m in 2..2147483647 hint ", keys);
     for (const char* device : {"x86_64 -mcpu=znver5 -num-threads=2", "x86_64 -mcpu=sapphirerapids -num-threads=16"}) {
       for (const auto& [n, m, where] : {std::tuple(Cat(rows), Cat(keys), std::string()), {"n", "m", hints}}) {
