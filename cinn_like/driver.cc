@@ -16,7 +16,6 @@
 #include "cinn_like/kernel_memo.h"
 #include "glog/logging.h"
 #include "hlir/bids.h"
-#include "hlir/choose_layouts.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -231,7 +230,6 @@ Status CheckDisabledPasses(const CompileOptions& options) {
   std::vector<std::string_view> known;
   for (const Pass<ir::Func>& pass : ir::PassTable()) known.push_back(pass.name);
   for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
-  for (const Pass<hlir::FusionPlan>& p : hlir::FusionPasses()) known.push_back(p.name);
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
   std::istringstream names(options.disable_passes);

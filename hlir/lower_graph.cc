@@ -3,7 +3,6 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
-#include "hlir/choose_layouts.h"
 #include "hlir/lower_te.h"
 #include "hlir/te_call.h"
 
@@ -71,20 +70,12 @@ std::vector<ir::Stmt> CheckSizes(const Graph& graph, const ir::TeProgram& progra
   return checks;
 }
 
-std::string PrintStages(const FusionPlan& plan) {
-  const StatusOr<ir::Func> loops = ir::ToLoops(plan.program);
-  return loops.ok() ? ir::Print(*loops) : Cat(loops.status().message());
-}
-
 }  // namespace
 
 StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
   te.exact = context.options.numerics == "exact";
   ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), !context.options.disable_fusion, context.target));
-  const PipelineHooks<FusionPlan> hooks = {
-      .stage = "fuse", .verify = nullptr, .print = PrintStages, .check_text = nullptr};
-  ASSIGN_OR_RETURN(plan, RunPipeline<FusionPlan>(std::move(plan), FusionPasses(), hooks, context));
   const ir::TeProgram& p = plan.program;
   ir::Context& c = *p.context;
 

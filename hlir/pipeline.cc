@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "hlir/choose_layouts.h"
 #include "hlir/lower_te.h"
 
 namespace cinn_like::hlir {
@@ -60,17 +59,6 @@ StatusOr<std::string> PrintLoops(const Graph& graph) {
   return ir::Print(loops);
 }
 
-// All stages, in the layouts that they get between kernels.
-StatusOr<std::string> PrintLayouts(const Graph& graph, const PassContext& context) {
-  ASSIGN_OR_RETURN(ir::TeProgram program, LowerToTe(graph));
-  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(program), true, context.target));
-  ASSIGN_OR_RETURN(plan, RunPipeline<FusionPlan>(
-                             std::move(plan), FusionPasses(),
-                             {.stage = "fuse", .verify = nullptr, .print = nullptr, .check_text = nullptr}, context));
-  ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(plan.program));
-  return ir::Print(loops);
-}
-
 std::string_view Trim(std::string_view s) {
   while (!s.empty() && std::isspace(static_cast<unsigned char>(s.front()))) s.remove_prefix(1);
   while (!s.empty() && std::isspace(static_cast<unsigned char>(s.back()))) s.remove_suffix(1);
@@ -84,7 +72,7 @@ std::span<const Pass<Graph>> GraphPasses() { return kPasses; }
 std::string GraphPassList() {
   std::string names = "optimize";
   for (const Pass<Graph>& p : kPasses) names += Cat(", ", p.name);
-  return names + " or, at the end, split_static, loops, choose_layouts";
+  return names + " or, at the end, split_static, loops";
 }
 
 StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) {
@@ -100,7 +88,6 @@ StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view t
     const bool last = passes.empty();
     if (last && name == "split_static") return PrintSplit(graph);
     if (last && name == "loops") return PrintLoops(graph);
-    if (last && name == "choose_layouts") return PrintLayouts(graph, context);
     if (name == "optimize") {
       ASSIGN_OR_RETURN(graph, OptimizeGraph(std::move(graph), context));
       continue;

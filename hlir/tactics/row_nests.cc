@@ -164,6 +164,9 @@ Status RowNests::KeepResults(bool rows) {
     bool row_sized = false;
     for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
     if (!s.at.empty() || (row_sized && !rows)) continue;
+    // What chooses pairs has both in one place.
+    const bool apart = s.IsReduction() &&
+                       std::any_of(s.outputs.begin(), s.outputs.end(), [&](Buffer b) { return !IsParam(group, b); });
     // The last first: each copy comes right after the stage.
     for (size_t o = s.outputs.size(); o-- > 0;) {
       const Buffer out = s.outputs[o];
@@ -172,7 +175,7 @@ Status RowNests::KeepResults(bool rows) {
         return std::count(inputs.begin(), inputs.end(), out) > 0;
       };
       if (IsParam(group, out) &&
-          std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads))
+          (apart || std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads)))
         schedule.Step("keep ", out->name, " -> ", schedule.Fresh("kept_" + out->name));
     }
   }

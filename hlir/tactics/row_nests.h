@@ -41,8 +41,8 @@ struct RowNests {
 
   // Steps on stages, before any on loops.
   // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
-  // others must not read in the same kernel. Results of the size of rows stay unless `rows` says that these are kept
-  // too: each element's thread reads it back.
+  // others must not read in the same kernel. So does one of a pair whose other is a temporary. Results of the size of
+  // rows stay unless `rows` says that these are kept too: each element's thread reads it back.
   Status KeepResults(bool rows);
   // The same of every result that is reduced.
   Status KeepReduced();

@@ -130,7 +130,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
           cost += kEveryOther;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
           cost += kApart;
-        if (e->has_mask && ir::Uses(ir::MaskOf(e), lane)) cost += kMasked;
+        if (e->has_mask) cost += kMasked;
         return true;
       });
     }

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Small functions of many kinds through torch.compile on a CPU, beside eager PyTorch: where is a cliff?
+
+    function_bench.py [--dtype f32|bf16] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
+
+Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: reductions over any
+axis, pools, scans, gathers and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements.
+Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
+to the framework. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
+"""
+
+import argparse
+import math
+import statistics
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+
+import cinn_like
+
+DTYPES = {"f32": (torch.float32, 1e-3), "bf16": (torch.bfloat16, 3e-2)}
+CASES = {}
+
+
+def case(name):
+    """Registers a function of `r`, which makes random tensors of the dtype asked for; it returns what is called, and its arguments."""
+
+    def register(make):
+        CASES[name] = make
+        return make
+
+    return register
+
+
+def simple(name, f, *shapes):
+    CASES[name] = lambda r: (f, [r(*s) for s in shapes])
+
+
+def integers(high, *shape, dtype=torch.int64):
+    return torch.randint(0, high, shape, dtype=dtype)
+
+
+
+# ---- reductions -----------------------------------------------------------------------------------------------------
+
+ROWS = (1024, 4097)
+for reduction, f in {
+    "sum": torch.sum,
+    "mean": torch.mean,
+    "prod": torch.prod,
+    "amax": torch.amax,
+    "argmax": torch.argmax,
+    "argmin": torch.argmin,
+    "logsumexp": torch.logsumexp,
+    "softmax": torch.softmax,
+    "log_softmax": torch.log_softmax,
+    "norm": torch.linalg.vector_norm,
+    "var": torch.var,
+    "any": lambda x, dim: (x > 3).any(dim),
+    "count": lambda x, dim: (x > 0).sum(dim),
+    "largest deviation": lambda x, dim: (x - x.mean(dim, keepdim=True)).abs().amax(dim),
+}.items():
+    simple(f"{reduction}, last axis", lambda x, f=f: f(x, dim=-1), ROWS)
+    simple(f"{reduction}, first axis", lambda x, f=f: f(x, dim=0), ROWS)
+    simple(f"{reduction}, middle axis", lambda x, f=f: f(x, dim=1), (32, 257, 96))
+simple("var and mean of channels", lambda x: torch.var_mean(x, (0, 2, 3)), (16, 64, 32, 32))
+simple("sum of short rows", lambda x: x.sum(-1), (100000, 7))
+simple("sum of all", lambda x: (x * x).sum(), (1 << 22,))
+simple("group norm and silu", lambda x, g, b: F.silu(F.group_norm(x, 32, g, b)), (2, 320, 32, 32), (320,), (320,))
+simple("running sum, last axis", lambda x: x.cumsum(-1) * 2, (1024, 1024))
+simple("running sum, first axis", lambda x: x.cumsum(0) * 2, (1024, 1024))
+simple("distances", lambda a, b: ((a[:, None, :] - b[None, :, :]) ** 2).sum(-1), (256, 64), (256, 64))
+simple("largest of sums", lambda a, b: (a[:, :, None] + b[None, :, :]).amax(1), (256, 256), (256, 256))
+
+# ---- pools ----------------------------------------------------------------------------------------------------------
+
+for pool, f in {
+    "max pool 3x3 / 2": lambda x: F.max_pool2d(x, 3, 2, 1).relu(),
+    "max pool 3x3 / 1": lambda x: F.max_pool2d(x, 3, 1, 1),
+    "mean pool 3x3 / 2": lambda x: F.avg_pool2d(x, 3, 2, 1).relu(),
+    "mean pool 2x2": lambda x: F.avg_pool2d(x, 2),
+    "mean pool to 1x1": lambda x: F.adaptive_avg_pool2d(x, 1),
+    "mean pool to 7x7": lambda x: F.adaptive_avg_pool2d(x, 7),
+}.items():
+    simple(pool, f, (8, 64, 56, 56))
+    CASES[f"{pool}, channels last"] = lambda r, f=f: (f, [r(8, 64, 56, 56).contiguous(memory_format=torch.channels_last)])
+
+# ---- products and convolutions --------------------------------------------------------------------------------------
+
+simple("product 33x301x77", lambda a, b: a @ b + 1, (33, 301), (301, 77))
+simple("product 301^3", lambda a, b: (a @ b).relu(), (301, 301), (301, 301))
+simple("product of transposed rows", lambda a, b: a.t() @ b, (1024, 512), (1024, 512))
+simple("product with transposed columns", lambda a, b: a @ b.t(), (512, 1024), (512, 1024))
+simple("products in a batch", lambda a, b: torch.bmm(a, b) * 0.1, (96, 128, 64), (96, 64, 128))
+simple("einsum bijk,il->bjkl", lambda a, b: torch.einsum("bijk,il->bjkl", a, b), (4, 64, 32, 32), (64, 64))
+simple("masked product", lambda a, b: a.tril() @ b, (8, 256, 256), (8, 256, 256))
+simple("layer norm and linear", lambda x, g, w: F.linear(F.layer_norm(x, (768,), g), w), (128, 768), (768,), (2304, 768))
+simple("two linears, SwiGLU", lambda x, a, b: F.silu(F.linear(x, a)) * F.linear(x, b), (128, 1024), (2816, 1024), (2816, 1024))
+simple(
+    "three linears of one operand",
+    lambda x, q, k, v: (F.linear(x, q), F.linear(x, k), F.linear(x, v)),
+    (128, 768),
+    *[(768, 768)] * 3,
+)
+
+
+@case("gathered rows and linear")
+def _(r):
+    return lambda i, e, w: F.linear(e[i], w), [integers(30000, 256), r(30000, 512), r(512, 512)]
+
+
+for rows, outputs, inputs in ((1, 5632, 2048), (128, 1024, 1024)):
+    CASES[f"weights of 8 bits, {rows} rows"] = lambda r, rows=rows, outputs=outputs, inputs=inputs: (
+        lambda x, w, s: x @ (w.to(x.dtype) * s).t(),
+        [r(rows, inputs), integers(127, outputs, inputs, dtype=torch.int8), r(outputs, 1)],
+    )
+CASES["product of f16"] = lambda r: (lambda a, b: (a @ b).relu(), [r(512, 512).half(), r(512, 512).half()])
+CASES["product of integers"] = lambda r: (
+    lambda a, b: a @ b,
+    [integers(9, 256, 256, dtype=torch.int32), integers(9, 256, 256, dtype=torch.int32)],
+)
+IMAGE, WINDOW = (1, 64, 56, 56), (64, 64, 3, 3)
+simple("convolution", lambda x, w: F.conv2d(x, w, padding=1).relu(), IMAGE, WINDOW)
+CASES["convolution, channels last"] = lambda r: (
+    lambda x, w: F.conv2d(x, w, padding=1).relu(),
+    [r(*IMAGE).contiguous(memory_format=torch.channels_last), r(*WINDOW)],
+)
+simple("convolution of a reflected border", lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), w), IMAGE, WINDOW)
+simple("convolution of a larger image", lambda x, w: F.conv2d(F.interpolate(x, scale_factor=2), w, padding=1), (1, 64, 28, 28), WINDOW)
+simple("convolution of two images", lambda x, y, w: F.conv2d(torch.cat([x, y], 1), w, padding=1), *[(1, 64, 28, 28)] * 2, (64, 128, 3, 3))
+simple("transposed convolution", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1).relu(), (1, 64, 32, 32), (64, 32, 4, 4))
+simple("convolution in three dimensions", lambda x, w: F.conv3d(x, w, padding=1).relu(), (1, 16, 16, 28, 28), (32, 16, 3, 3, 3))
+simple("causal convolution", lambda x, w: F.silu(F.conv1d(x, w, padding=3, groups=768)[..., :512]), (2, 768, 512), (768, 1, 4))
+
+# ---- elements -------------------------------------------------------------------------------------------------------
+
+
+@case("rotary embedding")
+def _(r):
+    def f(x, c, s):
+        a, b = x[..., :64], x[..., 64:]
+        return torch.cat([a * c - b * s, b * c + a * s], -1)
+
+    return f, [r(8, 1024, 128), r(1024, 64), r(1024, 64)]
+
+
+@case("Adam")
+def _(r):
+    def f(p, g, m, v):
+        m = m * 0.9 + g * 0.1
+        v = v * 0.999 + g * g * 0.001
+        return p - 1e-3 * m / (v.sqrt() + 1e-8), m, v
+
+    return f, [r(1 << 21), r(1 << 21), r(1 << 21), r(1 << 21).abs()]
+
+
+@case("cross entropy")
+def _(r):
+    return F.cross_entropy, [r(1024, 32000), integers(32000, 1024)]
+
+
+@case("bytes to an image")
+def _(r):
+    return lambda x, m, s: (x.permute(0, 3, 1, 2).to(m.dtype) / 255 - m) * s, [
+        integers(255, 8, 224, 224, 3, dtype=torch.uint8),
+        r(3, 1, 1),
+        r(3, 1, 1),
+    ]
+
+
+@case("sums of gathered rows")
+def _(r):
+    return lambda e, i: e[i].sum(1), [r(30000, 256), integers(30000, 512, 20)]
+
+
+@case("rows added to rows")
+def _(r):
+    return lambda x, i: torch.zeros(1000, 128, dtype=x.dtype).index_add(0, i, x) * 2, [r(8192, 128), integers(1000, 8192)]
+
+
+simple("softmax under a condition", lambda x: torch.where(x > x.mean(-1, keepdim=True), x, -1e9).softmax(-1), (1024, 1024))
+simple("pixel shuffle", lambda x: F.pixel_shuffle(x, 2).relu(), (4, 64, 64, 64))
+simple(
+    "windows of an image",
+    lambda x: x.view(4, 8, 7, 8, 7, 96).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, 96) * 2,
+    (4, 56, 56, 96),
+)
+simple("transposed and added", lambda x, y: x.t() + y, (1024, 1000), (1000, 1024))
+
+
+def is_right(got, eager, right, most):
+    """`right` is of float64; where rounding chooses (argmax), eager's result will do."""
+    for g, e, r in zip(*(torch.utils._pytree.tree_leaves(x) for x in (got, eager, right))):
+        if g.shape != e.shape or g.dtype != e.dtype or g.stride() != e.stride():
+            return False
+        if not g.is_floating_point():
+            if not torch.equal(g, e) and not torch.equal(g, r.to(g.dtype)):
+                return False
+            continue
+        scale = max(float(r.abs().max()), 1e-30)
+        error, theirs = (float((x.double() - r).abs().max()) / scale for x in (g, e))
+        if not (error <= most or error <= 2 * theirs):
+            return False
+    return True
+
+
+def measure(make, dtype, most, lasts):
+    torch.manual_seed(0)
+    f, args = make(lambda *shape: torch.randn(shape).to(dtype))
+    torch._dynamo.reset()
+    cinn_like.reset_report()
+    ours = torch.compile(f, backend="cinn_like")
+    for _ in range(2):
+        got, eager = ours(*args), f(*args)
+    right = f(*(a.double() if a.is_floating_point() else a for a in args))
+    report = cinn_like.report()
+    times = []
+    end = time.perf_counter() + lasts
+    while time.perf_counter() < end or len(times) < 5:
+        begin = time.perf_counter()
+        f(*args)
+        middle = time.perf_counter()
+        ours(*args)
+        times.append((middle - begin, time.perf_counter() - middle))
+    return {
+        "ratio": statistics.median(o / e for e, o in times),
+        "eager": statistics.median(e for e, _ in times) * 1e6,
+        "ours": statistics.median(o for _, o in times) * 1e6,
+        "left": [name.split(".")[1] for name in report.fallback_ops],
+        "wrong": bool(report.failures) or not is_right(got, eager, right, most),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dtype", default="f32", choices=DTYPES)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=0.5, help="that a case is measured for")
+    parser.add_argument("--only", default="", help="cases whose names contain one of these")
+    parser.add_argument("--list", action="store_true", help="the names of the cases")
+    args = parser.parse_args()
+    names = [n for n in CASES if any(text in n for text in args.only.split(","))]
+    if args.list:
+        print("\n".join(names))
+        return 0
+    if not names:
+        parser.error(f"no case is named so: {args.only}")
+    torch.set_num_threads(args.threads)
+    dtype, most = DTYPES[args.dtype]
+    rows, broken = [], []
+    with torch.no_grad():
+        for name in names:
+            try:
+                rows.append((name, measure(CASES[name], dtype, most, args.seconds)))
+            except Exception as e:  # noqa: BLE001: one case that does not run is a row
+                broken.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
+    for name, row in sorted(rows, key=lambda x: -x[1]["ratio"]):
+        print(f"{row['ratio']:6.2f} {row['eager']:10.0f} {row['ours']:10.0f} us  {name}"
+              f"{'  WRONG' if row['wrong'] else ''}{'  left: ' + ', '.join(row['left']) if row['left'] else ''}")  # fmt: skip
+    if rows:
+        ratios = [row["ratio"] for _, row in rows]
+        print(f"geomean of ours / eager {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, "
+              f"{sum(r > 1.05 for r in ratios)} of {len(ratios)} above 1.05")  # fmt: skip
+    for text in broken:
+        print("does not run:", text)
+    return int(bool(broken) or any(row["wrong"] for _, row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
