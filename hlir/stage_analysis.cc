@@ -159,6 +159,11 @@ std::optional<Contraction> FindProduct(const Stage& s) {
   Contraction r;
   r.lhs = product->args[0];
   r.rhs = product->args[1];
+  for (Expr factor : {r.lhs, r.rhs}) {
+    bool reads = false;
+    VisitLoads(factor, [&](Expr) { reads = true; });
+    if (!reads) return std::nullopt;
+  }
   for (const StageIter& i : s.iters) {
     const bool in_lhs = Uses(r.lhs, i.var), in_rhs = Uses(r.rhs, i.var);
     if (IsInt(i.extent, 1) || (in_lhs && in_rhs))

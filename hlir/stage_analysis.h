@@ -38,10 +38,10 @@ struct Contraction {
 };
 std::optional<Contraction> FindContraction(const ir::Stage& s);
 // The same where operands are computed of what is read: lhs, rhs are the factors as they are multiplied, casts
-// included, such as f32(w[j, k]) * s[j].
+// included, such as f32(w[j, k]) * s[j]. Each reads something.
 std::optional<Contraction> FindProduct(const ir::Stage& s);
 // Of the elements that a factor is computed of, the one whose place depends on the most of the stage's iterators; null:
-// it reads none.
+// it is computed of none.
 ir::Expr MainLoad(const ir::Stage& s, ir::Expr factor);
 // Whether a factor is more than an element under casts.
 bool IsComputed(ir::Expr factor);

@@ -3,8 +3,9 @@
 
     function_bench.py [--dtype f32|bf16] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
 
-Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: reductions over any
-axis, pools, scans, gathers and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements.
+Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers
+and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
+tools/reduction_bench.py).
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
 to the framework. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
 """
@@ -25,7 +26,7 @@ CASES = {}
 
 
 def case(name):
-    """Registers a function of `r`, which makes random tensors of the dtype asked for; it returns what is called, and its arguments."""
+    """Registers a function of `r`, which makes random tensors of the dtype asked for. It returns what to call, and with what."""
 
     def register(make):
         CASES[name] = make
@@ -43,28 +44,8 @@ def integers(high, *shape, dtype=torch.int64):
 
 
 
-# ---- reductions -----------------------------------------------------------------------------------------------------
+# ---- reductions and scans -----------------------------------------------------------------------------------------------------
 
-ROWS = (1024, 4097)
-for reduction, f in {
-    "sum": torch.sum,
-    "mean": torch.mean,
-    "prod": torch.prod,
-    "amax": torch.amax,
-    "argmax": torch.argmax,
-    "argmin": torch.argmin,
-    "logsumexp": torch.logsumexp,
-    "softmax": torch.softmax,
-    "log_softmax": torch.log_softmax,
-    "norm": torch.linalg.vector_norm,
-    "var": torch.var,
-    "any": lambda x, dim: (x > 3).any(dim),
-    "count": lambda x, dim: (x > 0).sum(dim),
-    "largest deviation": lambda x, dim: (x - x.mean(dim, keepdim=True)).abs().amax(dim),
-}.items():
-    simple(f"{reduction}, last axis", lambda x, f=f: f(x, dim=-1), ROWS)
-    simple(f"{reduction}, first axis", lambda x, f=f: f(x, dim=0), ROWS)
-    simple(f"{reduction}, middle axis", lambda x, f=f: f(x, dim=1), (32, 257, 96))
 simple("var and mean of channels", lambda x: torch.var_mean(x, (0, 2, 3)), (16, 64, 32, 32))
 simple("sum of short rows", lambda x: x.sum(-1), (100000, 7))
 simple("sum of all", lambda x: (x * x).sum(), (1 << 22,))
@@ -128,9 +109,21 @@ CASES["convolution, channels last"] = lambda r: (
     [r(*IMAGE).contiguous(memory_format=torch.channels_last), r(*WINDOW)],
 )
 simple("convolution of a reflected border", lambda x, w: F.conv2d(F.pad(x, (1, 1, 1, 1), mode="reflect"), w), IMAGE, WINDOW)
-simple("convolution of a larger image", lambda x, w: F.conv2d(F.interpolate(x, scale_factor=2), w, padding=1), (1, 64, 28, 28), WINDOW)
-simple("convolution of two images", lambda x, y, w: F.conv2d(torch.cat([x, y], 1), w, padding=1), *[(1, 64, 28, 28)] * 2, (64, 128, 3, 3))
-simple("transposed convolution", lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1).relu(), (1, 64, 32, 32), (64, 32, 4, 4))
+SMALL = (1, 64, 28, 28)
+simple("convolution of a larger image", lambda x, w: F.conv2d(F.interpolate(x, scale_factor=2), w, padding=1), SMALL, WINDOW)
+simple(
+    "convolution of two images",
+    lambda x, y, w: F.conv2d(torch.cat([x, y], 1), w, padding=1),
+    SMALL,
+    SMALL,
+    (64, 128, 3, 3),
+)
+simple(
+    "transposed convolution",
+    lambda x, w: F.conv_transpose2d(x, w, stride=2, padding=1).relu(),
+    (1, 64, 32, 32),
+    (64, 32, 4, 4),
+)
 simple("convolution in three dimensions", lambda x, w: F.conv3d(x, w, padding=1).relu(), (1, 16, 16, 28, 28), (32, 16, 3, 3, 3))
 simple("causal convolution", lambda x, w: F.silu(F.conv1d(x, w, padding=3, groups=768)[..., :512]), (2, 768, 512), (768, 1, 4))
 

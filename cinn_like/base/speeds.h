@@ -27,7 +27,7 @@ struct SpeedRow {
   Rates laid_out;
   // Of one SM's matrix units, by schedules of ours, in 1e9 operations a second; 0: it has none for 16-bit floats.
   double own_mma;
-  double own_wgmma;    // of those of four warps at once, which sm_90a alone has; 0: none
+  double own_wgmma;  // of those of four warps at once, which sm_90a alone has; 0: none
   // Two operations for each element of each window: where windows lie along memory, and where channels do.
   double pooling, pooling_of_channels;
   double own_product;  // ours in f32, with operands as the register tiles want them

@@ -172,6 +172,33 @@ TEST(MatmulCpu, SumsPairs) {
   }
 }
 
+// Operands that are computed of places alone, or of one element.
+TEST(MatmulCpu, OperandsThatReadNothing) {
+  for (const auto& [given, left, right, product] :
+       {std::tuple("", "", "  %w = transpose(%p) {perm=[1,0]} : f32[64,32]\n", "matmul(%p, %w) : f32[32,32]"),
+        {"%w: f32[64,48]", "", "", "matmul(%p, %w) : f32[32,48]"},
+        {"%w: f32[64,48], %s: f32[]", "  %q = mul(%p, %s) : f32[32,64]\n", "", "matmul(%q, %w) : f32[32,48]"}}) {
+    const std::string graph =
+        Cat("graph @g(", given, ") {\n  %k = iota() {dtype=f32, shape=[32,64], axis=1} : f32[32,64]\n",
+            "  %i = iota() {dtype=f32, shape=[32,64], axis=0} : f32[32,64]\n", "  %p = add(%k, %i) : f32[32,64]\n",
+            left, right, "  %y = ", product, "\n  return %y\n}\n");
+    for (const char* device : {"x86_64 -mcpu=znver5 -num-threads=2", "cuda -arch=sm_80"}) {
+      const Target target = *Target::Parse(device);
+      const PassContext context{.options = {}, .target = target, .name = "test"};
+      const StatusOr<Graph> parsed = Parse(graph);
+      ASSERT_TRUE(parsed.ok()) << parsed.status() << graph;
+      const StatusOr<LoweredGraph> lowered = LowerGraph(*parsed, context);
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      for (const LoweredGraph::Kernel& kernel : lowered->kernels) {
+        const StatusOr<Choice> choice = ChooseSchedule(kernel.group, target);
+        ASSERT_TRUE(choice.ok()) << choice.status();
+        EXPECT_NE(choice->proposal.tactic, "naive");
+        EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      }
+    }
+  }
+}
+
 // A pool's window is short, and its places, which nobody reads, are not looked for.
 TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
