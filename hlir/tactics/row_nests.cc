@@ -182,6 +182,36 @@ Status RowNests::KeepResults(bool rows) {
   return ReadAgain();
 }
 
+bool RowNests::ReadsWindows() const {
+  constexpr double kShort = 8;  // elements of a window next to each other
+  Context& c = *group.context;
+  Analyzer a(c);
+  for (const Stage& s : group.stages) {
+    bool found = false;
+    const auto look = [&](Expr index) {
+      for (const StageIter& r : s.reduce_iters) {
+        if (IsInt(r.extent, 1) || !Uses(index, r.var)) continue;
+        const double length = TypicalSize(r.extent, group.symbols);
+        for (const StageIter& i : s.iters) {
+          if (!Uses(index, i.var)) continue;
+          const Expr step = a.Simplify(c.Sub(Substitute(c, index, {{i.var, c.Add(i.var, c.Int(1))}}), index));
+          found |= IsInt(step) && (length < kShort || static_cast<double>(step->int_value) < length);
+        }
+      }
+    };
+    for (Expr v : s.values) {
+      if (!s.IsReduction()) break;
+      VisitLoads(v, [&](Expr e) {
+        if (IsParam(group, e->buffer) && !Contains(s.outputs, e->buffer)) {
+          for (Expr index : IndicesOf(e)) look(index);
+        }
+      });
+    }
+    if (found) return true;
+  }
+  return false;
+}
+
 Status RowNests::KeepReduced() {
   for (const Stage& s : group.stages) {
     for (size_t o = s.outputs.size(); s.IsReduction() && o-- > 0;) {

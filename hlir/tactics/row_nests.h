@@ -46,6 +46,9 @@ struct RowNests {
   Status KeepResults(bool rows);
   // The same of every result that is reduced.
   Status KeepReduced();
+  // Whether what is reduced are windows (of pools): what neighbouring results read overlaps, or lies so near that they
+  // share accesses.
+  bool ReadsWindows() const;
   // Reductions that choose pairs of a value and its place find the value first, then the place, where they can. Values
   // that take long to compute become a stage of their own if `costly` says so; else these pairs stay.
   Status SeparatePairs(bool costly);

@@ -196,11 +196,16 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Threads can share a reduction, each with a part of it; else one does it all.
+  // Threads can share a reduction, each with a part of it; else one does it all. Of short windows each has its own:
+  // then they read neighbours.
   bool CanShare() const {
-    return std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
-      return !s.IsReduction() || FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
-    });
+    constexpr int64_t kShort = 64;
+    const int64_t length = RowLength();
+    return (length == 0 || length > kShort || !r_.ReadsWindows()) &&
+           std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
+             return !s.IsReduction() ||
+                    FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
+           });
   }
   // Lanes reduce by one operator only.
   static bool IsTuple(const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; }

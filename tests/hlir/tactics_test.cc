@@ -245,6 +245,22 @@ TEST(MatmulCpu, ComputesOperandsOnTheWayIn) {
   }
 }
 
+// Threads next to each other have windows next to each other; rows that follow one another they share.
+TEST(RowsGpu, ThreadsHaveWindowsOfTheirOwn) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  constexpr char kWindow[] = "{kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,28,28]";
+  for (const auto& [reduced, own] : {std::pair(Cat("%0 = avg_pool2d(%x) ", kWindow), true),
+                                     {Cat("%0, %1 = max_pool2d(%x) ", kWindow, ", i64[8,64,28,28]"), true},
+                                     {std::string("%0 = reduce_sum(%x) {axes=[3]} : f32[8,64,56]"), false}}) {
+    const auto group = GroupOf(Cat("graph @g(%x: f32[8,64,56,56]) {\n  ", reduced, "\n  return %0\n}\n"), target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "rows_gpu");
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "threadIdx.y"), !own) << choice->proposal.schedule;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
 
