@@ -47,8 +47,8 @@ double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols
   if (!product) return 0;
   double seconds = 0;
   for (ir::Expr factor : {product->lhs, product->rhs}) {
-    const ir::Expr load = MainLoad(s, factor);
-    if (load == nullptr || (!IsComputed(factor) && BytesOf(load->type.dtype) >= BytesOf(dtype))) continue;
+    const ir::Expr load = MainLoad(s, {factor});
+    if (!IsComputed(factor) && BytesOf(load->type.dtype) >= BytesOf(dtype)) continue;
     double elements = 1;
     for (const auto* list : {&s.iters, &s.reduce_iters}) {
       for (const ir::StageIter& i : *list) elements *= ir::Uses(factor, i.var) ? TypicalSize(i.extent, symbols) : 1;

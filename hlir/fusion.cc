@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hlir/rewrite_stages.h"
+#include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/alignment.h"

@@ -9,7 +9,7 @@
 //     of them is below that of the kernels apart (hlir/tactics/chain_cpu.cc);
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);
 //   - parts of column sums join what goes through the same rows (FindColumnSums), on GPUs;
-//   - all other stages join where they can share the loops of one row space (hlir/stage_analysis.h), across reductions.
+//   - all other stages join where they can share the loops of one row space (hlir/row_space.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once
 #include <vector>

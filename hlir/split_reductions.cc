@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
@@ -34,27 +35,6 @@ int64_t PowerOfTwoBelow(double n) {
   int64_t p = 1;
   while (static_cast<double>(p) * 2 <= n) p *= 2;
   return p;
-}
-
-// The load that moves with the most iterators: what the reduction reads.
-Expr MainLoad(const Stage& s) {
-  Expr best = nullptr;
-  int most = 0;
-  for (Expr v : s.values) {
-    Visit(v, [&](Expr e) {
-      if (e->op != ExprOp::kLoad || std::count(s.outputs.begin(), s.outputs.end(), e->buffer) > 0) return true;
-      int n = 0;
-      for (const auto* list : {&s.iters, &s.reduce_iters}) {
-        for (const StageIter& i : *list) n += Uses(e, i.var);
-      }
-      if (n > most) {
-        best = e;
-        most = n;
-      }
-      return true;
-    });
-  }
-  return best;
 }
 
 // A part of the reduction: of `iter`, `chunk` values. What is contiguous lies `across` it.
@@ -118,7 +98,7 @@ class Splitter {
   double Size(Expr extent) const { return TypicalSize(extent, symbols_); }
 
   std::optional<Part> Choose(const Stage& s) {
-    const Expr load = MainLoad(s);
+    const Expr load = MainLoad(s, s.values);
     if (load == nullptr) return std::nullopt;
     double results = 1, length = 1, columns = 0;
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
@@ -162,7 +142,7 @@ class Splitter {
   // Sums over columns of what another stage goes through row by row: one pass for both, by blocks that take rows in
   // turns. There is no rest.
   std::optional<Part> ChooseBeside(const Stage& s) {
-    const Expr load = MainLoad(s);
+    const Expr load = MainLoad(s, s.values);
     if (!has_blocks_ || load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
     const std::vector<Expr> at = IndicesOf(load);
     const auto is_iter_of = [](const std::vector<StageIter>& iters, Expr e) {

@@ -181,7 +181,7 @@ StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
   const auto con = FindProduct(acc);
   RET_CHECK(con.has_value(), acc.name);
-  const size_t batched = CountBatched(*s.stages(), lanes, MainLoad(acc, sides.swapped ? con->lhs : con->rhs),
+  const size_t batched = CountBatched(*s.stages(), lanes, MainLoad(acc, {sides.swapped ? con->lhs : con->rhs}),
                                       ChoosePanel(-1, acc.outputs[0]->dtype, target));
   batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
@@ -576,8 +576,8 @@ void FlatContraction::SetOperands(bool lhs_is_rows) {
   const Contraction con = *FindProduct(acc);
   rows_value = lhs_is_rows ? con.lhs : con.rhs;
   lanes_value = lhs_is_rows ? con.rhs : con.lhs;
-  of_rows = MainLoad(acc, rows_value);
-  of_lanes = MainLoad(acc, lanes_value);
+  of_rows = MainLoad(acc, {rows_value});
+  of_lanes = MainLoad(acc, {lanes_value});
 }
 
 StatusOr<std::optional<ContractionPlan>> PlanContraction(const TeProgram& group, const Target& target, Point& point) {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "ir/schedule/schedule.h"
 #include "ir/te.h"
