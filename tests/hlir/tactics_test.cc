@@ -220,6 +220,21 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
+// Channels of an image that are read under a mask are copied as they lie, then change places.
+TEST(MatmulCpu, LinesUnderMasksAreCopied) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver5 -num-threads=1");
+  const auto group = GroupOf(
+      "graph @g(%x: f32[1,56,56,64], %w: f32[64,64,3,3]) {\n  %a = transpose(%x) {perm=[0,3,1,2]} : f32[1,64,56,56]\n"
+      "  %y = conv2d(%a, %w) {padding=[1,1]} : f32[1,64,56,56]\n  return %y\n}\n",
+      target);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "define lines[")) << choice->proposal.schedule;
+  EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "tensorize pc transpose")) << choice->proposal.schedule;
+  EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+}
+
 // What operands are computed of is read where panels are made: of any rows, no weight is written as it is multiplied.
 TEST(MatmulCpu, ComputesOperandsOnTheWayIn) {
   const PassContext context{.options = {}, .target = *Target::Parse("x86_64 -num-threads=2 -mcpu=znver5"), .name = "t"};
