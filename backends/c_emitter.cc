@@ -41,14 +41,21 @@ class FuncEmitter {
     RETURN_IF_ERROR(wgmma_.FindPanels());
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
     ASSIGN_OR_RETURN(const int64_t threads, facts_.Threads());
-    absl::StrReplaceAll({{"$N", Cat(threads)}, {"$C", Cat(facts_.Cluster())}}, &signature);
+    absl::StrReplaceAll({{"$N", Cat(threads)},
+                         {"$X", Cat(Side(ForKind::kThreadX))},
+                         {"$Y", Cat(Side(ForKind::kThreadY))},
+                         {"$Z", Cat(Side(ForKind::kThreadZ))},
+                         {"$C", Cat(facts_.Cluster())}},
+                        &signature);
     if (facts_.Cluster() > 1 && d_.cluster_kernel.empty()) return Unsupported("clusters of blocks");
     out_.Open(signature);
     if (!is_kernel && facts_.can_fail) {
       out_.Line("int32_t status = 0;");
       for (ir::Buffer b : facts_.heap) out_.Line(DeclareHeap(b));
     }
-    if (is_kernel && ir::DynamicSharedBytes(f_.body) > 0) {
+    if (d_.offset_pointers) OffsetPointers();
+    if (!d_.shared_space.empty()) RETURN_IF_ERROR(DeclareShared());
+    if (is_kernel && !d_.dynamic_shared.empty() && ir::DynamicSharedBytes(f_.body) > 0) {
       dynamic_shared_ = 0;
       out_.Line(Aligned(d_.dynamic_shared, wgmma_.HasPanels()));
     }
@@ -77,16 +84,41 @@ class FuncEmitter {
         const std::string n = Cat("p", pointers++);
         printer_.NameBuffer(p.buffer, n);
         const bool is_const = !facts_.written.contains(p.buffer);
-        params += Cat(is_const ? "const " : "", printer_.MemoryType(p.buffer->dtype), "* ", d_.restricted, " ", n);
+        params += Cat(d_.global_space, is_const ? "const " : "", printer_.MemoryType(p.buffer->dtype), "* ",
+                      d_.restricted, " ", n);
+        if (d_.offset_pointers) params += Cat(", ", printer_.ValueType(DType::kI64), " ", OffsetOf(n));
       } else {
         const std::string n = Cat("n", scalars++);
         printer_.NameVar(p.var, n);
         params += Cat(printer_.ValueType(p.var->type.dtype), " ", n);
       }
     }
+    if (facts_.can_fail && !d_.report.empty()) params += Cat(params.empty() ? "" : ", ", d_.report);
     if (params.empty() && !d_.HasKernels()) params = "void";
     const std::string_view kernel = facts_.Cluster() > 1 ? d_.cluster_kernel : d_.kernel;
     return Cat(d_.HasKernels() ? kernel : d_.function, " ", name, "(", params, ")");
+  }
+
+  static std::string OffsetOf(const std::string& pointer) { return Cat("o", pointer.substr(1)); }
+
+  void OffsetPointers() {
+    for (const ir::Param& p : f_.params) {
+      if (p.buffer == nullptr) continue;
+      const std::string& n = printer_.NameOf(p.buffer);
+      const std::string_view space = d_.global_space, is_const = facts_.written.contains(p.buffer) ? "" : "const ";
+      out_.Line(n, " = (", space, is_const, printer_.MemoryType(p.buffer->dtype), "*)((", space, is_const,
+                printer_.MemoryType(DType::kU8), "*)", n, " + ", OffsetOf(n), ");");
+    }
+  }
+
+  Status DeclareShared() {
+    Status status;
+    ir::VisitStmts(f_.body, [&](const Stmt& s) {
+      const auto* n = ir::As<ir::Alloc>(s);
+      if (n != nullptr && n->buffer->scope == ir::Scope::kShared && status.ok()) status = EmitAlloc(n->buffer);
+      return true;
+    });
+    return status;
   }
 
   std::string DeclareHeap(ir::Buffer b) {
@@ -150,7 +182,10 @@ class FuncEmitter {
           printer_.NameLet(n.var, name, n.value);
           return absl::OkStatus();
         },
-        [&](const ir::Alloc& n) { return EmitAlloc(n.buffer); },
+        [&](const ir::Alloc& n) {
+          const bool done = n.buffer->scope == ir::Scope::kShared && !d_.shared_space.empty();
+          return done ? absl::OkStatus() : EmitAlloc(n.buffer);
+        },
         [&](const ir::Store& store) -> Status {
           ir::Store n = store;
           if (n.buffer->scope == ir::Scope::kWarp) {
@@ -169,17 +204,11 @@ class FuncEmitter {
         [&](const ir::Barrier& n) { return EmitBarrier(n); },
         [&](const ir::Call& n) -> Status {
           if (n.callee == "cinn_range_error" && !d_.assertion.empty()) {
-            std::string text(d_.assertion);
-            absl::StrReplaceAll({{"$0", n.text}}, &text);
-            out_.Line(text);
+            EmitFailure(d_.assertion, n);
             return absl::OkStatus();
           }
           if (n.callee == "cinn_bounds_error" && !d_.bounds_error.empty()) {
-            printer_.Begin(n.args);
-            const std::string index = printer_.Print(n.args[0]), size = printer_.Print(n.args[1]);
-            std::string text(d_.bounds_error);
-            absl::StrReplaceAll({{"$0", n.text}, {"$1", index}, {"$2", size}}, &text);
-            out_.Line(text);
+            EmitFailure(d_.bounds_error, n);
             return absl::OkStatus();
           }
           if (n.is_runtime || d_.HasKernels()) return Unsupported(Cat("the call of ", n.callee));
@@ -197,6 +226,18 @@ class FuncEmitter {
         },
         [&](const ir::Launch&) { return Unsupported("a kernel launch"); },
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
+  }
+
+  // $0 is the call's text, $1 and on are its arguments.
+  void EmitFailure(std::string_view spelling, const ir::Call& n) {
+    printer_.Begin(n.args);
+    std::string text(spelling);
+    absl::StrReplaceAll({{"$0", n.text}}, &text);
+    for (size_t i = 0; i < n.args.size(); ++i) {
+      const std::string name = Cat("$", i + 1);
+      if (text.find(name) != text.npos) absl::StrReplaceAll({{name, printer_.Print(n.args[i])}}, &text);
+    }
+    out_.Line(text);
   }
 
   // What four neighbours of a warp store of two elements each, perhaps under one condition, where all of them come
@@ -465,7 +506,7 @@ class FuncEmitter {
       ASSIGN_OR_RETURN(const int64_t elements, mma_.PartOf(b));
       const std::string n = Cat("r", local_count_++);
       printer_.NameBuffer(b, n);
-      out_.Line("alignas(16) ", type, " ", n, "[", elements / Warps(), "];");
+      out_.Line("alignas(16) ", type, " ", n, "[", elements / Side(ForKind::kThreadZ), "];");
       return absl::OkStatus();
     }
     const bool shared = b->scope == ir::Scope::kShared;
@@ -495,10 +536,10 @@ class FuncEmitter {
     return r;
   }
 
-  // Along threadIdx.z.
-  int64_t Warps() const {
-    const Expr z = facts_.extents[static_cast<size_t>(ForKind::kThreadZ) - static_cast<size_t>(ForKind::kBlockX)];
-    return z != nullptr && ir::IsInt(z) ? z->int_value : 1;
+  // Of a block, in threads.
+  int64_t Side(ForKind axis) const {
+    const Expr extent = facts_.extents[ir::AxisOf(axis)];
+    return extent != nullptr && ir::IsInt(extent) ? extent->int_value : 1;
   }
 
   const ir::Func& f_;

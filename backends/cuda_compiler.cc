@@ -7,9 +7,9 @@
 #include <numeric>
 #include <optional>
 
-#include "absl/strings/str_replace.h"
 #include "backends/c_emitter.h"
 #include "backends/nvrtc.h"
+#include "backends/unique_kernels.h"
 #include "cinn_like/base/build_id.h"
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/pass_pipeline.h"
@@ -22,33 +22,15 @@ namespace {
 using backends::CudaDialect;
 using backends::Nvrtc;
 
-constexpr std::string_view kPlaceholder = "KERNEL_NAME";
-
-// A kernel by its text: the entry is named by the hash of the text, so any program may hold it. The text decides: two
-// of one hash are two kernels, of two names.
-struct Unique {
-  std::string form;  // with the placeholder as its name
-  std::string text;
-  std::string entry;
-  std::vector<std::string> names;
+// With the program that it is in.
+struct Unique : backends::UniqueKernel {
   size_t image = 0;
 };
 
 StatusOr<std::vector<Unique>> FindUnique(const ir::Module& module, const backends::Dialect& dialect) {
+  ASSIGN_OR_RETURN(std::vector<backends::UniqueKernel> kernels, backends::FindUniqueKernels(module, dialect));
   std::vector<Unique> r;
-  for (const ir::Func& f : module.funcs) {
-    if (f.kind != ir::FuncKind::kKernel) continue;
-    ASSIGN_OR_RETURN(std::string text, backends::EmitFunc(f, dialect, kPlaceholder));
-    auto it = std::find_if(r.begin(), r.end(), [&](const Unique& u) { return u.form == text; });
-    if (it == r.end()) {
-      std::string entry = Cat("k", HashBytes(text).Hex().substr(0, 16));
-      while (std::any_of(r.begin(), r.end(), [&](const Unique& u) { return u.entry == entry; })) entry += "_";
-      std::string named = absl::StrReplaceAll(text, {{std::string(kPlaceholder), entry}});
-      r.push_back({std::move(text), std::move(named), std::move(entry), {}});
-      it = r.end() - 1;
-    }
-    it->names.push_back(f.name);
-  }
+  for (backends::UniqueKernel& k : kernels) r.push_back({std::move(k)});
   return r;
 }
 
@@ -80,14 +62,8 @@ class CudaCompiler : public DeviceCompiler {
       : target_(target), options_(options), cache_(cache) {}
 
   StatusOr<std::string> EmitSource(const ir::Module& module) override {
-    ASSIGN_OR_RETURN(std::vector<Unique> kernels, FindUnique(module, CudaDialect(target_.arch)));
-    std::vector<std::string> texts;
-    for (const Unique& k : kernels) {
-      std::string names;
-      for (const std::string& n : k.names) names += Cat(names.empty() ? "" : ", ", n);
-      texts.push_back(Cat("// ", names, "\n", k.text));
-    }
-    return backends::JoinSource(CudaDialect(), texts);
+    ASSIGN_OR_RETURN(const auto kernels, backends::FindUniqueKernels(module, CudaDialect(target_.arch)));
+    return backends::JoinForPeople(CudaDialect(), kernels);
   }
 
   StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) override {

@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "backends/cuda_compiler.h"
+#include "backends/opencl_compiler.h"
 
 namespace cinn_like {
 namespace {
@@ -42,7 +43,8 @@ const Devices& Devices::BuiltIn() {
   static const Devices* const devices = [] {
     auto* r = new Devices;
     for (const Device& d :
-         {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler}}) {
+         {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler},
+          Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler}}) {
       r->Add(d).IgnoreError();  // a test holds that they are there
     }
     return r;

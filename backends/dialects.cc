@@ -57,7 +57,7 @@ constexpr Spelling kCommon[] = {
     {ExprOp::kLog, kFloats, "log$f($0)", kAtom},
     {ExprOp::kLog1p, kFloats, "log1p$f($0)", kAtom},
     {ExprOp::kSqrt, kFloats, "sqrt$f($0)", kAtom},
-    {ExprOp::kRsqrt, kFloats, "1.0$f / sqrt$f($0)", kProduct},
+    {ExprOp::kRsqrt, kFloats, "($T)1 / sqrt$f($0)", kProduct},
     {ExprOp::kTanh, kFloats, "tanh$f($0)", kAtom},
     {ExprOp::kErf, kFloats, "erf$f($0)", kAtom},
     {ExprOp::kSin, kFloats, "sin$f($0)", kAtom},
@@ -453,8 +453,8 @@ const T* FindIn(const T (&rows)[N], ExprOp op, DType on) {
 }
 
 // "unsigned int" if t is narrower than int, else the unsigned type of t's width.
-std::string_view WrappingType(DType t) {
-  return kValueTypes[static_cast<int>(InfoOf(t).bits == 64 ? DType::kU64 : DType::kU32)];
+std::string_view WrappingType(const Dialect& d, DType t) {
+  return d.value_types[static_cast<int>(InfoOf(t).bits == 64 ? DType::kU64 : DType::kU32)];
 }
 
 struct HelperText {
@@ -472,8 +472,8 @@ std::vector<HelperText> Instantiate(const Dialect& d) {
         absl::StrReplaceAll({{"$F", std::string(d.helper)},
                              {"$T", std::string(d.value_types[i])},
                              {"$t", std::string(Name(t))},
-                             {"$f", t == DType::kF32 ? "f" : ""},
-                             {"$U", std::string(WrappingType(t))}},
+                             {"$f", t == DType::kF32 ? std::string(d.f32_suffix) : ""},
+                             {"$U", std::string(WrappingType(d, t))}},
                             &out);
         return out;
       };

@@ -3,8 +3,8 @@
 // types, operators that are spelled differently, helpers.
 //
 // In the spelling of an operator, $0 $1 $2 are its operands, $T the C type and $t our name of the operands' dtype, $U
-// the unsigned type that wraps (at least 32 bits), $f what ends the names of C's functions and literals: "f" for f32,
-// nothing for f64. Helpers are functions named cinn_*; the source text gets those it
+// the unsigned type that wraps (at least 32 bits), $f what ends the names of C's functions: "f" for f32 where the
+// language does not overload them, else nothing. Helpers are functions named cinn_*; the source text gets those it
 // uses.
 #pragma once
 #include <array>
@@ -53,7 +53,7 @@ struct Helper {
 };
 
 struct Dialect {
-  std::string_view name;                                 // "c", "cuda"
+  std::string_view name;                                 // "c", "cuda", "opencl"
   std::array<std::string_view, kNumDTypes> value_types;  // of variables
   std::array<std::string_view, kNumDTypes> memory_types;
   std::string_view header;               // starts every source text
@@ -61,7 +61,7 @@ struct Dialect {
   std::vector<Helper> helpers;           // in order: a helper may use earlier ones
   std::string_view helper;               // starts a helper
   std::string_view function;             // starts a host function
-  std::string_view kernel;               // starts a kernel; $N is the number of threads of a block
+  std::string_view kernel;               // starts a kernel; $N is the number of threads of a block, $X $Y $Z its sides
   std::string_view restricted;           // after the * of a parameter
   std::string_view shared;               // starts a shared array; $A is its alignment in bytes
   std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
@@ -71,7 +71,7 @@ struct Dialect {
   // cinn_cluster_start() at their start, cinn_cluster_wait() before what they share, cinn_cluster_barrier(), and
   // cinn_cluster_store(pointer, value, $C) into all blocks' memory at once.
   std::string_view cluster_kernel;
-  std::string_view assertion;  // one that fails, with the text $0
+  std::string_view assertion;  // one that fails, with the text $0, of a value $1 that is not in $2 .. $3
   // Leaves a kernel that would touch what $0 says at index $1, outside of a buffer of $2 elements.
   std::string_view bounds_error;
   std::string_view parallel;  // the line before a parallel loop
@@ -93,6 +93,16 @@ struct Dialect {
   // Those of four warps from shared memory in panels (backends/wgmma_printer.h): CUDA's for sm_90a.
   bool has_wgmma = false;
 
+  std::string_view f32_suffix = "f";    // of the names of C's functions
+  std::string_view long_suffix = "LL";  // of literals of 64 bits
+  // What a pointer's type starts with, by what it points to, each with a blank behind it; then arrays that a block
+  // shares stand at the start of the kernel.
+  std::string_view global_space = "", shared_space = "";
+  // A kernel's pointer parameter is followed by an i64, the bytes to add to it: memory has handles, no addresses.
+  bool offset_pointers = false;
+  // The last parameter of kernels with an assertion.
+  std::string_view report = "";
+
   bool HasCopies() const { return !commit_copies.empty(); }
   bool HasKernels() const { return !axes[0].empty(); }
   bool HasWords() const { return !word_types[0].empty(); }
@@ -104,6 +114,7 @@ struct Dialect {
 const Dialect& CDialect();
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
+const Dialect& OpenClDialect();  // OpenCL C 1.2
 
 // The text of the helpers that `source` calls, and of those that they call.
 std::string HelpersFor(const Dialect& d, std::string_view source);

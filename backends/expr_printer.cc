@@ -151,7 +151,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
     case ExprOp::kLoad:
       return LoadLane(e, lane);
     case ExprOp::kAddress:
-      return {Cat("(unsigned long long)&", Element(e->buffer, Lane(e->args[0], 0)).text), kUnary};
+      return {Cat("(", ValueType(DType::kU64), ")&", Element(e->buffer, Lane(e->args[0], 0)).text), kUnary};
     case ExprOp::kCast:
       return Cast(e->type.dtype, e->args[0]->type.dtype, Lane(e->args[0], lane));
     case ExprOp::kRamp: {
@@ -180,7 +180,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
 
 // base + offset, or the offset alone if base is empty.
 ExprPrinter::Piece ExprPrinter::AddOffset(const Piece& base, DType t, int64_t offset) const {
-  const std::string text = Cat(offset, InfoOf(t).bits == 64 ? "LL" : "");
+  const std::string text = Cat(offset, InfoOf(t).bits == 64 ? d_.long_suffix : "");
   if (base.text.empty()) return {text, offset < 0 ? kUnary : kAtom};
   return {Cat(Paren(base.text, base.precedence, kSum), " + ", text), kSum};
 }
@@ -195,20 +195,21 @@ ExprPrinter::Piece ExprPrinter::Constant(Expr e) const {
     case DType::kI32:
     case DType::kI64: {
       const bool wide = t == DType::kI64;
-      const std::string_view suffix = wide ? "LL" : "";
+      const std::string_view suffix = wide ? d_.long_suffix : "";
       if (v == (wide ? INT64_MIN : INT32_MIN)) return {Cat("(", v + 1, suffix, " - 1)")};
       return {Cat(v, suffix), v < 0 ? kUnary : kAtom};
     }
     case DType::kU32:
       return {Cat(v, "u")};
     case DType::kU64:
-      return {Cat(static_cast<uint64_t>(v), "ULL")};
+      return {Cat(static_cast<uint64_t>(v), "U", d_.long_suffix)};
     case DType::kF32:
       if (!std::isfinite(f))
         return {Cat("cinn_f32_bits(", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)), "u"), ")")};
       return {Decimal(f, true), std::signbit(f) ? kUnary : kAtom};
     case DType::kF64:
-      if (!std::isfinite(f)) return {Cat("cinn_f64_bits(", Hex(std::bit_cast<uint64_t>(f), "ULL"), ")")};
+      if (!std::isfinite(f))
+        return {Cat("cinn_f64_bits(", Hex(std::bit_cast<uint64_t>(f), Cat("U", d_.long_suffix)), ")")};
       return {Decimal(f, false), std::signbit(f) ? kUnary : kAtom};
     case DType::kBF16:
       return {Cat("(unsigned short)", Hex(std::bit_cast<uint32_t>(static_cast<float>(f)) >> 16, "")), kUnary};
@@ -236,6 +237,12 @@ ExprPrinter::Piece ExprPrinter::Cast(DType to, DType from, const Piece& v) const
 }
 
 const Spelling* ExprPrinter::SpellingOf(Expr e, ExprOp op, DType on) {
+  // What C's own operators leave out where the first operand decides is a load that would wait for it.
+  if (op == ExprOp::kOr || op == ExprOp::kAnd) {
+    bool loads = false;
+    ir::VisitLoads(e->args[1], [&](Expr) { loads = true; });
+    if (loads) op = op == ExprOp::kOr ? ExprOp::kBitOr : ExprOp::kBitAnd;
+  }
   // Index arithmetic does not overflow; narrow types do, after C promoted them; and so may the numbers of a tensor.
   if (IsInt(on) && (InfoOf(on).bits < 32 || IsData(e))) {
     if (const Spelling* s = d_.FindWrapping(op, on)) return s;
@@ -259,7 +266,7 @@ ExprPrinter::Piece ExprPrinter::Fill(const Spelling& s, const std::vector<Piece>
     else if (code == 't')
       r += Name(on);
     else if (code == 'f')
-      r += on == DType::kF32 ? "f" : "";
+      r += on == DType::kF32 ? d_.f32_suffix : "";
     else if (code == 'U')
       r += ValueType(InfoOf(on).bits == 64 ? DType::kU64 : DType::kU32);
     else {
@@ -365,10 +372,10 @@ std::string ExprPrinter::Chunk(ir::Buffer b, Chunks c, const Piece& base, int ch
   const int64_t offset = static_cast<int64_t>(chunk) * c.words * 4 / BytesOf(b->dtype);
   const Piece index = PlaceOf(b, offset == 0 ? base : AddOffset(base, DType::kI32, offset));
   const std::string pointer = Cat(buffer_names_.at(b), " + ", Paren(index.text, index.precedence, kSum));
-  if (is_const && streamed_.contains(b)) {
+  if (is_const && !d_.stream_loads[0].empty() && streamed_.contains(b)) {
     return Fill({ExprOp::kLoad, 0, d_.stream_loads[Row(c.words)], kAtom}, {{pointer, kSum}}, b->dtype).text;
   }
-  return Cat("*(", is_const ? "const " : "", d_.word_types[Row(c.words)], "*)(", pointer, ")");
+  return Cat("*(", Space(b), is_const ? "const " : "", d_.word_types[Row(c.words)], "*)(", pointer, ")");
 }
 
 Expr ExprPrinter::PlaceOfQuad(const std::vector<const ir::Store*>& stores, Expr x) {
@@ -511,7 +518,7 @@ ExprPrinter::Piece ExprPrinter::LaneOfWords(DType t, const Words& words, int lan
   const int bytes = BytesOf(t);
   if (bytes == 8) {
     const size_t w = static_cast<size_t>(lane) * 2;
-    Piece bits{Cat("(unsigned long long)", words[w + 1], " << 32 | ", words[w]), kBitOr};
+    Piece bits{Cat("(", ValueType(DType::kU64), ")", words[w + 1], " << 32 | ", words[w]), kBitOr};
     if (t == DType::kF64) return {Cat("cinn_f64_bits(", bits.text, ")")};
     return {Cat("(", ValueType(t), ")(", bits.text, ")"), kUnary};
   }

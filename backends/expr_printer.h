@@ -80,6 +80,10 @@ class ExprPrinter {
 
   std::string_view ValueType(DType t) const { return d_.value_types[static_cast<int>(t)]; }
   std::string_view MemoryType(DType t) const { return d_.memory_types[static_cast<int>(t)]; }
+  // What the type of a pointer into `b` starts with.
+  std::string_view Space(ir::Buffer b) const {
+    return b->scope == ir::Scope::kGlobal ? d_.global_space : b->scope == ir::Scope::kShared ? d_.shared_space : "";
+  }
   // The first thing that could not be spelled.
   const Status& status() const { return status_; }
 

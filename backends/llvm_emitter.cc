@@ -311,6 +311,7 @@ class FunctionEmitter {
         return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);
       }
       case ir::ForKind::kDot2:
+      case ir::ForKind::kDot4:
       case ir::ForKind::kTranspose:
         if (EmitNest(b_, exprs_, *func_.context, m_.machine, m_.contract, n)) return;
         return EmitLoop(n, llvm::ConstantInt::get(ValueType(b_.getContext(), n.var->type), 0), exprs_.Emit(n.extent));

@@ -439,6 +439,22 @@ void ExprEmitter::EmitStore(const ir::Store& s) {
     alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
                                  : b_.CreateMaskedStore(value, pointer, align, Splat(m, lanes)),
                     s.buffer);
+  } else if (IsEveryOther(index)) {
+    // As such a load: two contiguous accesses side by side, whose masks leave what lies between lanes as it is.
+    llvm::Value* base = EmitPointer(s.buffer, index->args[0]);
+    llvm::Type* bits = llvm::FixedVectorType::get(b_.getInt1Ty(), lanes);
+    llvm::Value* none = llvm::Constant::getNullValue(bits);
+    llvm::Value* wanted = m == nullptr ? llvm::Constant::getAllOnesValue(bits) : Splat(m, lanes);
+    for (const int k : {0, 1}) {
+      const int first = k * (lanes - 1);
+      std::vector<int> lane_of(static_cast<size_t>(lanes), lanes);  // `lanes`: no lane's element
+      for (int i = k * lanes / 2; i < (k + 1) * lanes / 2; ++i) lane_of[static_cast<size_t>(2 * i - first)] = i;
+      llvm::Value* pointer =
+          k == 0 ? base : b_.CreateConstInBoundsGEP1_32(value->getType()->getScalarType(), base, first);
+      alias_.Annotate(b_.CreateMaskedStore(b_.CreateShuffleVector(value, value, lane_of), pointer, align,
+                                           b_.CreateShuffleVector(wanted, none, lane_of)),
+                      s.buffer);
+    }
   } else {
     alias_.Annotate(b_.CreateMaskedScatter(value, Pointers(s.buffer, index, lanes), align,
                                            m == nullptr ? nullptr : Splat(m, lanes)),

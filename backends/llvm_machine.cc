@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/parallel_tasks.h"
+#include "cinn_like/base/host_cpu.h"
 #include "llvm/Analysis/BasicAliasAnalysis.h"
 #include "llvm/Analysis/ScopedNoAliasAA.h"
 #include "llvm/Analysis/TargetTransformInfo.h"
@@ -43,7 +44,10 @@ const llvm::Target* FindTarget() {
 }
 
 HostCpu DetectHostCpu() {
-  const llvm::StringMap<bool> bits = llvm::sys::getHostCPUFeatures();
+  llvm::StringMap<bool> bits = llvm::sys::getHostCPUFeatures();
+  if (!ThisCpu().has_amx) {
+    for (const char* tiles : {"amx-tile", "amx-bf16", "amx-int8", "amx-fp16", "amx-complex"}) bits[tiles] = false;
+  }
   HostCpu cpu{llvm::sys::getHostCPUName().str(), {}};
   // The name only tunes; what may be used comes from the bits.
   if (bits.lookup("amx-tile") && !llvm::StringRef(cpu.name).contains("rapids")) cpu.name = "sapphirerapids";
@@ -75,6 +79,10 @@ StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
     const auto known = info->getAllProcessorFeatures();
     if (std::none_of(known.begin(), known.end(), [&](const auto& k) { return f.substr(1) == k.Key; })) {
       return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 feature '", f.substr(1), "'");
+    }
+    if ((target.mcpu.empty() || target.mcpu == "native") && f.starts_with("+amx") && !ThisCpu().has_amx) {
+      return InvalidArgument("target '", target.Print(), "': this machine has no '", f.substr(1),
+                             "', or its system lets this process use none");
     }
     // Code of this process passes floats in SSE registers and has 64-bit pointers.
     for (std::string_view needed : {"-64bit", "-sse", "-sse2", "-x87", "-fxsr", "-cx8", "-cmov"}) {

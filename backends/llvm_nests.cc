@@ -14,25 +14,105 @@ namespace {
 using ir::Buffer;
 using ir::Expr;
 
+constexpr int kTileRows = 16;  // and columns, of 4 bytes
+
 class NestEmitter {
  public:
   NestEmitter(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
               bool contract)
       : b_(b), exprs_(exprs), c_(c), machine_(machine), contract_(contract) {}
 
-  void EmitDot2(const ir::Dot2Nest& n) {
+  void EmitDot(const ir::DotNest& n) {
     llvm::Value* acc = LoadRun(n.acc, n.acc_base, n.lanes);
-    llvm::Value *lhs = Pairs(n.lhs, n.lanes), *rhs = Pairs(n.rhs, n.lanes);
-    if (const auto id = Dot2Instruction(n.lanes); id != llvm::Intrinsic::not_intrinsic) {
+    llvm::Value *lhs = Groups(n.lhs, n), *rhs = Groups(n.rhs, n);
+    const bool is_float = n.size == 2;
+    // The instruction's first factor is unsigned, its second one signed; 1 is either.
+    const auto is_signed = [](const ir::DotNest::Operand& o) { return o.buffer->dtype == DType::kI8; };
+    const bool mixed = n.rhs.buffer == nullptr || is_float || is_signed(n.lhs) != is_signed(n.rhs);
+    const auto id = is_float ? PairsInstruction(n.lanes) : mixed ? FoursInstruction(n.lanes) : kNone;
+    if (id != kNone && is_float) {
       llvm::Type* type = llvm::FixedVectorType::get(b_.getBFloatTy(), 2 * static_cast<unsigned>(n.lanes));
       acc = b_.CreateIntrinsic(id, {}, {acc, b_.CreateBitCast(lhs, type), b_.CreateBitCast(rhs, type)});
-    } else {
+    } else if (id != kNone) {
+      if (is_signed(n.lhs)) std::swap(lhs, rhs);
+      acc = b_.CreateIntrinsic(id, {}, {acc, lhs, rhs});
+    } else if (is_float) {
       for (const bool second : {false, true}) {
         llvm::Value* product = b_.CreateFMul(Half(lhs, second), Half(rhs, second));
         acc = b_.CreateFAdd(acc, product);
       }
+    } else {
+      for (int k = 0; k < n.size; ++k) {
+        llvm::Value* term = Byte(lhs, k, is_signed(n.lhs));
+        if (n.rhs.buffer != nullptr) term = b_.CreateMul(term, Byte(rhs, k, is_signed(n.rhs)));
+        acc = b_.CreateAdd(acc, term);
+      }
     }
     StoreRun(n.acc, n.acc_base, acc);
+  }
+
+  // False where the processor has no such tiles.
+  bool EmitTiles(const ir::TileNest& n) {
+    const auto product = TileInstruction(n);
+    if (product == kNone) return false;
+    struct Part {
+      int first, count;
+    };
+    const auto parts = [](int n) {
+      std::vector<Part> r;
+      for (int first = 0; first < n; first += kTileRows) r.push_back({first, std::min(kTileRows, n - first)});
+      return r;
+    };
+    const std::vector<Part> rows = parts(n.rows), columns = parts(n.columns);
+    const auto load = [&](const ir::TileNest::Matrix& m, int row, int column, int count, int bytes) -> llvm::Value* {
+      return b_.CreateIntrinsic(llvm::Intrinsic::x86_tileloadd64_internal, {}, TileAt(m, row, column, count, bytes));
+    };
+    std::vector<llvm::Value*> sums;
+    for (const Part& r : rows) {
+      for (const Part& k : columns) sums.push_back(load(n.acc, r.first, k.first, r.count, 4 * k.count));
+    }
+    llvm::Value* extent = exprs_.Emit(n.extent);
+    llvm::BasicBlock* before = b_.GetInsertBlock();
+    llvm::Function* f = before->getParent();
+    llvm::BasicBlock* loop = llvm::BasicBlock::Create(b_.getContext(), "tiles", f);
+    llvm::BasicBlock* after = llvm::BasicBlock::Create(b_.getContext(), "", f);
+    b_.CreateBr(loop);  // an extent of 0 is no reduction
+    b_.SetInsertPoint(loop);
+    exprs_.BeginStatement();
+    llvm::PHINode* step = b_.CreatePHI(extent->getType(), 2);
+    step->addIncoming(llvm::ConstantInt::get(extent->getType(), 0), before);
+    exprs_.Bind(n.step, step);
+    std::vector<llvm::PHINode*> running;
+    for (llvm::Value* sum : sums) {
+      running.push_back(b_.CreatePHI(sum->getType(), 2));
+      running.back()->addIncoming(sum, before);
+    }
+    std::vector<llvm::Value*> w;
+    for (const Part& k : columns) w.push_back(load(n.rhs, 0, k.first * n.size, n.groups, 4 * k.count));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      llvm::Value* x = load(n.lhs, rows[i].first, 0, rows[i].count, 4 * n.groups);
+      for (size_t j = 0; j < columns.size(); ++j) {
+        const size_t at = i * columns.size() + j;
+        sums[at] = b_.CreateIntrinsic(product, {},
+                                      {b_.getInt16(rows[i].count), b_.getInt16(4 * columns[j].count),
+                                       b_.getInt16(4 * n.groups), running[at], x, w[j]});
+      }
+    }
+    llvm::Value* next = b_.CreateAdd(step, llvm::ConstantInt::get(extent->getType(), 1), "", true, true);
+    step->addIncoming(next, loop);
+    for (size_t at = 0; at < sums.size(); ++at) running[at]->addIncoming(sums[at], loop);
+    b_.CreateCondBr(b_.CreateICmpSLT(next, extent), loop, after);
+    b_.SetInsertPoint(after);
+    exprs_.BeginStatement();
+    size_t at = 0;
+    for (const Part& r : rows) {
+      for (const Part& k : columns) {
+        std::vector<llvm::Value*> args = TileAt(n.acc, r.first, k.first, r.count, 4 * k.count);
+        args.push_back(sums[at++]);
+        b_.CreateIntrinsic(llvm::Intrinsic::x86_tilestored64_internal, {}, args);
+      }
+    }
+    return true;
   }
 
   void EmitTranspose(const ir::TransposeNest& n) {
@@ -58,7 +138,7 @@ class NestEmitter {
       v = std::move(next);
     }
     // A vector holds a part of a run, or several.
-    const int part = std::min(n.columns, n.rows);
+    const int part = n.is_dense ? n.columns : std::min(n.columns, n.rows);
     llvm::Type* elements = n.src->dtype == DType::kF32   ? b_.getFloatTy()
                            : n.src->dtype == DType::kF64 ? b_.getDoubleTy()
                                                          : llvm::Type::getIntNTy(b_.getContext(), bits / n.unit);
@@ -75,13 +155,34 @@ class NestEmitter {
   }
 
  private:
-  llvm::Intrinsic::ID Dot2Instruction(int lanes) const {
-    const llvm::MCSubtargetInfo& cpu = *machine_.getMCSubtargetInfo();
-    if (!contract_ || !machine_.getTargetTriple().isX86() || !cpu.checkFeatures("+avx512bf16"))
-      return llvm::Intrinsic::not_intrinsic;
+  static constexpr llvm::Intrinsic::ID kNone = llvm::Intrinsic::not_intrinsic;
+
+  llvm::Intrinsic::ID PairsInstruction(int lanes) const {
+    if (!contract_ || !Has("+avx512bf16")) return kNone;
     if (lanes == 16) return llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512;
-    if ((lanes != 8 && lanes != 4) || !cpu.checkFeatures("+avx512vl")) return llvm::Intrinsic::not_intrinsic;
+    if ((lanes != 8 && lanes != 4) || !Has("+avx512vl")) return kNone;
     return lanes == 8 ? llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256 : llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128;
+  }
+  llvm::Intrinsic::ID FoursInstruction(int lanes) const {
+    if (lanes == 16) return Has("+avx512vnni") ? llvm::Intrinsic::x86_avx512_vpdpbusd_512 : kNone;
+    if ((lanes != 8 && lanes != 4) || !(Has("+avxvnni") || Has("+avx512vnni,+avx512vl"))) return kNone;
+    return lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256 : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
+  }
+  llvm::Intrinsic::ID TileInstruction(const ir::TileNest& n) const {
+    using namespace llvm::Intrinsic;  // NOLINT: names of one intrinsic after the other
+    if (n.size == 2) return contract_ && Has("+amx-tile,+amx-bf16") ? x86_tdpbf16ps_internal : kNone;
+    if (!Has("+amx-tile,+amx-int8")) return kNone;
+    const bool x = n.lhs.buffer->dtype == DType::kI8, w = n.rhs.buffer->dtype == DType::kI8;
+    return x && w ? x86_tdpbssd_internal : x ? x86_tdpbsud_internal : w ? x86_tdpbusd_internal : x86_tdpbuud_internal;
+  }
+  // What loads and stores of a tile are told: its rows, their bytes, where it begins, and how far rows are apart.
+  std::vector<llvm::Value*> TileAt(const ir::TileNest::Matrix& m, int row, int column, int rows, int bytes) {
+    const Expr first = c_.Add(m.base, c_.Int(row * m.stride + column, m.base->type.dtype));
+    llvm::Value* at = exprs_.EmitAddress(c_.Address(m.buffer, {first}));
+    return {b_.getInt16(rows), b_.getInt16(bytes), at, b_.getInt64(m.stride * BytesOf(m.buffer->dtype))};
+  }
+  bool Has(llvm::StringRef features) const {
+    return machine_.getTargetTriple().isX86() && machine_.getMCSubtargetInfo()->checkFeatures(features.str());
   }
 
   Expr At(Expr offset, std::initializer_list<std::pair<Expr, int>> values) {
@@ -101,11 +202,18 @@ class NestEmitter {
     exprs_.EmitStore({to, {Run(base, lanes)}, run, nullptr});
   }
 
-  // A pair in each lane, as 32 bits.
-  llvm::Value* Pairs(const ir::Dot2Nest::Operand& o, int lanes) {
-    const auto type = [&](int n) { return llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(n)); };
-    if (!o.is_for_all) return b_.CreateBitCast(LoadRun(o.buffer, o.base, 2 * lanes), type(lanes));
-    return b_.CreateVectorSplat(lanes, b_.CreateBitCast(LoadRun(o.buffer, o.base, 2), b_.getInt32Ty()));
+  // What a lane multiplies, as 32 bits.
+  llvm::Value* Groups(const ir::DotNest::Operand& o, const ir::DotNest& n) {
+    const auto type = [&](int k) { return llvm::FixedVectorType::get(b_.getInt32Ty(), static_cast<unsigned>(k)); };
+    if (o.buffer == nullptr) return llvm::ConstantInt::get(type(n.lanes), 0x01010101);
+    if (!o.is_for_all) return b_.CreateBitCast(LoadRun(o.buffer, o.base, n.size * n.lanes), type(n.lanes));
+    return b_.CreateVectorSplat(n.lanes, b_.CreateBitCast(LoadRun(o.buffer, o.base, n.size), b_.getInt32Ty()));
+  }
+  // One of each lane's four, widened.
+  llvm::Value* Byte(llvm::Value* fours, int k, bool is_signed) {
+    llvm::Value* top = b_.CreateShl(fours, llvm::ConstantInt::get(fours->getType(), 24 - 8 * k));
+    llvm::Value* by = llvm::ConstantInt::get(fours->getType(), 24);
+    return is_signed ? b_.CreateAShr(top, by) : b_.CreateLShr(top, by);
   }
   // The first or second of each pair as f32: its bits are the upper ones.
   llvm::Value* Half(llvm::Value* pairs, bool second) {
@@ -127,9 +235,13 @@ bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const 
               bool contract, const ir::For& nest) {
   ir::Analyzer a(c);
   NestEmitter emitter(b, exprs, c, machine, contract);
-  if (nest.kind == ir::ForKind::kDot2) {
-    const StatusOr<ir::Dot2Nest> n = ir::MatchDot2(a, nest);
-    if (n.ok()) emitter.EmitDot2(*n);
+  if (ir::DotSize(nest.kind) > 0 && ir::IsOfTiles(nest)) {
+    const StatusOr<ir::TileNest> n = ir::MatchTiles(a, nest, nest.kind);
+    return n.ok() && emitter.EmitTiles(*n);
+  }
+  if (ir::DotSize(nest.kind) > 0) {
+    const StatusOr<ir::DotNest> n = ir::MatchDot(a, nest, nest.kind);
+    if (n.ok()) emitter.EmitDot(*n);
     return n.ok();
   }
   const StatusOr<ir::TransposeNest> n = ir::MatchTranspose(a, nest);

@@ -1,7 +1,7 @@
 // Nests of ir/vector_nests.h -> vector instructions.
 //   @dot2_bf16  ->  llvm.x86.avx512bf16.dpbf16ps, where the processor has it for so many lanes; else each lane widens
-//   its
-//                   pairs to f32 and adds two products
+//                   its pairs to f32 and adds two products
+//   @dot4_i8    ->  llvm.x86.avx512.vpdpbusd (u8 x i8), where the processor has it; else each lane widens its fours
 //   @transpose  ->  rows are loaded, shuffled in pairs log2(rows) times, and stored
 #pragma once
 #include "backends/llvm_expr.h"

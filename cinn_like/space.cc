@@ -73,7 +73,7 @@ class Arguments {
              t->shape.data(),
              t->strides.empty() ? nullptr : t->strides.data(),
              0};
-    ASSIGN_OR_RETURN(t->dl.data, api_.Alloc(0, bytes));
+    ASSIGN_OR_RETURN(t->dl.data, api_.Alloc(0, bytes, nullptr));
     t->dtype = b->dtype;
     t->elements = elements;
     t->is_result = role == ir::ParamRole::kResult;

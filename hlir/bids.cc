@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hlir/phases.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 
@@ -28,7 +29,8 @@ bool WindowsLieAlongMemory(const ir::Stage& s) {
   return found;
 }
 
-// The narrowest element type that the stage's op reads and writes in the framework.
+// The narrowest element type that the stage's op reads and writes in the framework, whose kernels for bytes write i32:
+// others are its plain loops.
 DType TypeOfKernel(const Graph& source, const ir::Stage& s) {
   const Op& op = source.ops()[s.origin];
   DType r = s.outputs[0]->dtype;
@@ -36,7 +38,7 @@ DType TypeOfKernel(const Graph& source, const ir::Stage& s) {
     const DType t = source.TypeOf(v).dtype;
     if (BytesOf(t) < BytesOf(r)) r = t;
   }
-  return r;
+  return IsByte(r) && source.TypeOf(op.results[0]).dtype != DType::kI32 ? DType::kI32 : r;
 }
 
 // What a product computes of elements on its way in (weights of integers, scaled), or reads in a narrower type than
@@ -63,7 +65,7 @@ double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols
 
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
 // readers).
-double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
+double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
                        const SpeedRow& row, const Target& target) {
   const auto con = FindProduct(s);
   double places = TypicalSize(s.iters, symbols), bytes = TypicalBytes(s.outputs[0], symbols);
@@ -73,7 +75,8 @@ double SecondsOfKernel(const ir::Stage& s, FrameworkKernel kind, DType dtype, co
     if (kind == FrameworkKernel::kPooling) places = std::min(places, size / BytesOf(b->dtype));
     bytes += size;
   }
-  const double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
+  double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
+  if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s);
   // Each channel by itself, not groups of several.
   bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
   for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
@@ -150,7 +153,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       const ir::Stage& s = kernel.group.stages[i];
       if (!s.IsReduction() || kernel_of(s) == FrameworkKernel::kNone) continue;
       const DType dtype = TypeOfKernel(source, s);
-      theirs += SecondsOfKernel(s, kernel_of(s), dtype, symbols, *row, target);
+      theirs += SecondsOfKernel(*kernel.group.context, s, kernel_of(s), dtype, symbols, *row, target);
       theirs += SecondsOfOperands(s, dtype, symbols, *row, target);
       tuned.push_back(i);
     }
@@ -169,8 +172,11 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       for (size_t i : tuned) {
         own += around.contains(call[i]) ? around.at(call[i]) : 0;
         const ir::Stage& s = kernel.group.stages[i];
-        if (kernel_of(s) == FrameworkKernel::kConvolution)
-          times = RateFor(row->own_convolution, NarrowestType(s, s.outputs[0]));
+        if (kernel_of(s) != FrameworkKernel::kConvolution) continue;
+        const bool windows = std::count_if(s.reduce_iters.begin(), s.reduce_iters.end(),
+                                           [](const ir::StageIter& r) { return !ir::IsInt(r.extent, 1); }) > 1;
+        times =
+            RateFor(windows ? row->own_convolution : row->own_pointwise_convolution, NarrowestType(s, s.outputs[0]));
       }
       own *= times;
       for (size_t i : tuned) {

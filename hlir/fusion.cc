@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "hlir/propagate_layouts.h"
 #include "hlir/rewrite_stages.h"
 #include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
@@ -79,6 +80,7 @@ class Planner {
   }
 
   StatusOr<FusionPlan> Run(bool fuse) {
+    if (target_.HasKernels()) p_ = PropagateLayouts(std::move(p_));
     p_ = RewriteStages(std::move(p_), target_);
     const int n = static_cast<int>(p_.stages.size());
     if (n > kMaxProgram) return Unimplemented("expected a graph of at most ", kMaxProgram, " operations, got ", n);
@@ -111,6 +113,7 @@ class Planner {
       JoinSiblings();
       JoinChains();
       JoinOperands();
+      JoinEpilogues();
     }
     std::vector<FusionPlan::Group> groups;
     for (std::vector<int>& stages : Order()) {
@@ -199,10 +202,35 @@ class Planner {
             if (group_of_[x] != rows && has_contraction_[group_of_[x]]) first = group_of_[x];
           }
         }
-        if (first >= 0 && first != last) JoinIfCheaper({first, rows, last});
+        if (first < 0 || first == last) break;
+        JoinWithCopies({first, rows, last}, CopiesReadBy({first, last}));
         break;
       }
     }
+  }
+
+  // Copies that a library would need of the operands go in front; a kernel of ours needs none.
+  bool JoinWithCopies(const std::vector<int>& groups, std::vector<int> copies) {
+    if (!copies.empty()) {
+      copies.insert(copies.end(), groups.begin(), groups.end());
+      if (JoinIfCheaper(copies)) return true;
+    }
+    return groups.size() > 1 && JoinIfCheaper(groups);
+  }
+
+  // Groups that only move or convert what they read.
+  std::vector<int> CopiesReadBy(const std::vector<int>& groups) const {
+    std::vector<int> r;
+    for (int g : groups) {
+      for (int m : members_[g]) {
+        for (int q : producers_[m]) {
+          const int copy = group_of_[q];
+          if (members_[copy].size() == 1 && IsView(p_.stages[q]) && std::count(r.begin(), r.end(), copy) == 0)
+            r.push_back(copy);
+        }
+      }
+    }
+    return r;
   }
 
   // A contraction and what its operands are computed by, element by element: where some tactic computes them on the way
@@ -219,30 +247,50 @@ class Planner {
     }
   }
 
+  // A contraction that a library computes, what alone reads its results, element by element, and copies that the
+  // library needs: where a kernel of ours for all is predicted to take less time than the library's and those around
+  // it.
+  void JoinEpilogues() {
+    if (!target_.HasKernels()) return;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      const int product = group_of_[i];
+      int reader = -1;
+      for (int m : members_[product]) {
+        for (int c : consumers_[m]) reader = group_of_[c] == product ? reader : group_of_[c];
+      }
+      const std::vector<int> copies = CopiesReadBy({product});
+      if (reader >= 0 && !has_contraction_[reader] && !IsReduction(reader) && JoinWithCopies({product, reader}, copies))
+        continue;
+      JoinWithCopies({product}, copies);
+    }
+  }
+
   bool IsReduction(int group) const {
     return std::any_of(members_[group].begin(), members_[group].end(),
                        [&](int m) { return p_.stages[m].IsReduction(); });
   }
 
-  // Groups, each of which reads the one before.
-  void JoinIfCheaper(const std::vector<int>& groups) {
+  // Groups in an order in which they can run, whose last one's result alone leaves. Whether they are one now.
+  bool JoinIfCheaper(const std::vector<int>& groups) {
     std::vector<int> merged;
     for (int g : groups) merged.insert(merged.end(), members_[g].begin(), members_[g].end());
     std::sort(merged.begin(), merged.end());
-    if (merged.size() > kMaxStages || OutputsOf(merged).size() != 1) return;
+    if (merged.size() > kMaxStages || OutputsOf(merged).size() != 1) return false;
     for (int m : merged) {
       for (int c : consumers_[m]) {
         const int g = group_of_[c];
         if (std::count(groups.begin(), groups.end(), g) > 0) continue;
-        if (std::any_of(groups.begin(), groups.end(), [&](int to) { return reach_->Has(g, to); })) return;
+        if (std::any_of(groups.begin(), groups.end(), [&](int to) { return reach_->Has(g, to); })) return false;
       }
     }
     const std::optional<double> together = PriceOf(merged);
-    if (!together) return;
+    if (!together) return false;
     double apart = 0;
     for (int g : groups) apart += PriceOf(members_[g]).value_or(0);
-    if (*together >= apart) return;
+    if (*together >= apart) return false;
     for (size_t k = 1; k < groups.size(); ++k) Unite(groups[0], groups[k]);
+    return true;
   }
 
   // Of the cheapest tactic's kernel; nullopt if no tactic has one.
@@ -521,6 +569,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const TeProgram& p, const FusionPlan::Grou
     for (Expr e : s.inits) t.inits.push_back(expr(e));
     for (Expr e : s.values) t.values.push_back(expr(e));
     for (Expr e : s.at) t.at.push_back(expr(e));
+    if (s.where != nullptr) t.where = expr(s.where);
     r.program.stages.push_back(std::move(t));
   }
   for (Buffer b : inner) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "hlir/lower_te.h"
+#include "hlir/propagate_layouts.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -53,8 +54,9 @@ StatusOr<std::string> PrintSplit(const Graph& graph) {
   return (split.prepare ? Print(*split.prepare) : "") + Print(split.main);
 }
 
-StatusOr<std::string> PrintLoops(const Graph& graph) {
-  ASSIGN_OR_RETURN(const ir::TeProgram program, LowerToTe(graph));
+StatusOr<std::string> PrintLoops(const Graph& graph, bool layouts) {
+  ASSIGN_OR_RETURN(ir::TeProgram program, LowerToTe(graph));
+  if (layouts) program = PropagateLayouts(std::move(program));
   ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(program));
   return ir::Print(loops);
 }
@@ -72,7 +74,7 @@ std::span<const Pass<Graph>> GraphPasses() { return kPasses; }
 std::string GraphPassList() {
   std::string names = "optimize";
   for (const Pass<Graph>& p : kPasses) names += Cat(", ", p.name);
-  return names + " or, at the end, split_static, loops";
+  return names + " or, at the end, split_static, loops, propagate_layouts";
 }
 
 StatusOr<Graph> OptimizeGraph(Graph graph, const PassContext& context) {
@@ -87,7 +89,7 @@ StatusOr<std::string> RunOnGraphText(std::string_view passes, std::string_view t
     passes.remove_prefix(bar == passes.npos ? passes.size() : bar + 1);
     const bool last = passes.empty();
     if (last && name == "split_static") return PrintSplit(graph);
-    if (last && name == "loops") return PrintLoops(graph);
+    if (last && (name == "loops" || name == "propagate_layouts")) return PrintLoops(graph, name != "loops");
     if (name == "optimize") {
       ASSIGN_OR_RETURN(graph, OptimizeGraph(std::move(graph), context));
       continue;

@@ -200,10 +200,11 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
   return space;
 }
 
-int64_t ThreadsOfSummedRow(int64_t accesses) {
+int64_t ThreadsOfSummedRow(int64_t accesses, int64_t most) {
   constexpr int64_t kMost = 512, kAccesses = 4;  // threads; a thread's
-  int64_t best = kMost, least = INT64_MAX;
-  for (int64_t threads = kMost; threads >= 32; threads /= 2) {
+  most = std::min(most, kMost);
+  int64_t best = most, least = INT64_MAX;
+  for (int64_t threads = most; threads >= 32; threads /= 2) {
     const int64_t each = (accesses + threads - 1) / threads;
     if (each <= kAccesses && each * threads < least) best = threads, least = each * threads;
   }

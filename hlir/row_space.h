@@ -50,8 +50,8 @@ struct ColumnSums {
 std::optional<ColumnSums> FindColumnSums(ir::Context& c, const std::vector<ir::Stage>& stages);
 
 // Threads of a GPU's block that sums up rows of so many accesses, and beside that their columns: as few as possible are
-// beyond a row's end (one warp with three accesses each has no other to wait for), else more threads.
-int64_t ThreadsOfSummedRow(int64_t accesses);
+// beyond a row's end (one warp with three accesses each has no other to wait for), else more threads, at most `most`.
+int64_t ThreadsOfSummedRow(int64_t accesses, int64_t most);
 
 // The stages of a group with those that need no memory substituted into their readers. `outputs` stay. A value that is
 // costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it

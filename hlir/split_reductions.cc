@@ -66,6 +66,7 @@ class Splitter {
     }
     m_ = target.IsGpu() ? kGpu : kCpu;
     has_blocks_ = target.IsGpu();
+    most_threads_ = target.device->limits.threads;
     near_bytes_ = has_blocks_ ? 0 : static_cast<double>(target.l2_bytes);
     for (const Stage& s : p.stages) {
       if (!has_blocks_) break;
@@ -163,7 +164,7 @@ class Splitter {
     }
     if (columns < kLeastColumns || columns > kMostColumns || !HasRows(s, load)) return std::nullopt;
     const int bytes = BytesOf(load->buffer->dtype);
-    const int64_t threads = ThreadsOfSummedRow(static_cast<int64_t>(columns) * bytes / 16);
+    const int64_t threads = ThreadsOfSummedRow(static_cast<int64_t>(columns) * bytes / 16, most_threads_);
     const double each_core = std::min(kThreadsPerCore / static_cast<double>(threads), kBlocksPerCore);
     const double wanted = std::min(m_.cores * each_core, rows / kLeastRows);
     std::optional<Part> best;
@@ -311,6 +312,7 @@ class Splitter {
   std::vector<SymbolFact> symbols_;
   Machine m_;
   bool has_blocks_ = false;
+  int64_t most_threads_ = 0;                                      // of a block
   double near_bytes_ = 0;                                         // of a core's cache
   absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // on a GPU, who reads or writes it
 };

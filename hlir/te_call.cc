@@ -82,8 +82,9 @@ ir::Buffer TeCall::Stored(size_t k, ir::Buffer wide) const {
 }
 
 ir::Buffer TeCall::Reduce(ir::Combiner combiner, const Dims& extents,
-                          const std::function<Expr(ir::Indices, ir::Indices)>& element) const {
-  const DType wide = WideOf(result_types[0].dtype);
+                          const std::function<Expr(ir::Indices, ir::Indices)>& element,
+                          std::optional<DType> accumulator) const {
+  const DType wide = accumulator.value_or(WideOf(result_types[0].dtype));
   const Expr neutral = ir::Identity(c, combiner, wide);
   if (ProductOf(extents) == Dim(0)) return Compute([&](ir::Indices) { return neutral; });
   // A stage initialises its result at the first reduction step, so there must be one: an extent that may be 0 takes at

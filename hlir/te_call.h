@@ -8,6 +8,7 @@
 // Floats of 16 bits are computed in f32 and stored rounded: Widened and Stored say so in one place.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,11 @@ struct TeCall {
   ir::Buffer Compute(const std::function<ir::Expr(ir::Indices)>& value) const;
   // Result `k` out of a stage that holds the same elements in a wider dtype; `wide` itself if the dtypes agree.
   ir::Buffer Stored(size_t k, ir::Buffer wide) const;
-  // Result 0 as a reduction in the accumulating dtype. Over an empty extent it is the neutral element.
+  // Result 0 as a reduction in the accumulating dtype, by default f32 of 16-bit floats. Over an empty extent it is the
+  // neutral element.
   ir::Buffer Reduce(ir::Combiner combiner, const Dims& extents,
-                    const std::function<ir::Expr(ir::Indices, ir::Indices)>& element) const;
+                    const std::function<ir::Expr(ir::Indices, ir::Indices)>& element,
+                    std::optional<DType> accumulator = {}) const;
 
   // 0 <= e < extent.
   ir::Expr InRange(ir::Expr e, const Dim& extent) const;

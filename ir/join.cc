@@ -117,6 +117,36 @@ std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const 
   return r;
 }
 
+std::vector<Expr> ConjunctsOf(Expr e) {
+  if (e->op != ExprOp::kAnd) return {e};
+  std::vector<Expr> r = ConjunctsOf(e->args[0]);
+  for (Expr x : ConjunctsOf(e->args[1])) r.push_back(x);
+  return r;
+}
+
+static bool IsZero(Expr e) { return IsInt(e, 0) || (e->op == ExprOp::kFloat && e->float_value == 0); }
+
+std::vector<Expr> ConditionsOf(Expr element, Expr neutral) {
+  std::vector<Expr> r;
+  const bool is_zero = IsZero(neutral);
+  const std::function<void(Expr)> add = [&](Expr e) {
+    std::vector<Expr> found;
+    if (e->op == ExprOp::kSelect && (e->args[2] == neutral || (is_zero && IsZero(e->args[2])))) {
+      found = ConjunctsOf(e->args[0]);
+      add(e->args[1]);
+    } else if (is_zero && e->op == ExprOp::kLoad && e->has_mask) {
+      found = ConjunctsOf(MaskOf(e));
+    } else if (is_zero && (e->op == ExprOp::kCast || e->op == ExprOp::kMul)) {
+      for (Expr x : e->args) add(x);
+    }
+    for (Expr x : found) {
+      if (std::find(r.begin(), r.end(), x) == r.end()) r.push_back(x);
+    }
+  };
+  add(element);
+  return r;
+}
+
 std::optional<bool> ChoosesFirst(Context& c, const Join& join, size_t k) {
   const auto& [values, running, elements] = join;
   if (k + 1 >= values.size() || IsFloat(values[k + 1]->type.dtype)) return std::nullopt;

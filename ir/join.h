@@ -30,6 +30,13 @@ struct Join {
 };
 std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running);
 
+// Conditions without any one of which `element`, which a reduction joins, is `neutral`, which changes nothing: those
+// under which it is read, if that is 0, also of any factor.
+//   x[i, k; a && b] * f32(w[k; c]), 0  ->  a, b, c
+std::vector<Expr> ConditionsOf(Expr element, Expr neutral);
+// The operands of a tree of &&.
+std::vector<Expr> ConjunctsOf(Expr e);
+
 // Whether the pair (x, place) comes before the best so far: the largest x (or smallest), NaN before any number, of
 // equals the lower place. In whatever order pairs are joined, and how often, the same is the first.
 Expr ComesFirst(Context& c, bool largest, Expr x, Expr place, Expr best, Expr best_place);

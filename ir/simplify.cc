@@ -266,6 +266,20 @@ bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linea
 
 Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   if (b == 1) return is_mod ? Linear{} : a;
+  // x % b = x - x / b * b, where x is then no term any more: (x - x % b) / b = x / b.
+  for (const LinearTerm& m : a.terms) {
+    if (m.atom->op != ExprOp::kMod || !IsInt(m.atom->args[1], b) || m.atom->type.dtype != t) continue;
+    const auto count = [b](const Linear& l) {
+      return std::count_if(l.terms.begin(), l.terms.end(), [b](const LinearTerm& x) { return x.coef % b != 0; });
+    };
+    const Linear x = LinearOf(m.atom->args[0]);
+    Linear without = a;
+    RemoveTerm(without, m.atom);
+    without = AddScaled(std::move(without), x, m.coef);
+    if (!without.exact || !CannotWrap(x, t) || count(without) + 1 > count(a)) continue;
+    Linear r = DivMod(without, b, is_mod, t);
+    return is_mod ? r : AddScaled(std::move(r), DivMod(x, b, /*is_mod=*/false, t), -m.coef);
+  }
   Linear quotient = Constant(FloorDiv(a.constant, b)), rest = Constant(FloorMod(a.constant, b));
   for (const LinearTerm& x : a.terms) {
     if (x.coef % b == 0) {

@@ -7,7 +7,8 @@ namespace {
 constexpr std::string_view kForKinds[] = {
     "",           "parallel",    "vectorized",   "unrolled",     "blockIdx.x",   "blockIdx.y",
     "blockIdx.z", "threadIdx.x", "threadIdx.y",  "threadIdx.z",  "clusterIdx.x", "pipelined2",
-    "pipelined3", "pipelined4",  "mma_m16n8k16", "wgmma_m64k16", "dot2_bf16",    "transpose"};
+    "pipelined3", "pipelined4",  "mma_m16n8k16", "wgmma_m64k16", "dot2_bf16",    "dot4_i8",
+    "transpose"};
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {

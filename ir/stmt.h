@@ -54,6 +54,7 @@ enum class ForKind : uint8_t {
   kWgmma,
   // The nest runs as instructions of a CPU's vectors (ir/vector_nests.h), which compute what its loops do.
   kDot2,
+  kDot4,
   kTranspose,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
@@ -70,6 +71,8 @@ inline int PipelineStages(ForKind k) {
 inline bool IsMatrixUnit(ForKind k) { return k == ForKind::kMma || k == ForKind::kWgmma; }
 // Of the step `tensorize`: what such a nest must be is what makes it right to run it so.
 inline bool IsTensorized(ForKind k) { return k >= ForKind::kMma; }
+// Of a lane's sum of so many products (ir/vector_nests.h); 0 for other kinds.
+inline int DotSize(ForKind k) { return k == ForKind::kDot2 ? 2 : k == ForKind::kDot4 ? 4 : 0; }
 
 // The blocks of a cluster (clusterIdx.x) run at once and count as threads of one large block: they have their shared
 // memory and their barriers in common.

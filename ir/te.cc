@@ -216,6 +216,10 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
   };
   if (s.IsReduction()) b.init = stores(s.inits);
   b.body = stores(s.values);
+  // Bindings are loops or 0.
+  VarMap bindings;
+  for (const BlockIter& i : b.iters) bindings[i.var] = i.binding;
+  if (s.where != nullptr) b.predicate = Substitute(c, s.where, bindings);
   Stmt nest = MakeStmt(std::move(b));
   for (auto it = loops.rbegin(); it != loops.rend(); ++it)
     nest = MakeStmt(For{it->first, it->second, ForKind::kSerial, nest});
@@ -278,7 +282,6 @@ class StageReader {
     const Block* b = As<Block>(inner);
     if (b == nullptr) return Error("it is no nest of loops around one block");
     name_ = b->name;
-    if (b->predicate != nullptr) return Error("it has a predicate");
     Stage s;
     s.name = name_.starts_with("b_") ? name_.substr(2) : name_;
     size_t next = 0;
@@ -296,7 +299,14 @@ class StageReader {
     s.outputs = std::move(body.buffers);
     s.values = std::move(body.values);
     const std::vector<Expr> vars = VarsOf(s.iters);
-    if (body.at != vars) s.at = std::move(body.at);
+    if (b->predicate != nullptr) {
+      if (s.IsReduction()) return Error("it has a predicate");
+      VarMap iters;
+      for (const BlockIter& i : b->iters) iters[i.binding] = i.var;
+      iters.erase(c_.Int(0));
+      s.where = Substitute(c_, b->predicate, iters);
+    }
+    if (body.at != vars || s.where != nullptr) s.at = std::move(body.at);
     if (s.IsReduction()) {
       if (b->init == nullptr) return Error("its reduction starts elsewhere");
       ASSIGN_OR_RETURN(Stores init, ReadStores(b->init));

@@ -25,7 +25,7 @@ struct StageIter {
 // For every value of `iters` (one per dimension of each output, in order): outputs[k][iters] = values[k]. With
 // reduction: outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads
 // the running value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] =
-// values[k], where `at` is a bijection from the iterators to the output's indices.
+// values[k], where `at` is a bijection from the iterators, or those at which `where` holds, to the output's indices.
 struct Stage {
   std::string name;
   std::vector<Buffer> outputs;  // one, or several of one shape
@@ -34,6 +34,7 @@ struct Stage {
   std::vector<Expr> inits;   // empty unless there are reduce_iters
   std::vector<Expr> values;  // one per output
   std::vector<Expr> at;      // empty: at iters
+  Expr where = nullptr;      // with `at`: what is written; null: everywhere
   int origin = -1;           // the caller's number of what it means; -1: none
   // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
   int origin_row_alignment = 0;

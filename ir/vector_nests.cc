@@ -9,6 +9,7 @@ namespace cinn_like::ir {
 namespace {
 
 constexpr int64_t kMostLanes = 64;
+constexpr int64_t kTileRows = 16;                                         // and columns, of 4 bytes
 constexpr int64_t kMostRows = 16, kMostColumns = 64, kMostUnitBytes = 8;  // of a transposition
 
 struct Nest {
@@ -64,42 +65,120 @@ bool IsPowerOf2(int64_t x) { return x > 0 && (x & (x - 1)) == 0; }
 
 Expr First(Context& c, Expr offset, Expr var) { return Substitute(c, offset, {{var, c.Int(0, var->type.dtype)}}); }
 
-}  // namespace
-
-StatusOr<Dot2Nest> MatchDot2(Analyzer& a, const For& loop) {
-  Context& c = a.context();
-  const auto refuse = [&](const auto&... why) { return Refuse(ForKind::kDot2, loop, why...); };
-  ASSIGN_OR_RETURN(const Nest nest, NestOf(a, ForKind::kDot2, loop));
-  if (nest.loops.size() != 2 || !IsInt(nest.loops[1]->extent, 2) || loop.extent->int_value < 2 ||
-      loop.extent->int_value > kMostLanes)
-    return refuse("expected a loop of 2 to ", kMostLanes, " lanes around one of 2 steps");
-  const Expr lane = loop.var, step = nest.loops[1]->var;
-  const Store* s = As<Store>(nest.body);
-  if (s == nullptr || s->mask != nullptr || s->buffer->dtype != DType::kF32)
-    return refuse("expected one store of f32, without a mask");
-  const Expr load = c.Load(s->buffer, s->indices);
+// acc[to] = acc[to] + wide(factor) [* wide(factor)], of narrow elements.
+struct SumOfProducts {
+  Buffer acc = nullptr;
+  Expr to = nullptr;
+  std::vector<Expr> factors = {};  // loads
+};
+StatusOr<SumOfProducts> MatchSum(Analyzer& a, const For& loop, ForKind kind, const Stmt& body) {
+  const auto refuse = [&](const auto&... why) { return Refuse(kind, loop, why...); };
+  const bool is_float = kind == ForKind::kDot2;
+  const DType wide = is_float ? DType::kF32 : DType::kI32;
+  const Store* s = As<Store>(body);
+  if (s == nullptr || s->mask != nullptr || s->buffer->dtype != wide)
+    return refuse("expected one store of ", Name(wide), ", without a mask");
+  const Expr load = a.context().Load(s->buffer, s->indices);
   if (s->value->op != ExprOp::kAdd || (s->value->args[0] != load && s->value->args[1] != load))
     return refuse("expected what is stored to be added to");
   const Expr product = s->value->args[s->value->args[0] == load ? 1 : 0];
-  if (product->op != ExprOp::kMul) return refuse("expected a product to be added");
-  Dot2Nest r{.lanes = static_cast<int>(loop.extent->int_value), .acc = s->buffer};
-  const Expr to = OffsetOf(a, s->buffer, s->indices);
-  if (!IsStep(c, to, lane, 1) || !IsStep(c, to, step, 0)) return refuse("expected one sum for each lane, in a row");
-  r.acc_base = First(c, First(c, to, lane), step);
-  for (size_t k : {0, 1}) {
-    const Expr e = product->args[k], from = e->op == ExprOp::kCast ? e->args[0] : e;
-    if (from->op != ExprOp::kLoad || from->has_mask || from->type.dtype != DType::kBF16 || e->type.dtype != DType::kF32)
-      return refuse("expected f32 of an element of bf16, without a mask, got ", Print(e));
-    const Expr offset = OffsetOf(a, from->buffer, IndicesOf(from));
+  if (is_float && product->op != ExprOp::kMul) return refuse("expected a product to be added");
+  SumOfProducts r{s->buffer, OffsetOf(a, s->buffer, s->indices)};
+  const auto is_narrow = [&](DType t) { return is_float ? t == DType::kBF16 : IsByte(t); };
+  for (Expr e : product->op == ExprOp::kMul ? product->args : std::vector{product}) {
+    const Expr from = e->op == ExprOp::kCast ? e->args[0] : e;
+    if (from->op != ExprOp::kLoad || from->has_mask || !is_narrow(from->type.dtype) || e->type.dtype != wide) {
+      return refuse("expected ", Name(wide), " of an element of ", is_float ? "bf16" : "i8 or u8",
+                    ", without a mask, got ", Print(e));
+    }
+    r.factors.push_back(from);
+  }
+  return r;
+}
+
+}  // namespace
+
+StatusOr<DotNest> MatchDot(Analyzer& a, const For& loop, ForKind kind) {
+  Context& c = a.context();
+  const auto refuse = [&](const auto&... why) { return Refuse(kind, loop, why...); };
+  const int64_t size = DotSize(kind);
+  ASSIGN_OR_RETURN(const Nest nest, NestOf(a, kind, loop));
+  if (nest.loops.size() != 2 || !IsInt(nest.loops[1]->extent, size) || loop.extent->int_value < 2 ||
+      loop.extent->int_value > kMostLanes)
+    return refuse("expected a loop of 2 to ", kMostLanes, " lanes around one of ", size, " steps");
+  const Expr lane = loop.var, step = nest.loops[1]->var;
+  ASSIGN_OR_RETURN(const SumOfProducts sum, MatchSum(a, loop, kind, nest.body));
+  if (!IsStep(c, sum.to, lane, 1) || !IsStep(c, sum.to, step, 0))
+    return refuse("expected one sum for each lane, in a row");
+  DotNest r{.lanes = static_cast<int>(loop.extent->int_value), .size = static_cast<int>(size), .acc = sum.acc};
+  r.acc_base = First(c, First(c, sum.to, lane), step);
+  for (size_t k = 0; k < sum.factors.size(); ++k) {
+    const Expr from = sum.factors[k], offset = OffsetOf(a, from->buffer, IndicesOf(from));
     const std::optional<int64_t> apart = StepOf(c, offset, lane);
-    if (!IsStep(c, offset, step, 1) || !apart || (*apart != 0 && *apart != 2))
-      return refuse("expected pairs of neighbours, one for each lane in a row or one for all, got ", Print(from));
-    Dot2Nest::Operand& operand = k == 0 ? r.lhs : r.rhs;
+    if (!IsStep(c, offset, step, 1) || !apart || (*apart != 0 && *apart != size)) {
+      return refuse("expected ", size, " neighbours, of their own for each lane in a row or the same for all, got ",
+                    Print(from));
+    }
+    DotNest::Operand& operand = k == 0 ? r.lhs : r.rhs;
     operand.buffer = from->buffer;
     operand.base = First(c, First(c, offset, lane), step);
     operand.is_for_all = *apart == 0;
   }
   return r;
+}
+
+bool IsOfTiles(const For& loop) {
+  const For* inner = As<For>(loop.body);
+  return inner != nullptr && As<For>(inner->body) != nullptr;
+}
+
+StatusOr<TileNest> MatchTiles(Analyzer& a, const For& loop, ForKind kind) {
+  Context& c = a.context();
+  const auto refuse = [&](const auto&... why) { return Refuse(kind, loop, why...); };
+  const int64_t size = DotSize(kind);
+  ASSIGN_OR_RETURN(const Nest nest, NestOf(a, kind, loop));
+  const std::vector<const For*>& loops = nest.loops;
+  if (loops.size() != 5 || !IsInt(loops[4]->extent, size) || loops[1]->extent->int_value > 2 * kTileRows ||
+      loops[2]->extent->int_value > 2 * kTileRows || loops[3]->extent->int_value > kTileRows) {
+    return refuse("expected steps of at most ", 2 * kTileRows, " rows, ", 2 * kTileRows, " columns and ", kTileRows,
+                  " groups of ", size);
+  }
+  const Expr step = loop.var, row = loops[1]->var, column = loops[2]->var, group = loops[3]->var,
+             member = loops[4]->var;
+  ASSIGN_OR_RETURN(const SumOfProducts sum, MatchSum(a, loop, kind, nest.body));
+  if (sum.factors.size() != 2) return refuse("expected products to be added");
+  const auto number = [](Expr e) { return static_cast<int>(e->int_value); };
+  TileNest r{.step = step,
+             .extent = loop.extent,
+             .rows = number(loops[1]->extent),
+             .columns = number(loops[2]->extent),
+             .groups = number(loops[3]->extent),
+             .size = static_cast<int>(size)};
+  // Steps of `offset` along all five, in this order; -1: any, which is the distance of rows.
+  const auto matches = [&](Expr offset, std::initializer_list<int64_t> steps, TileNest::Matrix& m) {
+    size_t k = 0;
+    m.base = offset;
+    for (const Expr var : {row, column, group, member}) {
+      const int64_t expected = steps.begin()[k++];
+      const std::optional<int64_t> found = StepOf(c, offset, var);
+      if (!found || (expected >= 0 && *found != expected)) return false;
+      if (expected < 0) m.stride = *found;
+      m.base = First(c, m.base, var);
+    }
+    return StepOf(c, offset, step).has_value();
+  };
+  r.acc.buffer = sum.acc;
+  if (!matches(sum.to, {-1, 1, 0, 0}, r.acc) || Uses(r.acc.base, step))
+    return refuse("expected sums of a row next to each other, the same ones at each step");
+  for (const bool swapped : {false, true}) {
+    const Expr x = sum.factors[swapped ? 1 : 0], w = sum.factors[swapped ? 0 : 1];
+    r.lhs.buffer = x->buffer, r.rhs.buffer = w->buffer;
+    if (matches(OffsetOf(a, x->buffer, IndicesOf(x)), {-1, 0, size, 1}, r.lhs) &&
+        matches(OffsetOf(a, w->buffer, IndicesOf(w)), {0, size, -1, 1}, r.rhs))
+      return r;
+  }
+  return refuse("expected one operand's groups in rows, and the other's in columns, got ", Print(sum.factors[0]),
+                " and ", Print(sum.factors[1]));
 }
 
 StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop) {
@@ -130,6 +209,7 @@ StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop) {
   const std::optional<int64_t> apart = StepOf(c, r.dst_offset, r.column);
   if (!apart || *apart < rows->extent->int_value * r.unit)
     return refuse("expected runs of ", r.dst->name, " to lie apart, by the same distance");
+  r.is_dense = *apart == rows->extent->int_value * r.unit;
   const int64_t column_extent = columns->extent->int_value, row_extent = rows->extent->int_value;
   if (!IsPowerOf2(column_extent) || !IsPowerOf2(row_extent) || !IsPowerOf2(r.unit) || column_extent < 2 ||
       row_extent < 2 || column_extent > kMostColumns || row_extent > kMostRows ||

@@ -34,6 +34,7 @@ enum class Wrong : uint8_t {
   kAlignment,
   kTensorDevice,
   kNullData,
+  kNoMemory,
   kNegative,
   kUnprepared,
   kPreparedDevice,
@@ -145,6 +146,11 @@ bool BindSymbols(Call& call) {
   return true;
 }
 
+void* AddressOf(const Call& call, const DLTensor& t) {
+  if (t.data == nullptr) return nullptr;
+  return call.device.address == nullptr ? DataOf(t) : call.device.address(t);
+}
+
 bool IsAligned(const Words& entry, const void* data) {
   return (reinterpret_cast<uintptr_t>(data) & (entry[kAlignment] - 1)) == 0;
 }
@@ -200,7 +206,8 @@ bool CheckTensor(Call& call, const Words& entry, const CinnValue& value, void** 
       compact *= static_cast<uint64_t>(t->shape[d]);
     }
   }
-  void* data = t->data == nullptr ? nullptr : DataOf(*t);
+  void* data = AddressOf(call, *t);
+  if (data == nullptr && t->data != nullptr) return call.Fail(Wrong::kNoMemory);
   if (!empty && data != nullptr && static_cast<ArgRole>(entry[kRole]) == ArgRole::kInput && !IsAligned(entry, data)) {
     call.copied_bytes += CopyBytes(entry, *t);
     *out = data;
@@ -234,7 +241,7 @@ bool AllocResult(Call& call, const Words& entry, void** out) {
   if (bytes < 0) return call.Fail(Wrong::kTooLarge);
   const int32_t code = call.env->alloc(call.env->context, static_cast<int32_t>(entry[kIndex]), &t);
   if (code != 0) return call.Fail(Wrong::kAllocFailed, -1, 0, code);
-  return CheckPointer(call, entry, t.data == nullptr ? nullptr : DataOf(t), bytes == 0, out);
+  return CheckPointer(call, entry, AddressOf(call, t), bytes == 0, out);
 }
 
 bool BindPrepared(Call& call, const Words& entry, void** out) {
@@ -476,6 +483,9 @@ std::string Expected(const Dim& dim, const std::vector<SymbolSpec>& symbols, int
       break;
     case Wrong::kNullData:
       detail = "data is null";
+      break;
+    case Wrong::kNoMemory:
+      detail = "data is no memory object";
       break;
     default:
       return Internal(what, "failure ", static_cast<int>(f.wrong));

@@ -37,7 +37,7 @@ class CudaDevice final : public DeviceApi {
     return t;
   }
 
-  StatusOr<void*> Alloc(int device, int64_t bytes) override {
+  StatusOr<void*> Alloc(int device, int64_t bytes, void*) override {
     ASSIGN_OR_RETURN(const Context context, PrimaryContext(driver_, device));
     const ContextScope scope(driver_, context);
     RETURN_IF_ERROR(scope.status());

@@ -4,6 +4,7 @@
 
 #include "cinn_like/base/tensor.h"
 #include "runtime/last_error.h"
+#include "runtime/opencl_memory.h"
 #include "runtime/timeline.h"
 
 namespace cinn_like {
@@ -40,6 +41,8 @@ extern "C" {
 // Pinned host memory is CPU memory; managed memory belongs to its CUDA device.
 const cinn_like::RuntimeDevice cinn_device_x86_64 = {kDLCPU, kDLCUDAHost, cinn_like::GetHostDevice};
 const cinn_like::RuntimeDevice cinn_device_cuda = {kDLCUDA, kDLCUDAManaged, cinn_like::GetCudaDevice};
+const cinn_like::RuntimeDevice cinn_device_opencl = {kDLOpenCL, kDLOpenCL, cinn_like::GetOpenClDevice,
+                                                     cinn_like::opencl::AddressOf};
 
 int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
                     int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {

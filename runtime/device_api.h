@@ -36,8 +36,9 @@ class DeviceApi {
   virtual StatusOr<int> Count() = 0;
   virtual StatusOr<Target> Detect(int device) = 0;  // the exact arch and the numbers of this device
 
-  // Long-lived memory, aligned to 64 bytes (CPU) or 256 (others). ResourceExhausted names the size.
-  virtual StatusOr<void*> Alloc(int device, int64_t bytes) = 0;
+  // Long-lived memory, aligned to 64 bytes (CPU) or 256 (others), for work like that of `stream` (where memory belongs
+  // to contexts: of its context). ResourceExhausted names the size.
+  virtual StatusOr<void*> Alloc(int device, int64_t bytes, void* stream) = 0;
   virtual void Free(int device, void* data) = 0;
   // Memory of one call, in the order of `stream`, from a pool.
   virtual StatusOr<void*> AllocWorkspace(int device, int64_t bytes, void* stream) = 0;
@@ -71,10 +72,15 @@ struct RuntimeDevice {
   DLDeviceType type;
   DLDeviceType also;              // of other memory that code for it reads and writes (pinned, managed); else `type`
   StatusOr<DeviceApi*> (*api)();  // FailedPrecondition ("no CUDA driver: ...") where there is no such device
+  // Where a tensor's `data` is no address, but a handle of memory: the address that generated code is given for its
+  // first element, to add to and to hand back to DeviceApi; null: it is no memory of the device. Workspaces of such a
+  // device are its own. Null: data + byte_offset.
+  void* (*address)(const DLTensor& tensor) = nullptr;
 };
 
 StatusOr<DeviceApi*> GetHostDevice();
 StatusOr<DeviceApi*> GetCudaDevice();
+StatusOr<DeviceApi*> GetOpenClDevice();
 
 // `target` with what it leaves to the machine ("cuda", "-arch=native") filled in from the devices of its kind, which
 // must be of one arch; other targets stay and need no device.
@@ -83,7 +89,7 @@ StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device
 }  // namespace cinn_like
 
 extern "C" {
-extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda;
+extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn_device_opencl;
 
 // DeviceApi::Launch from generated code.
 int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,

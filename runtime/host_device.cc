@@ -69,7 +69,7 @@ class HostDevice final : public DeviceApi {
   StatusOr<int> Count() override { return 1; }
   StatusOr<Target> Detect(int) override { return Target::Parse("cpu"); }
 
-  StatusOr<void*> Alloc(int, int64_t bytes) override {
+  StatusOr<void*> Alloc(int, int64_t bytes, void*) override {
     void* data = bytes < 0 || bytes > INT64_MAX - kAlignment ? nullptr : Allocate(bytes);
     if (data == nullptr) return CantAllocate(bytes);
     return data;

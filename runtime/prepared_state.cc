@@ -61,7 +61,7 @@ int32_t PreparedState::AllocSlot(void* context, int32_t index, DLTensor* spec) {
     RET_CHECK(static_cast<size_t>(index) < call.slots->size(), "slot ", index, " of ", call.slots->size());
     const int64_t bytes = NumBytes(*spec);
     ASSIGN_OR_RETURN(DeviceApi * api, call.kind->api());
-    ASSIGN_OR_RETURN(spec->data, api->Alloc(spec->device.device_id, bytes));
+    ASSIGN_OR_RETURN(spec->data, api->Alloc(spec->device.device_id, bytes, call.caller->stream));
     (*call.slots)[static_cast<size_t>(index)] = {spec->data, bytes};
     return absl::OkStatus();
   };

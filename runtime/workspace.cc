@@ -7,11 +7,13 @@ namespace cinn_like {
 namespace {
 
 // Else from the device's pool.
-bool IsCallers(const CinnCallEnv& env) { return env.alloc != nullptr && env.free != nullptr; }
+bool IsCallers(const RuntimeDevice& device, const CinnCallEnv& env) {
+  return env.alloc != nullptr && env.free != nullptr && device.address == nullptr;
+}
 
 StatusOr<void*> AllocWorkspace(const RuntimeDevice& device, const CinnCallEnv& env, int64_t bytes) {
   if (bytes < 0) return InvalidArgument("workspace of ", bytes, " bytes");
-  if (!IsCallers(env)) {
+  if (!IsCallers(device, env)) {
     ASSIGN_OR_RETURN(DeviceApi * api, device.api());
     return api->AllocWorkspace(env.device.device_id, bytes, env.stream);
   }
@@ -41,7 +43,7 @@ extern "C" void* cinn_alloc_workspace(const cinn_like::RuntimeDevice* device, co
 
 extern "C" void cinn_free_workspace(const cinn_like::RuntimeDevice* device, const CinnCallEnv* env, void* data) {
   if (data == nullptr) return;
-  if (cinn_like::IsCallers(*env)) return env->free(env->context, data);
+  if (cinn_like::IsCallers(*device, *env)) return env->free(env->context, data);
   const auto api = device->api();
   if (api.ok()) (*api)->FreeWorkspace(env->device.device_id, data, env->stream);
 }

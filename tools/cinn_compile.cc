@@ -11,8 +11,9 @@
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(emit, "llvm",
-              "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin");
+DEFINE_string(
+    emit, "llvm",
+    "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin, or opencl");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");

@@ -36,10 +36,23 @@ def convolution(batch, size, channels, out, kernel, stride=1, padding=None, grou
     return lambda x, w: f(x, w, **window), shapes
 
 
-def transposed(batch, size, channels, out, kernel, stride, padding):
+def transposed(batch, size, channels, out, kernel, stride, padding=0):
     window = {"stride": stride, "padding": padding}
-    shapes = (batch, channels, size, size), (channels, out, kernel, kernel)
-    return lambda x, w: F.conv_transpose2d(x, w, **window), shapes
+    size = (size, size) if isinstance(size, int) else size
+    f = F.conv_transpose2d if len(size) == 2 else F.conv_transpose1d
+    shapes = (batch, channels, *size), (channels, out, *[kernel] * len(size))
+    return lambda x, w: f(x, w, **window), shapes
+
+
+def input_gradient(batch, size, channels, out, kernel, stride):
+    """Of a convolution with a stride, in what it reads; `size` is that of its result."""
+    window = [[stride] * 2, [kernel // 2] * 2, [1, 1], False, [0, 0], 1, [True, False, False]]
+
+    def f(dy, w):
+        x = dy.new_empty(()).expand(batch, channels, size * stride, size * stride)
+        return torch.ops.aten.convolution_backward(dy, x, w, None, *window)[0]
+
+    return f, ((batch, out, size, size), (out, channels, kernel, kernel))
 
 
 def product(rows, depth, columns):
@@ -62,6 +75,16 @@ CASES = {
     "ResNeXt 28x28 256>256 3x3, 32 groups": convolution(1, 28, 256, 256, 3, groups=32),
     "DeepLab 28x28 256>256 3x3, dilated 2": convolution(1, 28, 256, 256, 3, padding=2, dilation=2),
     "DCGAN 16x16 256>128 4x4 transposed / 2": transposed(1, 16, 256, 128, 4, 2, 1),
+    "DCGAN 4x4 512>256 4x4 transposed / 2, batch 16": transposed(16, 4, 512, 256, 4, 2, 1),
+    "DCGAN 8x8 256>128 4x4 transposed / 2, batch 16": transposed(16, 8, 256, 128, 4, 2, 1),
+    "DCGAN 16x16 128>64 4x4 transposed / 2, batch 16": transposed(16, 16, 128, 64, 4, 2, 1),
+    "DCGAN 32x32 64>3 4x4 transposed / 2, batch 16": transposed(16, 32, 64, 3, 4, 2, 1),
+    "UNet 32x32 256>128 2x2 transposed / 2": transposed(1, 32, 256, 128, 2, 2),
+    "UNet 64x64 128>64 2x2 transposed / 2": transposed(1, 64, 128, 64, 2, 2),
+    "HiFi-GAN 256 256>128 16 transposed / 8": transposed(1, (256,), 256, 128, 16, 8, 4),
+    "gradient of ResNet-50 28x28 128>128 3x3 / 2": input_gradient(1, 28, 128, 128, 3, 2),
+    "gradient of ResNet-50 14x14 256>256 3x3 / 2, batch 8": input_gradient(8, 14, 256, 256, 3, 2),
+    "gradient of ResNet-50 28x28 256>512 1x1 / 2": input_gradient(1, 28, 256, 512, 1, 2),
     "MobileNetV3 56x56 72 3x3 depthwise": convolution(1, 56, 72, 72, 3, groups=72),
     "MobileNetV3 28x28 120 5x5 depthwise": convolution(1, 28, 120, 120, 5, groups=120),
     "MobileNetV3 14x14 480>112 1x1": convolution(1, 14, 480, 112, 1),
@@ -79,7 +102,7 @@ CASES = {
 def flops(f, shapes):
     y = f(*(torch.empty(s, device="meta") for s in shapes))
     # Each element of the result, or, transposed, of the input meets all of the kernel's other dimensions.
-    if y.shape[1] == shapes[1][0]:
+    if y.shape[1] == shapes[1][0] and y.numel() <= math.prod(shapes[0]) * shapes[1][0] / shapes[0][1]:
         return 2 * y.numel() * math.prod(shapes[1][1:])
     return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
 

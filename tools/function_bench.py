@@ -1,23 +1,24 @@
 #!/usr/bin/env python3
-"""Small functions of many kinds through torch.compile on a CPU, beside eager PyTorch: where is a cliff?
+"""Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--dtype f32|bf16] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
+    function_bench.py [--device cpu|cuda] [--dtype f32|bf16] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
 
 Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers
 and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
 tools/reduction_bench.py).
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
-to the framework. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
+to the framework; on a GPU it is the device's time. Results are checked against float64 where they are floats. Exit code 1 where
+one is wrong or does not run.
 """
 
 import argparse
 import math
 import statistics
 import sys
-import time
 
 import torch
 import torch.nn.functional as F
+from bench.turns import in_turns
 
 import cinn_like
 
@@ -43,7 +44,6 @@ def integers(high, *shape, dtype=torch.int64):
     return torch.randint(0, high, shape, dtype=dtype)
 
 
-
 # ---- reductions and scans -----------------------------------------------------------------------------------------------------
 
 simple("var and mean of channels", lambda x: torch.var_mean(x, (0, 2, 3)), (16, 64, 32, 32))
@@ -67,6 +67,29 @@ for pool, f in {
 }.items():
     simple(pool, f, (8, 64, 56, 56))
     CASES[f"{pool}, channels last"] = lambda r, f=f: (f, [r(8, 64, 56, 56).contiguous(memory_format=torch.channels_last)])
+
+_POOL = ([3, 3], [2, 2], [1, 1])
+
+
+@case("gradient of max pool 3x3 / 2")
+def _(r):
+    x = r(8, 64, 112, 112)
+    y, places = F.max_pool2d(x, 3, 2, 1, return_indices=True)
+    return lambda dy, x, i: torch.ops.aten.max_pool2d_with_indices_backward(dy, x, *_POOL, [1, 1], False, i), [y, x, places]
+
+
+@case("gradient of max pool 2x2")
+def _(r):
+    x = r(8, 64, 112, 112)
+    y, places = F.max_pool2d(x, 2, 2, return_indices=True)
+    window = ([2, 2], [2, 2], [0, 0])
+    return lambda dy, x, i: torch.ops.aten.max_pool2d_with_indices_backward(dy, x, *window, [1, 1], False, i), [y, x, places]
+
+
+simple("gradient of mean pool 3x3 / 2", lambda dy, x: torch.ops.aten.avg_pool2d_backward(dy, x, *_POOL, False, True, None),
+       (8, 64, 56, 56), (8, 64, 112, 112))  # fmt: skip
+simple("gradient of mean pool 2x2", lambda dy, x: torch.ops.aten.avg_pool2d_backward(dy, x, [2, 2], [2, 2], [0, 0], False, True, None),
+       (8, 64, 56, 56), (8, 64, 112, 112))  # fmt: skip
 
 # ---- products and convolutions --------------------------------------------------------------------------------------
 
@@ -170,7 +193,7 @@ def _(r):
 
 @case("rows added to rows")
 def _(r):
-    return lambda x, i: torch.zeros(1000, 128, dtype=x.dtype).index_add(0, i, x) * 2, [r(8192, 128), integers(1000, 8192)]
+    return lambda x, i: x.new_zeros(1000, 128).index_add(0, i, x) * 2, [r(8192, 128), integers(1000, 8192)]
 
 
 simple("softmax under a condition", lambda x: torch.where(x > x.mean(-1, keepdim=True), x, -1e9).softmax(-1), (1024, 1024))
@@ -199,9 +222,10 @@ def is_right(got, eager, right, most):
     return True
 
 
-def measure(make, dtype, most, lasts):
+def measure(make, dtype, most, lasts, device):
     torch.manual_seed(0)
     f, args = make(lambda *shape: torch.randn(shape).to(dtype))
+    args = [a.to(device) for a in args]
     torch._dynamo.reset()
     cinn_like.reset_report()
     ours = torch.compile(f, backend="cinn_like")
@@ -209,14 +233,7 @@ def measure(make, dtype, most, lasts):
         got, eager = ours(*args), f(*args)
     right = f(*(a.double() if a.is_floating_point() else a for a in args))
     report = cinn_like.report()
-    times = []
-    end = time.perf_counter() + lasts
-    while time.perf_counter() < end or len(times) < 5:
-        begin = time.perf_counter()
-        f(*args)
-        middle = time.perf_counter()
-        ours(*args)
-        times.append((middle - begin, time.perf_counter() - middle))
+    times = list(zip(*in_turns([lambda: f(*args), lambda: ours(*args)], lasts, device)))
     return {
         "ratio": statistics.median(o / e for e, o in times),
         "eager": statistics.median(e for e, _ in times) * 1e6,
@@ -228,6 +245,7 @@ def measure(make, dtype, most, lasts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5, help="that a case is measured for")
@@ -246,7 +264,7 @@ def main():
     with torch.no_grad():
         for name in names:
             try:
-                rows.append((name, measure(CASES[name], dtype, most, args.seconds)))
+                rows.append((name, measure(CASES[name], dtype, most, args.seconds, args.device)))
             except Exception as e:  # noqa: BLE001: one case that does not run is a row
                 broken.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
     for name, row in sorted(rows, key=lambda x: -x[1]["ratio"]):

@@ -46,7 +46,7 @@ class Gpu {
 
   // Memory that lives as long as the program.
   StatusOr<void*> Upload(const void* data, size_t bytes) {
-    ASSIGN_OR_RETURN(void* p, api_->Alloc(device_, static_cast<int64_t>(bytes)));
+    ASSIGN_OR_RETURN(void* p, api_->Alloc(device_, static_cast<int64_t>(bytes), nullptr));
     if (data != nullptr) RETURN_IF_ERROR(api_->Copy(device_, p, data, static_cast<int64_t>(bytes), nullptr));
     RETURN_IF_ERROR(api_->Synchronize(device_, nullptr));
     return p;

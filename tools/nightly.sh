@@ -10,6 +10,13 @@ schedules() {
   CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test
 }
 
+# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random programs x random schedule steps.
+opencl() {
+  tools/build.sh release driver_opencl_test driver_opencl_schedules_test
+  CINN_TEST_ALL_SAMPLES=1 build/release/tests/driver_opencl_test
+  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-3000} build/release/tests/driver_opencl_schedules_test
+}
+
 # Ten minutes of damaged texts through the compiler under AddressSanitizer: none ends the process.
 fuzz() {
   tools/build.sh asan driver_fuzz_test
@@ -18,7 +25,7 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
-parts=(schedules fuzz)
+parts=(schedules opencl fuzz)
 
 for part in "${@:-${parts[@]}}"; do
   if [[ " ${parts[*]} " != *" $part "* ]]; then

@@ -33,6 +33,12 @@ def cases():
         half = torch.randn(m, 512).half(), torch.randn(512, 512).half()
         yield f"float16 {m}x512x512", torch.matmul, half
         yield f"float16 linear {m}x512x512", F.linear, half
+    for m, k, n in ((1, 2048, 5632), (16, 2048, 5632), (128, 2048, 5632), (512, 512, 512), (256, 301, 256)):
+        x, w8 = torch.randint(-128, 128, (m, k), dtype=torch.int8), torch.randint(-128, 128, (n, k), dtype=torch.int8)
+        w8t = w8.t().contiguous()
+        yield f"_int_mm of columns {m}x{k}x{n}", torch._int_mm, (x, w8.t())
+        yield f"_int_mm of rows {m}x{k}x{n}", torch._int_mm, (x, w8t)
+        yield f"int8 as int32 {m}x{k}x{n}", lambda x, w: x.int() @ w.int(), (x, w8t)
     for dtype in (torch.int8, torch.int32, torch.int64):
         pair = tuple(torch.randint(0, 9, (256, 256)).to(dtype) for _ in range(2))
         yield f"{str(dtype)[6:]} 256x256x256", torch.matmul, pair

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Reductions on a CPU through torch.compile(backend="cinn_like") beside eager PyTorch, which take turns in one process. A
-line a case, the slowest first: the median ratio ours / eager, ours / eager behind torch.compile (whose guards are most of
-small cases), microseconds of eager and of ours.
+"""Reductions through torch.compile(backend="cinn_like") beside eager PyTorch, which take turns in one process. A line a
+case, the slowest first: the median ratio ours / eager, ours / eager behind torch.compile (whose guards are most of small
+cases), microseconds of eager and of ours, and bytes that ours reads in a second. On a GPU tensors are 64 times as large, and
+times are the device's.
 
-tools/reduction_bench.py [--threads 2] [--seconds 0.4] [--only argmax,sum]
+tools/reduction_bench.py [--device cpu|cuda] [--threads 2] [--seconds 0.4] [--only argmax,sum]
 """
 
 import argparse
 import statistics
-import time
 
 import torch
+from bench.turns import in_turns
 
 SHAPES = {  # what is reduced: sizes, axes
     "last": ((1024, 4096), -1),
@@ -53,42 +54,37 @@ OTHERS = {  # of other dtypes, along rows
 REDUCTIONS_OF_ANY = REDUCTIONS | {"all": lambda x, d: x.all(d)}
 
 
-def cases():
+def cases(device, times):
+    """The first size of each tensor is `times` as large."""
     for name, f in REDUCTIONS.items():
         for where, (shape, axes) in SHAPES.items():
             if isinstance(axes, tuple) and (name == "max" or name.startswith("arg")):
                 continue
-            yield f"{name}, {where}", f, torch.randn(shape), axes
+            yield f"{name}, {where}", f, torch.randn(shape[0] * times, *shape[1:], device=device), axes
     for name, types in OTHERS.items():
         for t in types:
-            x = torch.randint(0, 100, (1024, 4096)).to(TYPES[t])
+            x = torch.randint(0, 100, (1024 * times, 4096), device=device, dtype=torch.uint8).to(TYPES[t])
             yield f"{name}, last, {t}", REDUCTIONS_OF_ANY[name], x, -1
 
 
-def measure(f, x, axes, seconds):
+def measure(f, x, axes, seconds, device):
     torch._dynamo.reset()
     contenders = [
         lambda: f(x, axes),
         lambda g=torch.compile(lambda x: f(x, axes), backend="cinn_like"): g(x),
         lambda g=torch.compile(lambda x: f(x, axes), backend="eager"): g(x),
     ]
-    times = [[], [], []]
-    end = time.perf_counter() + seconds
     with torch.no_grad():
         for c in contenders * 3:
             c()
-        while time.perf_counter() < end or len(times[0]) < 9:
-            for c, t in zip(contenders, times):
-                start = time.perf_counter()
-                c()
-                t.append(time.perf_counter() - start)
-    eager, ours, framework = times
+        eager, ours, framework = in_turns(contenders, seconds, device, least=9)
     ratio = [statistics.median(b / a for a, b in zip(base, ours)) for base in (eager, framework)]
-    return *ratio, statistics.median(eager) * 1e6, statistics.median(ours) * 1e6
+    return *ratio, statistics.median(eager) * 1e6, statistics.median(ours) * 1e6, x.nbytes / statistics.median(ours) * 1e-9
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.4, help="of a case")
     parser.add_argument("--only", default="", help="parts of names, by commas")
@@ -98,12 +94,12 @@ def main():
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     rows = []
-    for name, f, x, axes in cases():
+    for name, f, x, axes in cases(args.device, 64 if args.device == "cuda" else 1):
         if any(part in name for part in args.only.split(",")):
-            rows.append((name, *measure(f, x, axes, args.seconds)))
-    print("| reduction | ours / eager | ours / compiled eager | eager us | ours us |\n|---|---|---|---|---|")
-    for name, ratio, behind, eager, ours in sorted(rows, key=lambda r: -r[2]):
-        print(f"| {name} | {ratio:.2f} | {behind:.2f} | {eager:.0f} | {ours:.0f} |")
+            rows.append((name, *measure(f, x, axes, args.seconds, args.device)))
+    print("| reduction | ours / eager | ours / compiled eager | eager us | ours us | ours GB/s |\n|---|---|---|---|---|---|")
+    for name, ratio, behind, eager, ours, rate in sorted(rows, key=lambda r: -r[2]):
+        print(f"| {name} | {ratio:.2f} | {behind:.2f} | {eager:.0f} | {ours:.0f} | {rate:.0f} |")
     for k, what in ((1, "eager"), (2, "compiled eager")):
         print(f"geomean of {len(rows)} over {what}: {statistics.geometric_mean(r[k] for r in rows):.3f}")
 

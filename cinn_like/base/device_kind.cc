@@ -95,6 +95,25 @@ DeviceKind MakeCuda() {
   return d;
 }
 
+// OpenCL has no archs: a driver compiles a kernel's source for its device. Blocks are as large as all GPUs of today run
+// them, and share what a device must have at least; how a sub-group's threads lie in a block is the driver's secret, so
+// there are no shuffles.
+DeviceKind MakeOpenCl() {
+  DeviceKind d;
+  d.name = "opencl";
+  d.type = kDLOpenCL;
+  d.has_kernels = true;
+  constexpr DeviceNumbers kTypical = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
+  d.rows = {{"native", kTypical}, {"generic", kTypical}};
+  d.options = {"arch", "cores", "vector-bytes", "l1-bytes", "l2-bytes", "bandwidth", "shared-bytes", "registers"};
+  d.limits.block = {256, 256, 256};
+  d.limits.threads = 256;
+  d.limits.warp = 1;
+  d.limits.shared_bytes = 32 * kKi;
+  d.speed_class = [](std::string_view) { return std::string_view("sm_70"); };  // a GPU without matrix units
+  return d;
+}
+
 }  // namespace
 
 const DeviceKind& HostKind() {
@@ -107,8 +126,13 @@ const DeviceKind& CudaKind() {
   return *kind;
 }
 
+const DeviceKind& OpenClKind() {
+  static const auto* kind = new DeviceKind(MakeOpenCl());
+  return *kind;
+}
+
 std::span<const DeviceKind* const> BuiltInKinds() {
-  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind()};
+  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(), &OpenClKind()};
   return kinds;
 }
 

@@ -56,7 +56,8 @@ struct DeviceKind {
 // "x86_64" (alias "cpu"): this process.
 const DeviceKind& HostKind();
 const DeviceKind& CudaKind();
-// Those two.
+const DeviceKind& OpenClKind();  // any device of any OpenCL driver of this machine
+// Those three.
 std::span<const DeviceKind* const> BuiltInKinds();
 
 }  // namespace cinn_like

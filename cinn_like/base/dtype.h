@@ -32,6 +32,7 @@ inline constexpr double kMaxBytes = 1e18;
 inline bool IsFloat(DType t) { return InfoOf(t).kind == DTypeKind::kFloat; }
 inline bool IsInt(DType t) { return InfoOf(t).kind == DTypeKind::kInt || InfoOf(t).kind == DTypeKind::kUInt; }
 inline bool IsSigned(DType t) { return InfoOf(t).kind == DTypeKind::kInt; }
+inline bool IsByte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 inline bool IsHalf(DType t) { return IsFloat(t) && InfoOf(t).bits == 16; }
 
 // The dtype called `text`, if there is one.

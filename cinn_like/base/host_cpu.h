@@ -3,14 +3,15 @@
 
 namespace cinn_like {
 
-struct HostCpu {
+struct CpuAbilities {
   bool has_avx2 = false;
   bool has_avx512 = false;
-  bool has_amx = false;  // products of tiles, bf16's among them
+  bool has_amx = false;  // products of tiles, bf16's among them, and the system lets this process use their registers
   bool is_amd = false;
 };
 
-const HostCpu& ThisCpu();
+// The first call asks the system for the registers of AMX, once for all threads.
+const CpuAbilities& ThisCpu();
 
 // Tells the processor that a loop waits for another thread.
 void PauseCpu();

@@ -18,7 +18,7 @@ struct SpeedRow {
   // By type; where nothing else is said of one core or SM, in 1e9 floating-point operations a second.
   struct Rates {
     double f32, bf16, f64;
-    double f16 = 0, integers = 0;  // 0: as bf16, as f32
+    double f16 = 0, integers = 0, bytes = 0;  // bytes: i8 and u8, summed in i32; 0: as bf16, as f32, as integers
   };
   std::string_view name;
   Rates product, convolution, depthwise;
@@ -31,12 +31,13 @@ struct SpeedRow {
   // Two operations for each element of each window: where windows lie along memory, and where channels do.
   double pooling, pooling_of_channels;
   double own_product;  // ours in f32, with operands as the register tiles want them
-  // Of bf16 whose pairs a core's instruction sums, the same; 0: it has none, or none that is faster than widening.
-  double own_dot2;
+  // Of bf16 whose pairs a core's instruction sums, and of 8-bit integers whose fours one does, the same; 0: it has
+  // none, or none that is faster than widening.
+  double own_dot2, own_dot4;
   double own_rows;  // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
-  // get.
-  Rates own_convolution;
+  // get: one of windows, and one whose results read one place each (1x1).
+  Rates own_convolution, own_pointwise_convolution;
   double call_seconds;    // of one framework op, its dispatch included
   double region_seconds;  // of calling one compiled region
   // The part of its rate that a product on matrix units has left where rows of its operands start at any element; where

@@ -1,7 +1,7 @@
 // What code is made for, as pure data. Text form: a kind and options, in any order; Parse(Print(t)) == t, and unknown
 // kinds, options and values are errors that list what is known.
 //
-//   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas"
+//   "x86_64 -mcpu=sapphirerapids -num-threads=2"    "cuda -arch=sm_90a -libs=cublas"    "opencl -cores=64"
 //
 // The kinds are devices (base/device_kind.h): those of this project, or a registry's (backends/device.h) for others.
 // "cpu" means "x86_64 -mcpu=native". Numbers come from a table row per CPU or arch and may be written in the text
@@ -53,7 +53,8 @@ struct Target {
 
   // Functions run as kernels that host functions launch, on grids of blocks of threads.
   bool HasKernels() const { return device->has_kernels; }
-  // And the device has what tactics for GPUs count on: blocks of 1024 threads, warps of 32, 48 KB of shared memory.
+  // And a block's threads share memory and wait for each other, which tactics for GPUs count on; how many threads and
+  // how much memory, the device's limits say.
   bool IsGpu() const;
   // mcpu or arch, whichever the device has.
   const std::string& RowName() const { return HasKernels() ? arch : mcpu; }

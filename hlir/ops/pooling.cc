@@ -163,9 +163,8 @@ std::vector<ir::Buffer> LowerAvgPoolGrad(TeCall& call) {
   return {call.Reduce(ir::Combiner::kSum, Taps(window), [&](ir::Indices i, ir::Indices r) {
     const Place place = PositionPlace(call, window, &dy[2], &i[2], &r[0]);
     const Expr share = Widened(c, call.At(0, {i[0], i[1], place.at[0], place.at[1]}, place.mask));
-    // Outside of the mask the share is 0, whatever is counted there, but 0.
-    const Expr count = c.Max(c.Int(1), CountOf(call, window, &x[2], place.at.data()));
-    return c.Make(ExprOp::kDiv, {share, c.Cast(wide, count)});
+    const Expr count = CountOf(call, window, &x[2], place.at.data());
+    return c.Select(place.mask, c.Make(ExprOp::kDiv, {share, c.Cast(wide, count)}), c.Const(0, wide));
   })};
 }
 

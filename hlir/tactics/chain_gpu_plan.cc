@@ -36,7 +36,7 @@ class Planner {
   Planner(const TeProgram& group, const Target& target, Point& point) : group_(group), target_(target), point_(point) {}
 
   StatusOr<std::optional<ChainGpuPlan>> Run() {
-    if (group_.exact || !target_.IsGpu() || SpeedsOf(target_).own_mma == 0 || !MayBeChain(group_))
+    if (group_.exact || !target_.device->limits.mma || SpeedsOf(target_).own_mma == 0 || !MayBeChain(group_))
       return std::optional<ChainGpuPlan>();
     ASSIGN_OR_RETURN(Schedule s, Schedule::Of(group_));
     s_.emplace(std::move(s));

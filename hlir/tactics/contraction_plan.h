@@ -35,13 +35,19 @@ struct PanelDepth {
   int64_t steps = 1;
 };
 
-// The iterators of a reduction in pairs (contraction_pairs.h): of the pairs, and of a pair's two.
-struct PairedProduct {
-  std::string pairs, pair;
-  size_t at = 0;  // of the pairs' among the reduction's iterators; that of a pair's two is the next
-  // How the operand of the lanes lies: rows along the lanes, rows along the reduction, in pairs already, or otherwise.
-  enum class Lanes : uint8_t { kAlongLanes, kAlongPairs, kPaired, kOther } lanes = Lanes::kOther;
+// The iterators of a reduction in groups that one instruction sums (contraction_dots.h): of the groups, and of a
+// group's members.
+struct DotProduct {
+  ir::ForKind kind = ir::ForKind::kDot2;
+  std::string groups, member;
+  size_t at = 0;             // of the groups' among the reduction's iterators; that of their members is the next
+  bool tiles = false;        // of a matrix unit: the iterator before the groups' is that of its steps
+  bool compensated = false;  // the stage `totals` sums the lanes' operand
+  // How that lies: rows along the lanes, rows along the reduction, in groups already, or otherwise.
+  enum class Lanes : uint8_t { kAlongLanes, kAlongGroups, kGrouped, kOther } lanes = Lanes::kOther;
 };
+
+constexpr int64_t kTileGroups = 16, kTileRows = 32;  // of a step of the matrix unit, with two tiles of rows
 
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct ContractionPlan {
@@ -55,23 +61,32 @@ struct ContractionPlan {
   bool contiguous = false;  // its lanes, in memory
   // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
   std::optional<size_t> across = std::nullopt;
-  bool near = false;       // its rows
-  bool aligned = false;    // they begin where vectors do, if the first does
-  bool in_place = false;   // results lie along the lanes
-  bool is_masked = false;  // elements that are broadcast are read under a condition
+  bool near = false;                             // its rows
+  bool aligned = false;                          // they begin where vectors do, if the first does
+  bool in_place = false;                         // results lie along the lanes
+  bool is_masked = false;                        // elements that are broadcast are read under a condition
+  bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
   // iterator.
   bool copy_rows = false, copies_runs = false;
+  bool in_phases = false;
+  double part = 1;                              // of guarded steps, those that do something
+  absl::flat_hash_set<ir::Expr> guarding = {};  // iterators of the reduction that say so
+  // Of windows in phases they were, before iterators were folded; which of the copy's loops are over steps of the
+  // reduction (0), digits (1) and the rows (2).
+  double copied_elements = 0;
+  std::vector<int> copied = {};
   // A panel is made in steps: lines that are read under masks are copied as they lie ("lines"), elements change places
-  // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), pairs are made of that.
+  // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), groups are made of that.
   bool has_lines = false, has_raw = false, has_lanes = false;
   ir::Expr lane_step = nullptr;
-  std::optional<PairedProduct> paired = {};  // of bf16, by the instruction that sums pairs
+  std::optional<DotProduct> dots = {};  // by an instruction that sums groups
   double seconds = 0;
 };
 
-// nullopt: the group is no contraction {acc} or {acc, epilogue}, or none for register tiles.
-StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target,
-                                                         Point& point);
+// nullopt: the group is no contraction {acc} or {acc, epilogue}, or none for register tiles. Windows are cut into
+// phases, unless `cuts` says that they are not.
+StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target, Point& point,
+                                                         bool cuts = true);
 
 }  // namespace cinn_like::hlir

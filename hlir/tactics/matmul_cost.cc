@@ -9,6 +9,7 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr double kFlopsWithoutReuse = 0.015;  // of the device's rate
+constexpr double kOfPeak = 0.87;              // what a GPU's copies reach of what its memory's clock says
 
 int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
   int r = kRowBytes;
@@ -42,7 +43,7 @@ MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
 double PeakFlops(const Target& target) { return static_cast<double>(std::max<int64_t>(target.cores, 1)) * kFlopsPerSm; }
 
 double BytesPerSecond(const Target& target) {
-  return static_cast<double>(target.bandwidth > 0 ? target.bandwidth : 100) * 1e9;
+  return static_cast<double>(target.bandwidth > 0 ? target.bandwidth : 100) * 1e9 * (target.IsGpu() ? kOfPeak : 1);
 }
 
 double Cores(const Target& target) {

@@ -5,8 +5,8 @@
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
 // lanes. The epilogue runs over the finished tile while it is in L1.
 // Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows
-// are written so once, ahead of the tiles. Of bf16, where the machine sums pairs in one instruction, panels hold pairs
-// (contraction_pairs.h).
+// are written so once, ahead of the tiles. Of bf16 and 8-bit integers, where the machine sums a few products in one
+// instruction, panels hold groups for it (contraction_dots.h).
 //   C[i, j] += A[i, k] * B[k, j]:   tile rows 4..14, two vectors wide (measured: docs/performance.md)
 //   y[o, p] += w[o, k] * x[window of p at k; inside]:   rows o, lanes p, panel[k, p] for 32 places p at a time
 #include <algorithm>
@@ -37,13 +37,16 @@ class Loops {
   Status Run() {
     Tile();
     if (t_.copy_rows) CopyRows();
+    if (!t_.copied.empty()) CopyPhases();
     if (is_deep_) {
       SumPanels();
     } else {
       // A thread has a tile and a panel of its own.
       s_.Step("stage ", sums_, " ", out_, " -> tile").Step("scope ", sums_, " local").Run("scope tile local");
       s_.Step("compute_at tile_copy ", at_).Step("compute_at ", sum_block_, " ", at_);
+      const std::vector<std::string> of_totals = FindTotals();
       if (t_.pack) Pack("p");
+      SumTotals(of_totals);
       SumTile();
       CopyTile();
     }
@@ -123,7 +126,7 @@ class Loops {
     const std::vector<std::string> v = Inside(loop, "b_panel");
     if (!s_.status().ok()) return;
     const Expr read = t_.flat.of_lanes;
-    if (t_.paired) return PackPairs(v);
+    if (t_.dots) return PackGroups(v);
     if (t_.across) return PackAcross(v);
     if (!v.empty() && has_columns_) {
       const std::string vector = Vectorize(v.back(), "p");
@@ -177,7 +180,7 @@ class Loops {
     if (t_.copies_runs) {
       std::string run = v.back();
       v.pop_back();
-      if (t_.paired && !v.empty()) {
+      if (t_.dots && !v.empty()) {
         s_.Step("fuse ", v.back(), " ", run, " -> rr");
         run = "rr";
         v.pop_back();
@@ -192,34 +195,49 @@ class Loops {
     s_.Run(fuse + " -> rp").Run("parallel rp");
   }
 
-  // A panel of pairs, from loops `v`: the last two are the lanes and a pair's two.
-  void PackPairs(const std::vector<std::string>& v) {
-    using Lanes = PairedProduct::Lanes;
+  // Each line of what the rows of all phases are read from is read once from memory: loops over digits are inside.
+  void CopyPhases() {
+    const std::vector<std::string> v = s_.LoopsAround("b_rows");
+    if (!s_.status().ok()) return;
+    std::vector<std::string> order;
+    for (int depth : {0, 1, 2}) {
+      for (size_t k = 0; k < v.size(); ++k) {
+        if (t_.copied[k] == depth) order.push_back(v[k]);
+      }
+    }
+    if (order.empty()) return;
+    Reorder({order});
+    s_.Step("parallel ", order[0]);
+  }
+
+  // A panel of groups, from loops `v`: the last two are the lanes and a group's members.
+  void PackGroups(const std::vector<std::string>& v) {
+    using Lanes = DotProduct::Lanes;
     // Those of the stage `lanes` lie along the lanes.
-    const Lanes lies = t_.has_lanes ? Lanes::kAlongLanes : t_.paired->lanes;
-    const std::string pair = v.back();
+    const Lanes lies = t_.has_lanes ? Lanes::kAlongLanes : t_.dots->lanes;
+    const std::string member = v.back();
     const int64_t lanes = t_.tile.lanes;
     std::vector<std::string> outer, steps(v.begin(), v.end() - 2), inner;
     std::string nest;
     if (lies == Lanes::kAlongLanes) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
-      outer = {"pv"}, inner = {"pl", pair}, nest = "pl";
+      outer = {"pv"}, inner = {"pl", member}, nest = "pl";
       if (t_.has_raw) {
-        const std::string along = steps[StepOf(t_.paired->at)];
+        const std::string along = steps[StepOf(t_.dots->at)];
         std::erase(steps, along);
-        s_.Step("split ", along, " ", ColumnsOfPanel(t_.paired->at), " -> pk pc");
+        s_.Step("split ", along, " ", ColumnsOfPanel(t_.dots->at), " -> pk pc");
         steps.insert(steps.end(), {"pk", "pc"});
       }
-    } else if (const int64_t columns = ColumnsOfPanel(t_.paired->at);
-               lies == Lanes::kAlongPairs && columns > 1 && lanes <= 16) {
+    } else if (const int64_t columns = ColumnsOfPanel(t_.dots->at);
+               lies == Lanes::kAlongGroups && columns > 1 && lanes <= 16) {
       s_.Step("split ", v[v.size() - 2], " ", lanes, " -> pv pl");
-      // The loops of the panel's steps are those of the reduction that do not move, without a pair's.
-      const std::string along = steps[StepOf(t_.paired->at)];
+      // The loops of the panel's steps are those of the reduction that do not move, without a group's.
+      const std::string along = steps[StepOf(t_.dots->at)];
       std::erase(steps, along);
       s_.Step("split ", along, " ", columns, " -> pk pc");
-      outer = {"pv"}, inner = {"pk", "pc", "pl", pair}, nest = "pc";
+      outer = {"pv"}, inner = {"pk", "pc", "pl", member}, nest = "pc";
     } else {
-      inner = {v[v.size() - 2], pair};
+      inner = {v[v.size() - 2], member};
     }
     // What a lane asks about its place it asks once.
     if (const Expr mask = MaskOf(t_.flat.of_lanes); mask != nullptr && steps.size() > 1) {
@@ -227,7 +245,7 @@ class Loops {
       std::vector<std::string> asked, rest;
       for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
         const StageIter& i = acc_.reduce_iters[d];
-        if (IsInt(i.extent, 1) || !IsInPanel(d) || d == t_.paired->at + 1) continue;
+        if (IsInt(i.extent, 1) || !IsInPanel(d) || d == t_.dots->at + 1) continue;
         (Uses(mask, i.var) ? asked : rest).push_back(steps[k++]);
       }
       asked.insert(asked.end(), rest.begin(), rest.end());
@@ -263,9 +281,9 @@ class Loops {
     if (!IsInPanel(at)) return 1;
     const bool is_part = at + 1 == t_.depth.outer && t_.depth.factor > 0;
     const Expr extent = acc_.reduce_iters[at].extent;
-    const int64_t pairs = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 1;
+    const int64_t steps = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 1;
     int64_t r = t_.tile.lanes;
-    while (pairs % r != 0) r /= 2;
+    while (steps % r != 0) r /= 2;
     return r;
   }
 
@@ -275,14 +293,67 @@ class Loops {
     if (!s_.status().ok()) return;
     std::vector<std::string> tile, steps;
     for (size_t k = 0; k < v.size(); ++k) (k < CountTileLoops() ? tile : steps).push_back(v[k]);
-    if (t_.paired) {
+    if (t_.dots) {
       size_t at = 0;
-      for (size_t d = 0; d <= t_.paired->at; ++d) at += IsInt(acc_.reduce_iters[d].extent, 1) ? 0 : 1;
-      pair_ = steps[at];
-      steps.erase(steps.begin() + static_cast<ptrdiff_t>(at));
+      for (size_t d = 0; d <= t_.dots->at; ++d) at += IsInt(acc_.reduce_iters[d].extent, 1) ? 0 : 1;
+      const auto take = [&](size_t k) {
+        const std::string loop = steps[k];
+        steps.erase(steps.begin() + static_cast<ptrdiff_t>(k));
+        return loop;
+      };
+      members_ = {take(at)};
+      if (t_.dots->tiles) {
+        members_.insert(members_.begin(), take(at - 1));
+        steps.push_back(take(at - 2));
+      }
     }
-    Reorder({steps, tile, Pair()});
-    Multiply(tile, steps.empty() ? "" : steps[0]);
+    // Loops that a guard ends early are outside.
+    size_t first = 0, k = 0;
+    for (const StageIter& i : acc_.reduce_iters) {
+      if (IsInt(i.extent, 1) || t_.dots) continue;
+      if (t_.guarding.contains(i.var)) {
+        std::rotate(steps.begin() + static_cast<ptrdiff_t>(first), steps.begin() + static_cast<ptrdiff_t>(k),
+                    steps.begin() + static_cast<ptrdiff_t>(k) + 1);
+        ++first;
+      }
+      ++k;
+    }
+    Reorder({steps, tile, members_});
+    Multiply(sum_block_, tile, steps.empty() ? "" : steps[0], "b_init");
+  }
+
+  // Of what the lanes' operand sums to, where that is wanted: loops over the reduction, those first that move from
+  // panel to panel.
+  std::vector<std::string> FindTotals() {
+    if (!t_.dots || !t_.dots->compensated) return {};
+    s_.Run("scope totals local align 64").Step("compute_at b_totals p");
+    const std::vector<std::string> v = Inside("p", "b_totals");
+    std::vector<std::string> panels, steps;
+    if (!s_.status().ok()) return panels;
+    std::string member;
+    size_t k = 1;  // behind the lanes
+    for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
+      if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
+      const std::string loop = v[k++];
+      if (d == t_.dots->at + 1) {
+        member = loop;
+      } else if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+        s_.Step("split ", loop, " ", t_.depth.factor, " -> so si");
+        panels.emplace_back("so");
+        steps.emplace_back("si");
+      } else {
+        (d < t_.depth.outer ? panels : steps).push_back(loop);
+      }
+    }
+    Reorder({panels, steps, {v[0]}, {member}});
+    panels.insert(panels.end(), steps.begin(), steps.end());
+    return panels;
+  }
+  // Of what is in a panel by now.
+  void SumTotals(const std::vector<std::string>& steps) {
+    if (steps.empty() || !s_.status().ok()) return;
+    const std::vector<std::string> around = s_.LoopsAround("b_totals");
+    Multiply("b_totals", {around[around.size() - 2]}, steps[0], "b_totals_init");
   }
 
   // A part of the reduction, for all tiles of a block of rows, then the next.
@@ -299,8 +370,8 @@ class Loops {
     if (has_columns_) tile.push_back(v[k++]);
     for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
       if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
-      if (t_.paired && d == t_.paired->at + 1) {
-        pair_ = v[k++];
+      if (t_.dots && (d == t_.dots->at + 1 || (t_.dots->tiles && d == t_.dots->at))) {
+        members_.push_back(v[k++]);
       } else if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
         s_.Step("split ", v[k++], " ", t_.depth.factor, " -> ro ri");
         panels.emplace_back("ro");
@@ -309,36 +380,56 @@ class Loops {
         (d < t_.depth.outer ? panels : steps).push_back(v[k++]);
       }
     }
-    Reorder({panels, tiles, steps, tile, Pair()});
+    if (t_.dots && t_.dots->tiles) {
+      const size_t at = StepOf(t_.dots->at - 1);
+      std::rotate(steps.begin() + static_cast<ptrdiff_t>(at), steps.begin() + static_cast<ptrdiff_t>(at) + 1,
+                  steps.end());
+    }
+    Reorder({panels, tiles, steps, tile, members_});
+    std::vector<std::string> of_totals = FindTotals();
+    for (size_t k = 0; k < std::min(panels.size(), of_totals.size()); ++k) {
+      s_.Step("merge ", panels[k], " ", of_totals[k]);
+      of_totals[k] = panels[k];
+    }
     Pack(panels.back());
-    Multiply(tile, panels[0]);
+    SumTotals(of_totals);
+    Multiply(sum_block_, tile, panels[0], "b_init");
   }
 
   size_t CountTileLoops() const { return static_cast<size_t>(has_rows_ && t_.rows > 1) + (has_columns_ ? 1 : 0); }
 
-  // The innermost loops: `tile` in registers; sums start before loop `start`.
-  void Multiply(std::vector<std::string> tile, const std::string& start) {
-    if (t_.paired) return MultiplyPairs(tile, start);
+  // The innermost loops: `tile` in registers; sums start before loop `start`, in the block `init`.
+  void Multiply(const std::string& block, std::vector<std::string> tile, const std::string& start,
+                const std::string& init) {
+    if (t_.dots) return MultiplyGroups(block, tile, start, init);
     if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
     for (const std::string& l : tile) s_.Step("unroll ", l);
-    s_.Step("pad ", sum_block_);
+    s_.Step("pad ", block);
     if (start.empty()) return;
-    s_.Step("split_init ", sum_block_, " ", start, " -> b_init");
+    s_.Step("split_init ", block, " ", start, " -> ", init);
+    if (t_.is_guarded && !tile.empty()) s_.Step("guard ", block, " ", tile[0]);
   }
 
-  void MultiplyPairs(std::vector<std::string> tile, const std::string& start) {
+  void MultiplyGroups(const std::string& block, std::vector<std::string> tile, const std::string& start,
+                      const std::string& init) {
+    if (t_.dots->tiles) {
+      // The loop around the tile's is that of a unit's steps.
+      const std::vector<std::string> v = s_.LoopsAround(block);
+      s_.Step("pad ", block).Step("split_init ", block, " ", start, " -> ", init);
+      if (!s_.status().ok()) return;
+      s_.Step("tensorize ", v[v.size() - members_.size() - tile.size() - 1], " ", Name(t_.dots->kind));
+      if (s_.status().ok()) s_.Step("vectorize ", s_.LoopsAround(init).back());
+      return;
+    }
     const std::string lane = s_.Fresh("al"), vector = s_.Fresh("av");
     s_.Step("split ", tile.back(), " ", t_.tile.lanes, " -> ", vector, " ", lane);
     tile.back() = vector;
     for (const std::string& l : tile) s_.Step("unroll ", l);
-    s_.Step("pad ", sum_block_).Step("split_init ", sum_block_, " ", start, " -> b_init");
-    s_.Step("tensorize ", lane, " dot2_bf16");
-    const std::vector<std::string> around = s_.LoopsAround("b_init");
+    s_.Step("pad ", block).Step("split_init ", block, " ", start, " -> ", init);
+    s_.Step("tensorize ", lane, " ", Name(t_.dots->kind));
+    const std::vector<std::string> around = s_.LoopsAround(init);
     if (s_.status().ok()) s_.Step("vectorize ", around.back());
   }
-
-  // Inside of all.
-  std::vector<std::string> Pair() const { return pair_.empty() ? std::vector<std::string>() : std::vector{pair_}; }
 
   void CopyTile() {
     std::vector<std::string> v = Inside(at_, "tile_copy");
@@ -353,8 +444,8 @@ class Loops {
   const Stage& acc_;
   const std::string sums_, sum_block_;
   const bool is_deep_;
-  std::string out_, at_;  // the output's block; the loop around a tile
-  std::string pair_;      // the loop over a pair's two, if sums are of pairs
+  std::string out_, at_;                   // the output's block; the loop around a tile
+  std::vector<std::string> members_ = {};  // loops inside of all, if sums are of groups
   bool has_rows_ = false, has_columns_ = false;
 };
 
@@ -365,7 +456,15 @@ StatusOr<std::vector<Proposal>> ProposeMatmulCpu(const TeProgram& original, cons
   ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, PlanContraction(original, target, point));
   if (!plan) return std::vector<Proposal>();
   if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_cpu", {}, "", plan->seconds}};
-  RETURN_IF_ERROR(Loops(*plan).Run());
+  Status scheduled = Loops(*plan).Run();
+  if (!scheduled.ok() && plan->in_phases) {
+    // That tiles which reach beyond a few digits write nothing twice is more than steps can prove.
+    Point whole;
+    ASSIGN_OR_RETURN(plan, PlanContraction(original, target, whole, false));
+    RET_CHECK(plan.has_value(), original.name);
+    scheduled = Loops(*plan).Run();
+  }
+  RETURN_IF_ERROR(scheduled);
   return std::vector<Proposal>{{"matmul_cpu", plan->schedule.func(), plan->schedule.text(), plan->seconds}};
 }
 

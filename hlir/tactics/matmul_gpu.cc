@@ -26,10 +26,8 @@ using Iters = std::vector<StageIter>;
 constexpr int64_t kLanes = 4;                  // neighbouring columns of a thread
 constexpr int64_t kMinDepth = 4;               // of a reduction that shared memory is worth it for
 constexpr int64_t kUnroll = 8;                 // steps of the reduction
-constexpr int64_t kMaxThreads = 1024;          // of a block
 constexpr int64_t kRegisters = 65536;          // of an SM
 constexpr int64_t kAccumulatorBytes = 256;     // of a thread
-constexpr int64_t kSharedBytes = 48 * 1024;    // of a block
 constexpr double kSmBytesPerSecond = 40e9;     // from L2
 constexpr double kPanelBytesPerSecond = 75e9;  // the same, where matrix units read from there
 constexpr double kPanelSeconds = 0.6e-6;       // from memory to shared memory, with two barriers
@@ -70,6 +68,7 @@ constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
 constexpr double kMmaBusyThreads = 128;     // keep an SM's matrix units busy
 constexpr double kStepSeconds = 0.05e-6;    // of a panel that was asked for in time, with a barrier
 constexpr double kResultSeconds = 0.12e-9;  // of an SM, two neighbours at a time
+constexpr double kExposed = 0.06;           // of what takes less time than the longest part, beside it
 
 Expr Product(Context& c, const Iters& iters) {
   Expr e = c.Int(1);
@@ -273,7 +272,7 @@ class MatmulGpu {
     for (Tile t : kWgmmaTiles) {
       if (has_mma && SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a" && IsFetchedAhead(t)) bid(t);
     }
-    if (bids.empty()) bids.emplace_back(1e30, kTiles[0]);
+    if (bids.empty()) bids.emplace_back(1e30, *std::rbegin(kTiles));
     const auto best =
         std::min_element(bids.begin(), bids.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<int64_t> places(bids.size());
@@ -286,7 +285,9 @@ class MatmulGpu {
   // Both operands are 16-bit floats of one type, summed in f32 by a device with instructions for that.
   bool HasMma() const {
     const Expr product = ProductOf(flat_);
-    if (group_.exact || SpeedsOf(target_).own_mma == 0 || Width() != 4 || product->op != ExprOp::kMul) return false;
+    if (group_.exact || !target_.device->limits.mma || SpeedsOf(target_).own_mma == 0 || Width() != 4 ||
+        product->op != ExprOp::kMul)
+      return false;
     std::vector<DType> types;
     for (Expr e : product->args) {
       if (e->op != ExprOp::kCast || !IsHalf(e->args[0]->type.dtype)) return false;
@@ -318,8 +319,9 @@ class MatmulGpu {
   }
 
   bool Fits(const Tile& t) const {
-    const int64_t most = t.mma ? std::max(kSharedBytes, target_.shared_bytes) : kSharedBytes;
-    return t.m * t.n * Width() <= (t.mma ? 2 : 1) * kAccumulatorBytes && t.Threads() <= kMaxThreads &&
+    const LaunchLimits& limits = target_.device->limits;
+    const int64_t most = t.mma ? std::max(limits.shared_bytes, target_.shared_bytes) : limits.shared_bytes;
+    return t.m * t.n * Width() <= (t.mma ? 2 : 1) * kAccumulatorBytes && t.Threads() <= limits.threads &&
            RegistersOf(t) <= kRegisters && SharedBytes(t) <= most;
   }
 
@@ -366,9 +368,11 @@ class MatmulGpu {
     const auto together = static_cast<double>(
         std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
     const double waits = IsFetchedAhead(t) ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
-    return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) +
-           std::max({compute, moving, in_turn * results * kResultSeconds,
-                     CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
+    const double written = in_turn * results * kResultSeconds,
+                 memory = CostOfMatmuls(group_).bytes / BytesPerSecond(target_);
+    const double longest = std::max({compute, moving, written, memory});
+    return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) + longest +
+           kExposed * (compute + moving + written + memory - longest);
   }
 
   // The panel with how a tile of so many values of its side and of the reduction is read from memory.

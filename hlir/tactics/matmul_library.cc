@@ -1,5 +1,9 @@
 // Contractions by the target's matrix library: one call, whose meaning stays beside it as loops.
+#include <algorithm>
+#include <cmath>
+
 #include "hlir/library_matmul.h"
+#include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/schedule/schedule.h"
@@ -8,6 +12,18 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr double kCallSeconds = 3e-6;
+constexpr double kOfCopies = 0.85;  // of the rate of copies, what products reach that memory takes the most time of
+constexpr double kTile = 64;  // rows and columns that matrix units are fed with; products of fewer leave them idle
+
+// What is computed for each element that is asked for.
+double Computed(const LibraryMatmul& f, const ir::TeProgram& group) {
+  double r = 1;
+  for (ir::Expr side : {f.m, f.n}) {
+    const double size = TypicalSize(side, group.symbols);
+    r *= std::ceil(size / kTile) * kTile / size;
+  }
+  return r;
+}
 
 }  // namespace
 
@@ -17,9 +33,11 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   std::optional<LibraryMatmul> found = FindLibraryMatmul(group);
   if (!found) return std::vector<Proposal>();
   const MatmulCost cost = CostOfMatmuls(group);
-  const double rate =
-      ProductRate(group.stages[0], group.stages.back().outputs[0], group.symbols, SpeedsOf(target), target);
-  const double seconds = kCallSeconds + std::max(cost.flops / rate, cost.bytes / BytesPerSecond(target));
+  const ir::Buffer result = group.stages.back().outputs[0];
+  const double rate = ProductRate(group.stages[0], result, group.symbols, SpeedsOf(target), target);
+  const double idle = BytesOf(NarrowestType(group.stages[0], result)) == 2 ? Computed(*found, group) : 1;
+  const double seconds =
+      kCallSeconds + std::max(cost.flops * idle / rate, cost.bytes / (kOfCopies * BytesPerSecond(target)));
   if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_library", {}, "", seconds}};
   LibraryMatmul& f = *found;
   f.spec.allow_tf32 = target.allow_tf32 != 0 && f.spec.dtype == DType::kF32;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hlir/phases.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
 #include "ir/join.h"
@@ -111,6 +112,24 @@ Status RowNests::ReadAgain() {
 StatusOr<std::optional<RowNests>> RowNests::Create(const TeProgram& group) {
   ASSIGN_OR_RETURN(Schedule schedule, Schedule::Of(group));
   if (HasEpilogue(group)) schedule.Try(Cat("align ", group.stages[1].name, " ", group.stages[0].name));
+  RowNests r{std::move(schedule), {}, {}, {}};
+  ASSIGN_OR_RETURN(const bool found, r.Read());
+  if (!found) return std::optional<RowNests>();
+  return std::optional<RowNests>(std::move(r));
+}
+
+StatusOr<std::optional<RowNests>> RowNests::CreateInPhases(const TeProgram& group) {
+  if (group.stages.size() > 2) return std::optional<RowNests>();
+  const std::vector<Phase> phases = FindPhases(*group.context, group.stages[0]);
+  if (phases.empty()) return std::optional<RowNests>();
+  ASSIGN_OR_RETURN(Schedule schedule, Schedule::Of(group));
+  const Stage& first = group.stages[0];
+  if (group.stages.size() == 1)
+    schedule.Step("keep ", first.outputs[0]->name, " -> ", schedule.Fresh("kept_" + first.outputs[0]->name));
+  else if (IsParam(group, first.outputs[0]) || !schedule.Try(Cat("align ", group.stages[1].name, " ", first.name)))
+    return std::optional<RowNests>();
+  RETURN_IF_ERROR(schedule.status());
+  RETURN_IF_ERROR(SplitPhases(schedule, phases, {first.name, schedule.stages()->stages[1].name}).status());
   RowNests r{std::move(schedule), {}, {}, {}};
   ASSIGN_OR_RETURN(const bool found, r.Read());
   if (!found) return std::optional<RowNests>();

@@ -36,6 +36,9 @@ struct RowNests {
   // through a rearrangement first moves to the contraction's own coordinates and writes rearranged.
   static StatusOr<std::optional<RowNests>> Create(const ir::TeProgram& group);
 
+  // The same of a reduction over transposed windows, and what reads all of it, in phases; nullopt if there are none.
+  static StatusOr<std::optional<RowNests>> CreateInPhases(const ir::TeProgram& group);
+
   // The same of rows beside parts of the sums of their columns, as FindColumnSums finds them: rows have digits, and
   // what a part sums up is one stage.
   static StatusOr<std::optional<RowNests>> CreateWithSums(const ir::TeProgram& group);

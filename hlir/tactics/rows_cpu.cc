@@ -234,7 +234,12 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
                                                Point& point) {
   if (target.HasKernels()) return std::vector<Proposal>();
-  ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::Create(group));
+  ASSIGN_OR_RETURN(std::optional<RowNests> created, RowNests::CreateInPhases(group));
+  if (created && !point.ChooseBool("phases", true)) created.reset();
+  const bool in_phases = created.has_value();
+  if (!created) {
+    ASSIGN_OR_RETURN(created, RowNests::Create(group));
+  }
   if (!created) return std::vector<Proposal>();
   RowNests& r = *created;
   RETURN_IF_ERROR(r.KeepResults(false));
@@ -336,6 +341,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     const std::vector<std::string> loops = s.LoopsAround(nest.block);
     if (loops.size() > shared_loops)
       s.Step("split_init ", nest.block, " ", loops[shared_loops], " -> ", s.Fresh(nest.block + "_init"));
+    // Taps that a phase has none of are asked for once for all lanes.
+    if (in_phases && !vector_is_reduced && lanes > 1 && loops.size() > shared_loops + 1)
+      s.Try(Cat("guard ", nest.block, " ", loops[loops.size() - (vectors > 1 ? 2 : 1)]));
   }
   for (ir::Buffer b : r.Temporaries()) {
     const int64_t rows_together = vector_is_reduced ? 1 : vectors * lanes;

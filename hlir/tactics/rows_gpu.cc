@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kAccessBytes = 16;
 constexpr int64_t kWarp = 32;
 constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
-constexpr int64_t kMaxThreads = 1024;         // of a block
+constexpr int64_t kMostThreads = 1024;        // of a block, where the device runs as many
 constexpr int64_t kThreads = 128;             // where each has elements of its own
 constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flight there
 constexpr double kBlocksPerCore = 16;         // of these threads, that keep a core busy
@@ -31,6 +31,7 @@ constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a t
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
 constexpr int64_t kClusterThreads = 256;      // of each of the blocks that share a row
+constexpr int64_t kStripThreads = 512;        // of a block that shares a strip of columns
 constexpr int64_t kRowsTogether = 4;          // of a block that adds up columns, on their way
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
@@ -58,7 +59,11 @@ int64_t PowerOfTwoBelow(int64_t n) {
 class RowsGpu {
  public:
   RowsGpu(RowNests r, const Target& target, Point& point)
-      : r_(std::move(r)), s_(r_.schedule), target_(target), point_(point) {}
+      : r_(std::move(r)),
+        s_(r_.schedule),
+        target_(target),
+        most_threads_(PowerOfTwoBelow(std::min(kMostThreads, target.device->limits.threads))),
+        point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
     const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
@@ -82,6 +87,13 @@ class RowsGpu {
   }
 
  private:
+  // Those of `options` that a block can have, and the predicted one, which it has.
+  int64_t ChooseThreads(std::vector<int64_t> options, int64_t predicted) {
+    std::erase_if(options, [&](int64_t n) { return n > most_threads_; });
+    if (options.empty()) options = {most_threads_};
+    return point_.Choose("threads", options, std::min(predicted, options.back()));
+  }
+
   // Elements of one access where `dims` are one line of memory.
   int64_t VectorFor(const std::vector<int>& dims) {
     Context& c = *r_.group.context;
@@ -118,6 +130,7 @@ class RowsGpu {
     struct Side {
       std::string block, thread, element;
     };
+    const int64_t transpose_out = std::min(kTransposeOut, most_threads_ / kTransposeIn);
     std::vector<std::string> blocks, threads_in, threads_out;
     std::vector<std::pair<Side, Side>> sides;
     for (RowNest& nest : r_.nests) {
@@ -130,7 +143,7 @@ class RowsGpu {
           s_.Step("split ", line, " ", kTile, " ", threads, " -> ", s.block, " ", s.element, " ", s.thread);
         return s;
       };
-      const Side x = cut(in, kTransposeIn, v_in), y = cut(out, kTransposeOut, v_out);
+      const Side x = cut(in, kTransposeIn, v_in), y = cut(out, transpose_out, v_out);
       s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", x.element, " ", y.element);
       const std::string row = r_.FuseDims(nest, outer, "p");
       blocks.push_back(s_.Fresh("e"));
@@ -183,7 +196,7 @@ class RowsGpu {
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
     accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);
-    const int64_t threads = point_.Choose("threads", {kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
+    const int64_t threads = ChooseThreads({kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
     if (accesses > 1)
       s_.Step("split ", elements[0], " ", accesses, " ", threads, " -> eb eu et")
           .Run("reorder eb et eu")
@@ -244,6 +257,21 @@ class RowsGpu {
     }
   }
 
+  // Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
+  // own, and as few threads as can be have one access less than others. 0: the row is longer than a warp's part.
+  static int64_t ThreadsOfShortRow(int64_t accesses, int64_t narrow) {
+    const int64_t own = std::clamp<int64_t>(narrow, 1, 4);
+    int64_t best = 0, least = 0;
+    for (int64_t threads = 1; threads <= kWarp; threads *= 2) {
+      if (4 * accesses > 5 * own * threads) continue;
+      const int64_t slots = (accesses + threads - 1) / threads * threads;
+      if (best > 0 && (slots >= least || 2 * accesses <= own * threads)) continue;
+      best = threads;
+      least = slots;
+    }
+    return best;
+  }
+
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     const int64_t length = RowLength();
@@ -258,11 +286,10 @@ class RowsGpu {
       const int64_t accesses = (likely + v - 1) / v;
       threads = std::clamp<int64_t>(
           PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * AccessElements(r_, vector)), 1)), kWarp,
-          accesses > 4096 ? kMaxThreads : 512);
-      if (accesses <= 2 * kWarp)
-        threads = std::min<int64_t>(kWarp, PowerOfTwoBelow(std::max<int64_t>(2 * accesses - 1, 1)));
+          accesses > 4096 ? kMostThreads : 512);
+      if (const int64_t few = ThreadsOfShortRow(accesses, AccessElements(r_, vector) / v); few > 0) threads = few;
       if (CanShare())
-        threads = point_.Choose("threads", {kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMaxThreads}, threads);
+        threads = ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMostThreads}, threads);
       else
         threads = 1;
       in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
@@ -286,7 +313,7 @@ class RowsGpu {
       v = 1;
       share();
     }
-    const int64_t rows = std::max<int64_t>(1, 128 / threads);
+    const int64_t rows = std::max<int64_t>(1, std::min<int64_t>(128, most_threads_) / threads);
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
     if (in_registers)
@@ -330,18 +357,29 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
+  // Neighbouring columns that a block takes, about `wanted`; of few, strips of one size.
+  int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const {
+    int64_t n = 1;
+    for (int d : along) n *= r_.ConstExtent(d);
+    if (n == 0 || n >= 4 * wanted) return std::min(wanted, most_threads_);
+    const int64_t strips = std::max<int64_t>(n / wanted, 1);
+    return std::min((n + strips - 1) / strips, most_threads_);
+  }
+
   Status AcrossRows(int vector) {
     RETURN_IF_ERROR(r_.JoinReductions());
-    const std::vector<int> reduced = r_.Dims(true);
+    const std::vector<int> reduced = r_.Dims(true), along = r_.LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
-      if (d != vector) outer.push_back(d);
+      if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     const int64_t length = RowLength();
-    int64_t columns = kWarp;  // of a block
-    int64_t sharers = !CanShare()   ? 1
-                      : length == 0 ? 8
-                                    : std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(length / 8, 1)), 1, 16);
+    // Threads of a block: each has several elements of a column, which is shared by so many.
+    const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>((length == 0 ? 64 : length) / 8, 1)) : 1;
+    int64_t columns = ColumnsOfStrip(along, std::max(kWarp, kThreads / useful));
+    const int64_t most_sharers =
+        PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / columns, 8), most_threads_ / columns));
+    int64_t sharers = std::min(useful, most_sharers);
     bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
     // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
     // two blocks fit on a core, so that one loads while another stores.
@@ -351,15 +389,16 @@ class RowsGpu {
         !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
     int64_t reductions = 0;
     for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
-    for (const int64_t threads : {8, 16}) {  // of a column in a block
+    for (const int64_t threads : {most_sharers / 2, most_sharers}) {  // of a column in a block
       if (in_registers || !again || length == 0 || !CanShare()) break;
-      const int64_t elements =
-          std::min(target_.registers / (2 * kWarp * threads) - kOwnRegisters, kMaxRegisterElements);
+      const int64_t elements = std::min(target_.registers / std::max<int64_t>(2 * columns * threads, 1) - kOwnRegisters,
+                                        kMaxRegisterElements);
+      if (threads < 1 || elements < 1) continue;
       int64_t wanted = 1;
       while (wanted * threads * elements < length * kept) wanted *= 2;
       // Where they exchange what they found they have memory for all of them, each of the two blocks.
-      const int64_t exchanged = reductions * wanted * threads * kWarp * BytesOf(DType::kF64);
-      if (elements < 1 || wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
+      const int64_t exchanged = reductions * wanted * threads * columns * BytesOf(DType::kF64);
+      if (wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
       in_registers = true;
       blocks = wanted;
       sharers = threads;
@@ -369,21 +408,22 @@ class RowsGpu {
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;
     if (!in_registers && CanShare()) {
-      columns = kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4);
-      sharers = 16;
+      columns = ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4));
+      sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / columns));
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
       const int64_t narrowest = 2 * AccessElements(r_, vector);
       const int64_t bytes = length * static_cast<int64_t>(inputs.size()) * kAccessBytes / AccessElements(r_, vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
-        sharers = kMaxThreads / columns;
+        sharers = PowerOfTwoBelow(most_threads_ / columns);
         ASSIGN_OR_RETURN(staged, r_.StageInputs(inputs));
       }
     }
     PlaceTemporaries(in_registers, staged);
-    r_.ReorderAll({outer, {vector}, reduced});
-    const int64_t v = std::min(columns, VectorFor({vector}));
+    r_.ReorderAll({outer, along, reduced});
+    int64_t v = VectorFor(along);
+    while (columns % v != 0) v /= 2;
     struct Line {
       std::string rows, columns;
       bool staged;
@@ -394,7 +434,7 @@ class RowsGpu {
       RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
-      s_.Step("split ", nest.loops.at(vector), " ", columns, " -> ", chunk, " ", lane);
+      s_.Step("split ", r_.FuseDims(nest, along, "v"), " ", columns, " -> ", chunk, " ", lane);
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       strips.push_back(block);
@@ -436,7 +476,12 @@ class RowsGpu {
         s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);
       }
     }
-    s_.Step("bind ", strips[0], " blockIdx.x");
+    std::string block = strips[0];
+    if (const int64_t together = std::max<int64_t>(kThreads / columns, 1); sharers == 1 && together > 1) {
+      s_.Step("split ", block, " ", together, " -> pb py").Run("bind py threadIdx.y");
+      block = "pb";
+    }
+    s_.Step("bind ", block, " blockIdx.x");
     for (const std::string& l : clusters) s_.Step("bind ", l, " clusterIdx.x");
     for (const std::string& l : columns_of) s_.Step("bind ", l, " threadIdx.x");
     for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
@@ -480,8 +525,8 @@ class RowsGpu {
     // Without sums of rows no thread waits for others: as many as there are accesses, fewer rows on their way.
     const bool waits = std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
                                    [&](const Stage& s) { return s.IsReduction() && s.name != name; });
-    int64_t threads = waits ? ThreadsOfSummedRow(length / v) : kWarp;
-    while (!waits && threads < kMaxThreads / 2 && threads * v < length) threads *= 2;
+    int64_t threads = waits ? ThreadsOfSummedRow(length / v, most_threads_) : kWarp;
+    while (!waits && threads < std::min(kMostThreads / 2, most_threads_) && threads * v < length) threads *= 2;
     int64_t kept = 0;  // elements of one row, a thread's
     for (size_t k = 0; k < r_.group.stages.size(); ++k) {
       const Stage& s = r_.group.stages[k];
@@ -539,6 +584,7 @@ class RowsGpu {
   RowNests r_;
   Schedule& s_;  // r_'s
   const Target& target_;
+  const int64_t most_threads_;
   Point& point_;
 };
 
@@ -546,7 +592,7 @@ class RowsGpu {
 
 StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Target& target, Until until,
                                                Point& point) {
-  if (!target.IsGpu()) return std::vector<Proposal>();
+  if (!target.IsGpu() || target.device->limits.threads < kWarp) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
   if (!r) {
     ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group));

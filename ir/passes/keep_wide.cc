@@ -15,7 +15,7 @@ class Widener {
     VisitStmts(f.body, [&](const Stmt& s) {
       if (const Store* n = As<Store>(s); n != nullptr && IsComputed(n->value)) computed.insert(n->buffer);
       // Instructions read what is as narrow as it says.
-      if (const For* n = As<For>(s); n != nullptr && (n->kind == ForKind::kDot2 || n->kind == ForKind::kTranspose)) {
+      if (const For* n = As<For>(s); n != nullptr && (DotSize(n->kind) > 0 || n->kind == ForKind::kTranspose)) {
         ForEachExpr(n->body, [&](Expr root) { VisitLoads(root, [&](Expr e) { pinned.insert(e->buffer); }); });
       }
       return true;

@@ -18,12 +18,19 @@ class Pipeliner {
 
   Stmt Walk(const Stmt& s) {
     const For* n = As<For>(s);
-    if (n != nullptr && PipelineStages(n->kind) > 0) return Run(*n);
+    if (n != nullptr && PipelineStages(n->kind) > 0 && !IsFilledAhead(*n)) return Run(*n);
     return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return Walk(x); });
   }
   const Status& status() const { return status_; }
 
  private:
+  // By this pass, before.
+  static bool IsFilledAhead(const For& n) {
+    const Seq* body = As<Seq>(n.body);
+    const Barrier* first = body == nullptr || body->stmts.empty() ? nullptr : As<Barrier>(body->stmts[0]);
+    return first != nullptr && first->scope == BarrierScope::kAwaitCopies;
+  }
+
   Stmt Run(const For& n) {
     const int stages = PipelineStages(n.kind);
     // The iteration before may still be reading its copy.

@@ -14,7 +14,8 @@
 // iterations ahead (N > 2), and no copy is filled before the barrier behind the iteration after its own.
 //
 // Copies and uses of an iteration touch no memory of each other: a backend may mix them. The shared memory must be
-// allocated in the loop, and nothing but statements of its own may fill it.
+// allocated in the loop, and nothing but statements of its own may fill it. A loop that is filled ahead already, and
+// begins with `await copies`, stays.
 #pragma once
 #include "ir/stmt.h"
 

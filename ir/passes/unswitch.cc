@@ -1,16 +1,12 @@
 #include "ir/passes/unswitch.h"
 
 #include "ir/clone.h"
+#include "ir/join.h"
 #include "ir/linear.h"
 
 namespace cinn_like::ir {
 
 namespace {
-
-void AddConjuncts(Expr e, std::vector<Expr>& out) {
-  if (e->op != ExprOp::kAnd) return out.push_back(e);
-  for (Expr x : e->args) AddConjuncts(x, out);
-}
 
 // What a condition says of no loop around it is asked before those loops:
 //   for k { if a && k < b { S } }  ->  if a { for k { if k < b { S } } }
@@ -21,9 +17,7 @@ Stmt AskFirst(Context& c, const Stmt& s) {
   if (guard == nullptr || guard->otherwise != nullptr || IsThreadAxis(n->kind) || IsBlockAxis(n->kind)) return r;
   if (n->kind == ForKind::kParallel) return r;
   Expr first = nullptr, inside = nullptr;
-  std::vector<Expr> conditions;
-  AddConjuncts(guard->cond, conditions);
-  for (Expr e : conditions) {
+  for (Expr e : ConjunctsOf(guard->cond)) {
     bool moves = false;
     Visit(e, [&](Expr x) {
       moves |= x == n->var || x->op == ExprOp::kLoad;
@@ -54,9 +48,7 @@ class Trimmer {
     const If* guard = n != nullptr && n->kind == ForKind::kSerial ? As<If>(n->body) : nullptr;
     if (guard == nullptr || guard->otherwise != nullptr) return r;
     Expr extent = n->extent, stays = nullptr;
-    std::vector<Expr> conditions;
-    AddConjuncts(guard->cond, conditions);
-    for (Expr e : conditions) {
+    for (Expr e : ConjunctsOf(guard->cond)) {
       if (Expr end = EndOf(e, n->var))
         extent = c_.Min(extent, end);
       else

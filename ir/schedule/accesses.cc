@@ -35,23 +35,27 @@ bool StartsAtZero(Expr e, const VarSet& loops) {
 // How a block reduces; null if it has no reduce iterators.
 std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
   auto r = std::make_unique<Reduction>();
-  VarSet own;
+  VarSet own, data;
+  for (const BlockIter& i : b.iters) {
+    if (i.kind == IterKind::kReduce) continue;
+    for (Expr v : VarsOf(i.binding)) data.insert(v);
+  }
+  // What was started elsewhere may begin anywhere, where loops that move other iterators say (behind tiles that a mask
+  // leaves nothing of).
+  const bool goes_on = b.init == nullptr;
   for (const BlockIter& i : b.iters) {
     if (i.kind != IterKind::kReduce) continue;
     own.insert(i.var);
-    for (Expr v : VarsOf(i.binding)) r->loops.insert(v);
+    for (Expr v : VarsOf(i.binding)) {
+      if (!goes_on || !data.contains(v)) r->loops.insert(v);
+    }
   }
   if (own.empty()) return nullptr;
-  bool ok = true;
-  for (const BlockIter& i : b.iters) {
-    if (i.kind == IterKind::kReduce)
-      ok = ok && StartsAtZero(i.binding, r->loops);
-    else
-      ok = ok && !Uses(i.binding, r->loops);
-  }
-  r->starts_at_zero = ok;
+  r->starts_at_zero = std::all_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) {
+    return i.kind == IterKind::kReduce ? StartsAtZero(i.binding, r->loops) : !Uses(i.binding, r->loops);
+  });
   const std::optional<Stores> stores = StoresOf(c, b.body);
-  if (!ok || !stores) return r;
+  if (!(goes_on || r->starts_at_zero) || !stores) return r;
   const std::vector<Expr> running = stores->Running(c);
   const std::optional<Join> join = FindJoin(c, stores->values, running);
   r->any_order = join.has_value();

@@ -321,7 +321,8 @@ StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& int
   const std::optional<ForKind> kind = ParseForKind(intrinsic);
   if (!kind || !IsTensorized(*kind)) {
     return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), ", ", Name(ForKind::kWgmma), ", ",
-                           Name(ForKind::kDot2), " or ", Name(ForKind::kTranspose), " and got '", intrinsic, "'");
+                           Name(ForKind::kDot2), ", ", Name(ForKind::kDot4), " or ", Name(ForKind::kTranspose),
+                           " and got '", intrinsic, "'");
   }
   ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
   std::vector<const For*> around = LoopsOf(path);
@@ -329,7 +330,9 @@ StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& int
   const For& nest = *As<For>(path.back());
   Analyzer a(*f.context);
   BindFacts(a, f, around);
-  RETURN_IF_ERROR(*kind == ForKind::kDot2        ? MatchDot2(a, nest).status()
+  const bool of_tiles = DotSize(*kind) > 0 && IsOfTiles(nest);
+  RETURN_IF_ERROR(of_tiles                       ? MatchTiles(a, nest, *kind).status()
+                  : DotSize(*kind) > 0           ? MatchDot(a, nest, *kind).status()
                   : *kind == ForKind::kTranspose ? MatchTranspose(a, nest).status()
                                                  : MatchMma(*f.context, nest, around, *kind).status());
   return SetKind(std::move(f), loop, *kind);

@@ -85,6 +85,11 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
 // extra results must never be read (their readers keep their own predicates).
 StatusOr<Func> Pad(Func f, const std::string& block);
 
+// guard b l:  b: s[i] = s[i] + x[k; k < n && i < m], l the loop of i  =>  b if k < n: s[i] = s[i] + x[k; i < m]. What a
+// reduction joins changes nothing unless conditions hold; those that no loop from l inwards moves become the block's,
+// which is asked them before the loops that they do not depend on. The reduction has started elsewhere (split_init).
+StatusOr<Func> Guard(Func f, const std::string& block, const std::string& loop);
+
 // implement call cinn_f(&x[0], n): the whole function becomes this runtime call; its body stays as the call's meaning.
 // That the library computes the same is the caller's word.
 StatusOr<Func> Implement(Func f, const std::string& call);

@@ -92,6 +92,8 @@ const StepRow kSteps[] = {
        ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ParseFactors(w.args, 2));
        return RoundUp(std::move(p), w.args[0], w.args[1], factors[0]);
      }},
+    {"solve", "STAGE ITERATOR", 2, 2, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return Solve(std::move(p), w.args[0], w.args[1]); }},
     {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
@@ -101,6 +103,8 @@ const StepRow kSteps[] = {
     {"hoist", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Hoist(std::move(p), w.args[0], w.names[0]); }},
     {"exp2", "STAGE", 1, 1, 0, 0, nullptr, [](TeProgram p, const Words& w) { return Exp2(std::move(p), w.args[0]); }},
+    {"compensate", "STAGE lhs|rhs -> NAME", 2, 2, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Compensate(std::move(p), w.args[0], w.args[1], w.names[0]); }},
     {"define", "NAME[ITERATOR, ...] = EXPRESSION [before STAGE]", 3, kAnyNumber, 0, 0, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const Definition d, ParseDefinition(w.args));
@@ -170,6 +174,8 @@ const StepRow kSteps[] = {
     {"tensorize", "LOOP INTRINSIC", 2, 2, 0, 0,
      [](Func f, const Words& w) { return Tensorize(std::move(f), w.args[0], w.args[1]); }},
     {"pad", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Pad(std::move(f), w.args[0]); }},
+    {"guard", "BLOCK LOOP", 2, 2, 0, 0,
+     [](Func f, const Words& w) { return Guard(std::move(f), w.args[0], w.args[1]); }},
     {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kMany, 0, 0,
      [](Func f, const Words& w) { return Implement(std::move(f), absl::StrJoin(w.args, " ")); }},
     {"split_init", "BLOCK LOOP -> NAME", 2, 2, 1, 1,

@@ -155,10 +155,10 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   BindFacts(a, p, AllIters(s));
   const Expr extent = a.Simplify(c.Mul(c.CeilDiv(old.extent, c.Int(multiple)), c.Int(multiple)));
   if (a.CanProve(c.Eq(extent, old.extent))) return p;
-  const bool reduced = dim >= s.iters.size();
-  if (!reduced && !WritesAllocations(p, s)) {
-    return InvalidArgument("stage ", stage, " writes a result, or not at its iterators: there is no place beyond ",
-                           iterator, "'s end");
+  const bool reduced = dim >= s.iters.size(), reshapes = WritesAllocations(p, s);
+  if (!reduced && !reshapes && s.IsReduction()) {
+    return InvalidArgument("stage ", stage, " reduces into a result: there is no place beyond ", iterator,
+                           "'s end; keep it first");
   }
   for (const auto* list : {&s.values, &s.inits}) {
     if (const Expr division = FindDivision(*list, old.var))
@@ -166,12 +166,27 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
                              "'s end: ", Print(division));
   }
   const Expr inside = c.Lt(old.var, old.extent);
+  a.BindRange(old.var, c.Int(0), extent);
+  const auto is_there = [&](Expr load, Expr own) {
+    const Analyzer::Assume asked(a, own == nullptr ? c.Bool(true) : own);
+    bool there = true;
+    for (size_t d = 0; d < load->args.size() && there; ++d)
+      there = a.CanProve(c.Le(c.Int(0), load->args[d])) && a.CanProve(c.Lt(load->args[d], load->buffer->shape[d]));
+    return there;
+  };
   const auto mask = [&](Expr v) {
     return ReplaceReads(c, v, old.var, [&](Expr load, Expr own) {
       if (Contains(s.outputs, load->buffer)) return load;
+      if (is_there(load, own)) return own == nullptr ? load : c.Load(load->buffer, load->args, own);
       return c.Load(load->buffer, load->args, own == nullptr ? inside : c.And(inside, own));
     });
   };
+  if (!reduced && !reshapes) {
+    if (s.at.empty()) s.at = VarsOf(s.iters);
+    s.where = s.where == nullptr ? inside : c.And(s.where, inside);
+    s.iters[dim].extent = extent;
+    return p;
+  }
   if (!reduced) {
     for (Expr& v : s.values) v = mask(v);
     for (Expr& v : s.inits) v = mask(v);
@@ -182,10 +197,10 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
   std::vector<Expr> elements;
   for (size_t k = 0; k < join.elements.size(); ++k) {
-    const Expr e = join.elements[k];
-    const Expr beyond =
-        a.Simplify(ReplaceReads(c, e, old.var, [&](Expr load, Expr) { return c.Const(0, load->type.dtype); }));
-    elements.push_back(beyond == s.inits[k] ? mask(e) : c.Select(inside, mask(e), s.inits[k]));
+    const Expr e = mask(join.elements[k]);
+    const std::vector<Expr> asked = ConditionsOf(e, s.inits[k]);
+    const bool is_neutral = std::find(asked.begin(), asked.end(), inside) != asked.end();
+    elements.push_back(is_neutral ? e : c.Select(inside, e, s.inits[k]));
   }
   s.values = join.Joined(c, join.running, elements);
   s.reduce_iters[dim - s.iters.size()].extent = extent;

@@ -94,6 +94,7 @@ StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
   if (!reshapes) {
     if (s.at.empty()) s.at = VarsOf(s.iters);
     for (Expr& e : s.at) e = move(e);
+    if (s.where != nullptr) s.where = a.Simplify(move(s.where));
   }
   for (Buffer& b : s.outputs) {
     if (reshapes) b = buffers.at(b);

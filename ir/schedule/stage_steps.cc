@@ -21,16 +21,19 @@ Expr ReplaceLoads(Context& c, Expr v, const std::function<Expr(Expr)>& to) {
   return Rewriter(c, [&](Expr e) -> Expr { return e->op == ExprOp::kLoad ? to(e) : nullptr; })(v);
 }
 
-// Whether every load in `value` stays inside of its buffer whatever `iters` are, or is masked.
-bool StaysInside(const TeProgram& p, const std::vector<StageIter>& iters, Expr value) {
+// Whether every load in `value` stays inside of its buffer whatever `iters` are, or is masked: where a stage runs at
+// all of these, its masks see to that.
+bool StaysInside(const TeProgram& p, const std::vector<StageIter>& iters, Expr value, bool masks_do) {
   Context& c = *p.context;
   Analyzer a(c);
   BindFacts(a, p, iters);
   bool inside = true;
   Visit(value, [&](Expr e) {
-    if (e->op != ExprOp::kLoad || e->has_mask) return inside;
-    for (size_t d = 0; d < e->args.size() && inside; ++d)
-      inside = a.CanProve(c.Le(c.Int(0), e->args[d])) && a.CanProve(c.Lt(e->args[d], e->buffer->shape[d]));
+    if (e->op != ExprOp::kLoad || (e->has_mask && masks_do)) return inside;
+    const Analyzer::Assume asked(a, e->has_mask ? MaskOf(e) : c.Bool(true));
+    const std::vector<Expr> at = IndicesOf(e);
+    for (size_t d = 0; d < at.size() && inside; ++d)
+      inside = a.CanProve(c.Le(c.Int(0), at[d])) && a.CanProve(c.Lt(at[d], e->buffer->shape[d]));
     return inside;
   });
   return inside;
@@ -297,7 +300,7 @@ StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {
   const Expr read = c.Load(made, vars);
   Analyzer a(c);
   for (const SymbolFact& f : p.symbols) a.BindSymbol(f);
-  bool found = false, runs = true, always = false;
+  bool found = false, runs = reader.where == nullptr, always = false;
   for (const StageIter& i : AllIters(reader)) {
     const bool listed = std::find(vars.begin(), vars.end(), i.var) != vars.end();
     runs = runs && (listed || a.CanProve(c.Lt(c.Int(0), i.extent)));
@@ -311,7 +314,7 @@ StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {
     })(v);
   }
   if (!found) return InvalidArgument("stage ", reader.name, " does not compute ", d.value);
-  if (!defined.name.empty() && !always && !StaysInside(p, iters, value)) {
+  if (!defined.name.empty() && !always && !StaysInside(p, iters, value, reader.where == nullptr)) {
     return InvalidArgument("stage ", reader.name, " computes ", d.value,
                            " under conditions, without which it may read beyond a buffer's end");
   }

@@ -38,10 +38,16 @@ StatusOr<TeProgram> Unfold(TeProgram p, const std::string& stage, const std::str
                            const std::vector<int64_t>& factors, const std::vector<std::string>& names);
 
 // round_up t k 16:  t[i] += x[i, k] for k in 0..K  =>  t[i] += x[i, k; k < K] for k in 0..(K + 15) / 16 * 16. An
-// iterator's extent becomes a multiple. What a stage reads with it is masked beyond the old end. A data iterator's
-// further elements lie in an allocation that it writes at its iterators, where nobody reads them; a reduction's further
-// steps change nothing: they add 0, say, or what they add is chosen to be 0.
+// iterator's extent becomes a multiple. What a stage reads with it is masked where it may lie beyond a tensor's end.
+// A data iterator's further elements lie in an allocation that it writes at its iterators, where nobody reads
+// them, or are not written; a reduction's further steps change nothing: they add 0, say, or what they add is chosen to
+// be 0.
 StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple);
+
+// solve t e:  t[i, p] += x[i, k; (p - e) % 2 == 0] * w[k * 2 + e] over k, e  =>  t[i, p] += x[i, k] * w[k * 2 + p % 2]
+// over k. Of a digit that a reduction runs through, a condition has a step change nothing at all values but one: the
+// digit becomes that value, and the condition goes, or what it asks of others stays.
+StatusOr<TeProgram> Solve(TeProgram p, const std::string& stage, const std::string& iterator);
 
 // rfactor t k -> u:  t[i] += x[i, k, j] over k, j  =>  u[k, i] += x[i, k, j] over j;  t[i] += u[k, i] over k. What a
 // stage reduces becomes parts, one for each value of an iterator, that are reduced apart and joined: u has the
@@ -66,9 +72,17 @@ StatusOr<TeProgram> Together(TeProgram p, const std::string& first, const std::s
 // otherwise, and overflows where sums of the elements without these factors do: not for exact numerics.
 StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name);
 
-// exp2 y:  y[i] = exp(x[i])  =>  y[i] = exp2(x[i] * log2(e)), of f32. Powers of 2 are an instruction where there is one;
-// that their exponents are rounded once more is an error of |x| * 2^-24 of the result at most. Not for exact numerics.
+// exp2 y:  y[i] = exp(x[i])  =>  y[i] = exp2(x[i] * log2(e)), of f32. Powers of 2 are an instruction where there is
+// one; that their exponents are rounded once more is an error of |x| * 2^-24 of the result at most. Not for exact
+// numerics.
 StatusOr<TeProgram> Exp2(TeProgram p, const std::string& stage);
+
+// compensate t lhs -> u:  t[i, j] += i32(x[i, k]) * i32(w[k, j]) over k, x of i8; y[i, j] = t[i, j]  =>  t[i, j] +=
+// i32(u8(x[i, k] + i8(-128))) * i32(w[k, j]);  u[j] += i32(w[k, j]) over k;  y[i, j] = t[i, j] + u[j] * -128. A factor
+// of i8, or of u8, becomes one of the other kind: instructions multiply bytes of one kind by such of the other. Exact,
+// since sums of i32 wrap.
+StatusOr<TeProgram> Compensate(TeProgram p, const std::string& stage, const std::string& factor,
+                               const std::string& name);
 
 // define t[i, j] = x[j, i] before s:  y[i, j] = f(x[j, i])  =>  t[i, j] = x[j, i] in front of stage s;  y[i, j] =
 // f(t[i, j]). A value that a stage computes becomes a stage of its own, over those of its iterators that stand in

@@ -1,6 +1,7 @@
 // The primitives about blocks and memory: inline, stage, cache_write, scope, split_init, pad, implement.
 #include <algorithm>
 
+#include "ir/join.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
@@ -66,11 +67,6 @@ bool IsDeclaredBefore(const Func& f, Buffer b, const Stmt& top) {
     declared |= As<Alloc>(x) != nullptr && As<Alloc>(x)->buffer == b;
   }
   return declared;
-}
-
-void AddConjuncts(Expr e, std::vector<Expr>& out) {
-  if (e->op != ExprOp::kAnd) return out.push_back(e);
-  for (Expr x : e->args) AddConjuncts(x, out);
 }
 
 }  // namespace
@@ -315,10 +311,8 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
   Expr bounds = c.Bool(true), stays = nullptr;
   for (const BlockIter& i : b.iters) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
   {
-    std::vector<Expr> conditions;
-    AddConjuncts(b.predicate, conditions);
     const Analyzer::Assume inside(a, bounds);
-    for (Expr e : conditions) {
+    for (Expr e : ConjunctsOf(b.predicate)) {
       if (!a.CanProve(e)) stays = stays == nullptr ? e : c.And(stays, e);
     }
   }

@@ -129,7 +129,7 @@ TEST(CheckBounds, ReportsBecomeErrorsOnAGpu) {
   if (!api.ok()) GTEST_SKIP() << api.status();
   const auto compiler = CompileForTest(kOnGpu, "cuda", Checked());
   constexpr int64_t kBytes = 256 * sizeof(float);
-  std::array<void*, 2> memory = {*(*api)->Alloc(0, kBytes), *(*api)->Alloc(0, kBytes)};
+  std::array<void*, 2> memory = {*(*api)->Alloc(0, kBytes, nullptr), *(*api)->Alloc(0, kBytes, nullptr)};
   int64_t shape[] = {256};
   std::array<DLTensor, 2> tensors;
   std::array<CinnValue, 2> args = {};

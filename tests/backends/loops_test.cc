@@ -177,6 +177,14 @@ func @all(x: f32[31], y: f32[16]) {
 func @first(x: f32[31], y: f32[16], n: i64) {
   y[ramp(0, 1, 16)] = x[ramp(0, 2, 16); ramp(0, 1, 16) < broadcast(n, 16)]
 }
+
+func @store_all(x: f32[31], y: f32[16]) {
+  x[ramp(0, 2, 16)] = y[ramp(0, 1, 16)]
+}
+
+func @store_first(x: f32[31], y: f32[16], n: i64) {
+  x[ramp(0, 2, 16); ramp(0, 1, 16) < broadcast(n, 16)] = y[ramp(0, 1, 16)]
+}
 )");
   // What follows the last element that is read can't be read.
   const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -195,6 +203,20 @@ func @first(x: f32[31], y: f32[16], n: i64) {
   std::vector<float> y(16, -1);
   CallInternal(*c, "all", end - 31, y.data());
   for (int i = 0; i < 16; ++i) EXPECT_EQ(y[i], static_cast<float>(31 - 2 * i)) << i;
+  // What lies between stays.
+  std::iota(y.begin(), y.end(), 100.0f);
+  for (int n = 0; n <= 17; ++n) {
+    const int lanes = std::min(n, 16), elements = lanes == 0 ? 0 : 2 * lanes - 1;
+    for (int i = 1; i < 40; ++i) end[-i] = static_cast<float>(i);
+    if (n == 17)
+      CallInternal(*c, "store_all", end - elements, y.data());
+    else
+      CallInternal(*c, "store_first", end - elements, y.data(), int64_t{n});
+    for (int i = 1; i < 40; ++i) {
+      const bool is_stored = i <= elements && (elements - i) % 2 == 0;
+      EXPECT_EQ(end[-i], is_stored ? 100.0f + static_cast<float>((elements - i) / 2) : static_cast<float>(i)) << n;
+    }
+  }
   munmap(memory, 2 * page);
 }
 

@@ -1,18 +1,19 @@
-// Nests of kinds dot2_bf16 and transpose (ir/vector_nests.h), compiled: they compute what the interpreter says that
-// their loops do, whatever instructions there are.
+// Nests of kinds dot2_bf16, dot4_i8 and transpose (ir/vector_nests.h), compiled: they compute what the interpreter says
+// that their loops do, whatever instructions there are.
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "absl/strings/match.h"
+#include "cinn_like/base/host_cpu.h"
 #include "ir/interpreter.h"
 #include "tests/backends/jit_test_util.h"
 
 namespace cinn_like {
 namespace {
 
-// With the instruction, where the machine has it, and without.
-constexpr const char* kTargets[] = {"cpu", "cpu -features=-avx512bf16", "cpu -features=-avx512f"};
+// With the instructions, where the machine has them, and without.
+constexpr const char* kTargets[] = {"cpu", "cpu -features=-avx512bf16,-avx512vnni", "cpu -features=-avx512f"};
 
 CompileOptions Numerics(const std::string& numerics) {
   CompileOptions options;
@@ -63,6 +64,80 @@ TEST(VectorNests, ProductsOfPairs) {
   }
 }
 
+// y[i, j] += x[i, k] * w[k, j] for all k, in fours, of types `a` and `b`, or of w alone; `depth` is a number of fours.
+std::string ProductOfBytes(int rows, int lanes, int depth, std::string_view a, std::string_view b, bool x_first) {
+  const std::string x = Cat("i32(x[i * ", 4 * depth, " + k * 4 + e])"),
+                    w = Cat("i32(w[k * ", 4 * lanes, " + l * 4 + e])");
+  const std::string product = a.empty() ? w : x_first ? Cat(x, " * ", w) : Cat(w, " * ", x);
+  return Cat("func @f(x: ", a.empty() ? "i8" : a, "[", rows * 4 * depth, "], w: ", b, "[", depth * lanes * 4,
+             "], y: i32[", rows * lanes, "]) {\n  for i in 0..", rows, " {\n    for k in 0..", depth,
+             " {\n      for l in 0..", lanes, " @dot4_i8 {\n        for e in 0..4 {\n          y[i * ", lanes,
+             " + l] = y[i * ", lanes, " + l] + ", product, "\n        }\n      }\n    }\n  }\n}\n");
+}
+
+// Exact for all values, whatever the sums are.
+TEST(VectorNests, ProductsOfFours) {
+  std::mt19937 rng(5);
+  const auto bytes = [&](DType t, int n, bool extreme) {
+    ir::HostArray r(t, {n});
+    const int low = t == DType::kI8 ? -128 : 0;
+    for (int i = 0; i < n; ++i)
+      r.SetInt(i, extreme ? low + 255 * std::uniform_int_distribution(0, 1)(rng)
+                          : std::uniform_int_distribution(low, low + 255)(rng));
+    return r;
+  };
+  for (const int lanes : {2, 4, 5, 8, 16, 24, 32, 64}) {
+    for (const auto& [a, b] :
+         {std::pair("u8", "i8"), {"i8", "u8"}, {"i8", "i8"}, {"u8", "u8"}, {"", "i8"}, {"", "u8"}}) {
+      const int rows = std::uniform_int_distribution(1, 5)(rng), depth = std::uniform_int_distribution(1, 9)(rng);
+      const bool extreme = depth % 3 == 0;
+      const ir::HostArray x = bytes(*a == 'u' ? DType::kU8 : DType::kI8, rows * 4 * depth, extreme),
+                          w = bytes(*b == 'u' ? DType::kU8 : DType::kI8, depth * lanes * 4, extreme);
+      ir::HostArray y(DType::kI32, {rows * lanes});
+      for (int64_t i = 0; i < y.NumElements(); ++i)
+        y.SetInt(i, std::uniform_int_distribution<int64_t>(INT32_MIN, INT32_MAX)(rng));
+      for (const char* target : kTargets)
+        ExpectSame(ProductOfBytes(rows, lanes, depth, a, b, depth % 2 == 0), target, x, w, y);
+    }
+  }
+}
+
+// y[i, j] += x[i, k] * w[k, j] over `steps` of 16 groups each, as a matrix unit has them.
+std::string ProductOfTiles(int rows, int columns, int steps, std::string_view a, std::string_view b, bool x_first) {
+  const int size = a == "bf16" ? 2 : 4, depth = steps * 16 * size;
+  const std::string wide = a == "bf16" ? "f32" : "i32",
+                    x = Cat(wide, "(x[i * ", depth, " + s * ", 16 * size, " + q * ", size, " + e])"),
+                    w = Cat(wide, "(w[s * ", 16 * size * columns, " + q * ", size * columns, " + j * ", size, " + e])");
+  return Cat("func @f(x: ", a, "[", rows * depth, "], w: ", b, "[", depth * columns, "], y: ", wide, "[",
+             rows * columns, "]) {\n  for s in 0..", steps, " @dot", size, a == "bf16" ? "_bf16" : "_i8",
+             " {\n    for i in 0..", rows, " {\n      for j in 0..", columns,
+             " {\n        for q in 0..16 {\n          for e in 0..", size, " {\n            y[i * ", columns,
+             " + j] = y[i * ", columns, " + j] + ", x_first ? x : w, " * ", x_first ? w : x,
+             "\n          }\n        }\n      }\n    }\n  }\n}\n");
+}
+
+// By tiles where the machine has them, else as their loops.
+TEST(VectorNests, ProductsOfTiles) {
+  std::mt19937 rng(6);
+  printf("this machine %s tiles\n", ThisCpu().has_amx ? "has" : "has no");
+  for (const auto& [rows, columns, steps] : {std::tuple(32, 32, 2), {2, 17, 1}, {23, 24, 1}}) {
+    for (const auto& [a, b] : {std::pair("bf16", "bf16"), {"i8", "i8"}, {"u8", "i8"}, {"i8", "u8"}, {"u8", "u8"}}) {
+      const auto array = [&](std::string_view type, int64_t n) {
+        if (type == "bf16") return Integers(DType::kBF16, {n}, rng);
+        ir::HostArray r(*ParseDType(type), {n});
+        const int low = type == "i8" ? -128 : 0;
+        for (int64_t i = 0; i < n; ++i) r.SetInt(i, std::uniform_int_distribution(low, low + 255)(rng));
+        return r;
+      };
+      const int depth = steps * 16 * (std::string_view(a) == "bf16" ? 2 : 4);
+      const ir::HostArray x = array(a, rows * depth), w = array(b, depth * columns),
+                          y = Integers(std::string_view(a) == "bf16" ? DType::kF32 : DType::kI32, {rows * columns},
+                                       rng);
+      ExpectSame(ProductOfTiles(rows, columns, steps, a, b, rows % 2 == 0), "cpu", x, w, y);
+    }
+  }
+}
+
 // Products of a lane's own pairs, and what no instruction serves: its loops run.
 TEST(VectorNests, OthersRunAsTheirLoops) {
   std::mt19937 rng(2);
@@ -104,6 +179,38 @@ TEST(VectorNests, TakesTheInstructionsOfTheTarget) {
     const auto source = (*compiler)->GetSourceCode(*module);
     ASSERT_TRUE(source.ok()) << source.status();
     EXPECT_EQ(absl::StrContains(*source, "dpbf16ps.512"), has) << target << " " << numerics;
+  }
+  for (const auto& [target, a, lanes, has] : {std::tuple("x86_64 -mcpu=znver5", "u8", 16, true),
+                                              {"x86_64 -mcpu=icelake-server", "u8", 16, true},
+                                              {"x86_64 -mcpu=znver5", "i8", 16, false},
+                                              {"x86_64 -mcpu=alderlake", "u8", 8, true},
+                                              {"x86_64 -mcpu=alderlake", "u8", 16, false},
+                                              {"x86_64 -mcpu=skylake-avx512", "u8", 16, false},
+                                              {"x86_64 -mcpu=x86-64", "u8", 4, false}}) {
+    const auto fours = ir::ParseModule(ProductOfBytes(2, lanes, 8, a, "i8", true));
+    ASSERT_TRUE(fours.ok()) << fours.status();
+    const auto compiler = Compiler::Create(*Target::Parse(target), {});
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    const auto source = (*compiler)->GetSourceCode(*fours);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(absl::StrContains(*source, "avx512.vpdpbusd"), has) << target << " " << a << " " << lanes;
+  }
+  for (const auto& [target, a, b, name] :
+       {std::tuple("x86_64 -mcpu=sapphirerapids", "bf16", "bf16", "tdpbf16ps.internal"),
+        {"x86_64 -mcpu=sapphirerapids", "i8", "i8", "tdpbssd.internal"},
+        {"x86_64 -mcpu=sapphirerapids", "u8", "i8", "tdpbusd.internal"},
+        {"x86_64 -mcpu=sapphirerapids", "i8", "u8", "tdpbsud.internal"},
+        {"x86_64 -mcpu=sapphirerapids", "u8", "u8", "tdpbuud.internal"},
+        {"x86_64 -mcpu=sapphirerapids -features=-amx-int8", "i8", "i8", ""},
+        {"x86_64 -mcpu=znver5", "bf16", "bf16", ""}}) {
+    const auto tiles = ir::ParseModule(ProductOfTiles(32, 32, 2, a, b, true));
+    ASSERT_TRUE(tiles.ok()) << tiles.status();
+    const auto compiler = Compiler::Create(*Target::Parse(target), {});
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    const auto source = (*compiler)->GetSourceCode(*tiles);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(absl::StrContains(*source, "tdpb"), *name != 0) << target << " " << a << " " << b;
+    EXPECT_TRUE(absl::StrContains(*source, name)) << target << " " << a << " " << b;
   }
 }
 

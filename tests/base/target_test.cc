@@ -13,7 +13,7 @@ TEST(Target, CanonicalTexts) {
   for (const char* text :
        {"x86_64 -mcpu=native", "x86_64 -mcpu=native -num-threads=2", "cuda -arch=native",
         "cuda -arch=sm_90a -libs=cublas", "x86_64 -mcpu=sapphirerapids -features=+amx-bf16,-avx512fp16 -cores=4",
-        "cuda -arch=sm_90a -sm-count=114 -bandwidth=4800"}) {
+        "cuda -arch=sm_90a -sm-count=114 -bandwidth=4800", "opencl -arch=native", "opencl -arch=generic -cores=64"}) {
     const StatusOr<Target> t = Target::Parse(text);
     ASSERT_TRUE(t.ok()) << t.status();
     EXPECT_EQ(t->Print(), text);
@@ -77,16 +77,15 @@ TEST(Target, RandomTargetsRoundTrip) {
 }
 
 TEST(Target, ErrorsListWhatIsKnown) {
-  EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda");
-  EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda");
+  EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda, opencl");
+  EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda, opencl");
   EXPECT_EQ(Error("cuda sm_90"), "target: expected -option=value, got 'sm_90'");
   EXPECT_EQ(
       Error("cpu -arch=sm_90"),
       "target: x86_64 has no option -arch; known: -mcpu, -features, -framework, -num-threads, -cores, -vector-bytes, "
       "-l1-bytes, -l2-bytes, -bandwidth, -registers");
   // What no code can be made for is no target.
-  EXPECT_EQ(Error("opencl"), "target: unknown kind 'opencl'; known: cpu, x86_64, cuda");
-  EXPECT_EQ(Error("c"), "target: unknown kind 'c'; known: cpu, x86_64, cuda");
+  EXPECT_EQ(Error("c"), "target: unknown kind 'c'; known: cpu, x86_64, cuda, opencl");
   EXPECT_EQ(Error("cuda -libs=cudnn"), "target: option -libs: unknown library 'cudnn'; known: cublas");
   EXPECT_TRUE(
       Error("cuda -arch=sm_91").starts_with("target: option -arch: unknown arch 'sm_91'; known: native, sm_75"));
@@ -129,7 +128,7 @@ TEST(Target, KindsOfTheCaller) {
   EXPECT_EQ(Message(Target::Parse("dpu -arch=three", kinds).status()),
             "target: option -arch: unknown arch 'three'; known: one, two");
   EXPECT_EQ(Message(Target::Parse("cuda", kinds).status()), "target: unknown kind 'cuda'; known: cpu, x86_64, dpu");
-  EXPECT_EQ(Error("dpu"), "target: unknown kind 'dpu'; known: cpu, x86_64, cuda");
+  EXPECT_EQ(Error("dpu"), "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl");
 }
 
 TEST(Target, ResolvedByKeepsWhatWasSet) {

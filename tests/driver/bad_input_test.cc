@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "backends/compiler.h"
+#include "cinn_like/base/host_cpu.h"
 #include "cinn_like/c_api.h"
 #include "cinn_like/driver.h"
 #include "hlir/pipeline.h"
@@ -214,6 +215,11 @@ TEST(BadInput, FeaturesOfACpu) {
     EXPECT_NE(Message(s).find(what), std::string::npos) << s;
   }
   EXPECT_TRUE(Compile(graph, "x86_64 -mcpu=skylake-avx512 -features=-avx512f").ok());
+  const Status tiles = Compile(graph, "cpu -features=+amx-int8").status();
+  EXPECT_EQ(tiles.ok(), ThisCpu().has_amx);
+  if (!tiles.ok()) {
+    EXPECT_NE(Message(tiles).find("this machine has no 'amx-int8'"), std::string::npos) << tiles;
+  }
 }
 
 // Expressions that walks could not come back from.

@@ -76,7 +76,7 @@ class Dpu : public DeviceApi {
     const DeviceKind* kinds[] = {&DpuKind()};
     return Target::Parse("dpu -arch=dpu2 -cores=3", kinds);
   }
-  StatusOr<void*> Alloc(int device, int64_t bytes) override {
+  StatusOr<void*> Alloc(int device, int64_t bytes, void*) override {
     void* p =
         device < 2 && bytes < 1 << 30 ? std::aligned_alloc(256, (static_cast<size_t>(bytes) / 256 + 1) * 256) : nullptr;
     if (p == nullptr) return absl::ResourceExhaustedError(Cat("dpu: no ", bytes, " bytes"));
@@ -88,9 +88,9 @@ class Dpu : public DeviceApi {
     std::free(Unmarked(data));
     --live;
   }
-  StatusOr<void*> AllocWorkspace(int device, int64_t bytes, void*) override {
+  StatusOr<void*> AllocWorkspace(int device, int64_t bytes, void* stream) override {
     ++workspaces;
-    return Alloc(device, bytes);
+    return Alloc(device, bytes, stream);
   }
   void FreeWorkspace(int device, void* data, void*) override { Free(device, data); }
   Status Copy(int, void* to, const void* from, int64_t bytes, void*) override {
@@ -218,7 +218,7 @@ struct Tensor {
     t = {host.data(), device, static_cast<int>(shape.size()), {kDLFloat, 32, 1}, shape.data(), nullptr, 0};
     if (device.device_type != kDLExtDev) return;
     const auto bytes = static_cast<int64_t>(host.size() * 4);
-    memory = *TheDpu().Alloc(device.device_id, bytes + offset);
+    memory = *TheDpu().Alloc(device.device_id, bytes + offset, nullptr);
     t.data = static_cast<char*>(memory) + offset;
     EXPECT_TRUE(TheDpu().Copy(device.device_id, t.data, host.data(), bytes, nullptr).ok());
   }
@@ -397,16 +397,17 @@ TEST(OutsideDevice, WithoutKernelsIsHostCode) {
 // What is registered here is registered nowhere else.
 TEST(OutsideDevice, WhereItIsNotRegisteredItIsAnError) {
   EXPECT_EQ(Message(Devices::BuiltIn().ParseTarget("dpu").status()),
-            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda");
+            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl");
   EXPECT_EQ(Message(WithDpu().ParseTarget("npu").status()),
-            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, dpu");
+            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, opencl, dpu");
   const Target target = *WithDpu().ParseTarget("dpu -arch=dpu2");
-  constexpr char kError[] = "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda";
+  constexpr char kError[] = "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda, opencl";
   const hlir::Graph graph = *hlir::Parse(kGraph);
   EXPECT_EQ(Message(CompileGraph(graph, target, Options()).status()), kError);
   EXPECT_EQ(Message(EmitGraph(graph, target, Options(), "loops").status()), kError);
   EXPECT_EQ(Message(Compiler::Create(target).status()), kError);
-  EXPECT_EQ(Message(WithDpu().Find("npu").status()), "no device 'npu' is registered; registered: x86_64, cuda, dpu");
+  EXPECT_EQ(Message(WithDpu().Find("npu").status()),
+            "no device 'npu' is registered; registered: x86_64, cuda, opencl, dpu");
 }
 
 TEST(Devices, OfThisProject) {

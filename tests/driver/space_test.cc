@@ -74,7 +74,22 @@ const Case kCases[] = {
   return %0
 }
 )"},
-    {"Integers", "matmul_cpu", "vectors rows pack swap",
+    {"Fours", "matmul_cpu", "vectors rows swap dots",
+     R"(graph @f(%x: i8[33,44], %w: i8[44,70]) {
+  %0 = matmul(%x, %w) {wide=true} : i32[33,70]
+  return %0
+}
+)"},
+    {"ComputedFours", "matmul_cpu", "vectors rows swap dots",
+     R"(graph @f(%x: u8[n,48], %w: u8[70,48], %m: u8[70,48], %b: i32[70]) where n in 2..99 hint 33 {
+  %0 = maximum(%w, %m) : u8[70,48]
+  %1 = transpose(%0) {perm=[1,0]} : u8[48,70]
+  %2 = matmul(%x, %1) {wide=true} : i32[n,70]
+  %3 = add(%2, %b) : i32[n,70]
+  return %3
+}
+)"},
+    {"Integers", "matmul_cpu", "vectors rows swap",
      R"(graph @f(%x: i8[33,41], %w: i8[70,41]) {
   %0 = cast(%x) {dtype=i32} : i32[33,41]
   %1 = cast(%w) {dtype=i32} : i32[70,41]

@@ -49,7 +49,7 @@ TEST(Golden, UnknownPass) {
   const Status s = RunOnGraphText("cse | css", "graph @f(%x: f32[1]) { return %x }", {}).status();
   EXPECT_EQ(Message(s),
             "unknown graph pass 'css', expected one of optimize, decompose, fold_constants, simplify, "
-            "gather_views, pack_weights, cse, dce or, at the end, split_static, loops");
+            "gather_views, pack_weights, cse, dce or, at the end, split_static, loops, propagate_layouts");
 }
 
 }  // namespace

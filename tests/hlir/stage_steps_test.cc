@@ -50,7 +50,9 @@ class RandomSteps {
 
   std::string Step(const ir::TeProgram& p) {
     const auto stage = [&]() -> const ir::Stage& { return p.stages[Pick(p.stages.size())]; };
-    switch (Pick(11)) {
+    switch (Pick(12)) {
+      case 11:
+        return Cat("compensate ", stage().name, Pick(2) == 0 ? " lhs" : " rhs", " -> totals", names_++);
       case 10:
         return Cat("exp2 ", stage().name);
       case 8:

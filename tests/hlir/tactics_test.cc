@@ -1,11 +1,16 @@
 // The bidding: who fails is out and named, another runs.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "absl/strings/match.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
+#include "ir/interpreter.h"
+#include "ir/lower.h"
 #include "ir/schedule/schedule.h"
+#include "ir/vector_nests.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -168,6 +173,122 @@ TEST(MatmulCpu, SumsPairs) {
       const auto again = ir::ApplySchedule(*ir::ToLoops(program), choice->proposal.schedule);
       ASSERT_TRUE(again.ok()) << again.status();
       EXPECT_EQ(ir::Print(*again), ir::Print(choice->proposal.func));
+    }
+  }
+}
+
+// Products of bytes are summed in fours, of one kind as of two, where the machine has an instruction.
+TEST(MatmulCpu, SumsFours) {
+  for (const auto& [cpu, x, w, ops, fours, compensated] :
+       {std::tuple("znver5", "i8[70,64]", "i8[64,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[70,100]\n", true,
+                   true),
+        {"znver4", "u8[70,64]", "u8[64,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[70,100]\n", true, true},
+        {"sapphirerapids", "i8[70,64]", "i8[64,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[70,100]\n", true, true},
+        {"znver5", "i8[70,64]", "i8[100,64]",
+         "  %t = transpose(%w) {perm=[1,0]} : i8[64,100]\n  %0 = matmul(%x, %t) {wide=true} : i32[70,100]\n", true,
+         true},
+        {"znver5", "i8[70,61]", "i8[100,61]",
+         "  %t = transpose(%w) {perm=[1,0]} : i8[61,100]\n  %0 = matmul(%x, %t) {wide=true} : i32[70,100]\n", true,
+         true},
+        {"znver5", "i8[700,20000]", "i8[20000,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[700,100]\n", true, true},
+        {"znver5", "u8[70,64]", "i8[64,100]",
+         "  %a = cast(%x) {dtype=i32} : i32[70,64]\n  %b = cast(%w) {dtype=i32} : i32[64,100]\n"
+         "  %0 = matmul(%a, %b) : i32[70,100]\n",
+         true, false},
+        {"znver5", "i8[70,64]", "i8[64,100]", "  %0 = matmul(%x, %w) : i8[70,100]\n", true, true},
+        {"znver5", "i16[70,64]", "i16[64,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[70,100]\n", false, false},
+        {"skylake-avx512", "i8[70,64]", "i8[64,100]", "  %0 = matmul(%x, %w) {wide=true} : i32[70,100]\n", false,
+         false}}) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=2 -mcpu=", cpu));
+    const auto group = GroupOf(Cat("graph @g(%x: ", x, ", %w: ", w, ") {\n", ops, "  return %0\n}\n"), target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    for (const bool exact : {false, true}) {
+      ir::TeProgram program = *group;
+      program.exact = exact;
+      const StatusOr<Choice> choice = ChooseSchedule(program, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "dot4_i8"), fours) << cpu << " " << x << "\n"
+                                                                                << choice->proposal.schedule;
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "compensate"), compensated) << cpu << " " << x;
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      const auto again = ir::ApplySchedule(*ir::ToLoops(program), choice->proposal.schedule);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(ir::Print(*again), ir::Print(choice->proposal.func));
+    }
+  }
+}
+
+// By tiles of a matrix unit where the target names it, whatever rows and columns there are; they compute what the
+// stages do.
+TEST(MatmulCpu, MultipliesTiles) {
+  for (const auto& [x, w, y, tiles] : {std::tuple("bf16[35,64]", "bf16[64,40]", "bf16[35,40]", true),
+                                       {"bf16[32,96]", "bf16[96,32]", "bf16[32,32]", true},
+                                       {"bf16[2,96]", "bf16[96,40]", "bf16[2,40]", true},
+                                       {"bf16[n,64]", "bf16[64,50]", "bf16[n,50]", true},
+                                       {"bf16[1,64]", "bf16[64,50]", "bf16[1,50]", false},
+                                       {"bf16[40,32]", "bf16[32,50]", "bf16[40,50]", false},
+                                       {"i8[33,129]", "i8[129,20]", "i32[33,20]", true},
+                                       {"u8[32,128]", "u8[128,32]", "i32[32,32]", true}}) {
+    for (const bool transposed : {false, true}) {
+      const std::string type(w, std::find(w, w + 8, '[')), of = w, inner = of.substr(type.size() + 1);
+      const size_t comma = inner.find(',');
+      const std::string turned =
+          Cat(type, "[", inner.substr(comma + 1, inner.size() - comma - 2), ",", inner.substr(0, comma), "]");
+      const bool wide = std::string_view(y).starts_with("i32");
+      const std::string graph =
+          Cat("graph @g(%x: ", x, ", %w: ", transposed ? turned : of, ")",
+              absl::StrContains(x, "n,") ? " where n in 1..4096" : "", " {\n",
+              transposed ? Cat("  %t = transpose(%w) {perm=[1,0]} : ", of, "\n") : "", "  %0 = matmul(%x, %",
+              transposed ? "t" : "w", ")", wide ? " {wide=true}" : "", " : ", y, "\n  return %0\n}\n");
+      for (const bool named : {false, true}) {
+        const Target target = *Target::Parse(
+            Cat("x86_64 -num-threads=2 -mcpu=sapphirerapids", named ? " -features=+amx-bf16,+amx-int8" : ""));
+        const auto group = GroupOf(graph, target);
+        ASSERT_TRUE(group.ok()) << group.status() << graph;
+        const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+        ASSERT_TRUE(choice.ok()) << choice.status() << graph;
+        EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+        EXPECT_EQ(absl::StrContains(choice->proposal.schedule, Cat(" 16 ", wide ? 4 : 2, " -> r2_s r2_q r2_e")),
+                  named && tiles)
+            << graph << choice->proposal.schedule;
+        const int64_t rows = x[x[0] == 'b' ? 5 : 3] == 'n' ? 37 : std::atoi(std::strchr(x, '[') + 1);
+        const int64_t depth = std::atoi(inner.c_str()), columns = std::atoi(inner.c_str() + comma + 1);
+        const StatusOr<ir::Func> lowered =
+            ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        // What lowering left of the nest is one still.
+        int nests = 0;
+        ir::VisitStmts(lowered->body, [&](const ir::Stmt& s) {
+          const ir::For* n = ir::As<ir::For>(s);
+          if (n == nullptr || ir::DotSize(n->kind) == 0 || !ir::IsOfTiles(*n)) return true;
+          ir::Analyzer a(*lowered->context);
+          EXPECT_TRUE(ir::MatchTiles(a, *n, n->kind).ok())
+              << ir::MatchTiles(a, *n, n->kind).status() << ir::Print(*lowered);
+          ++nests;
+          return true;
+        });
+        EXPECT_EQ(nests > 0, named && tiles) << ir::Print(*lowered);
+        std::vector<ir::HostArray> results;
+        results.reserve(2);
+        for (const ir::Func& f : {*ir::ToLoops(*group), *lowered}) {
+          const DType narrow = *ParseDType(type);
+          ir::HostArray a(narrow, {rows, depth}),
+              b(narrow, transposed ? std::vector{columns, depth} : std::vector{depth, columns});
+          for (ir::HostArray* array : {&a, &b}) {
+            for (int64_t i = 0; i < array->NumElements(); ++i) {
+              const int64_t v = (i * 37 + 11) % 9;
+              IsFloat(narrow) ? array->Set(i, static_cast<double>(v - 4))
+                              : array->SetInt(i, narrow == DType::kI8 ? 30 * v - 120 : 31 * v);
+            }
+          }
+          std::vector<ir::InterpretArg> args = {
+              &a, &b, &results.emplace_back(wide ? DType::kI32 : DType::kBF16, std::vector{rows, columns})};
+          if (f.params.size() > 3) args.emplace_back(rows);  // n
+          const Status run = ir::Interpret(f, args, {{"n", rows}});
+          ASSERT_TRUE(run.ok()) << run << graph;
+        }
+        EXPECT_EQ(results[0].bytes, results[1].bytes) << graph << choice->proposal.schedule;
+      }
     }
   }
 }

@@ -125,7 +125,7 @@ WRITTEN = [plain, scaled_before, causal, causal_by_mask, causal_by_sum, late, wi
 
 
 def tensors(rows=ROWS, keys=ROWS, dtype=torch.float32):
-    g = torch.Generator().manual_seed(0)
+    g = torch.Generator(torch.get_default_device()).manual_seed(0)
     return [torch.randn(BATCH, HEADS, n, SIZE, generator=g).to(dtype) for n in (rows, keys, keys)]
 
 
@@ -244,7 +244,7 @@ def test_keys_in_no_even_tiles(rows, keys):
 
 
 def test_masks_of_the_caller():
-    g = torch.Generator().manual_seed(1)
+    g = torch.Generator(torch.get_default_device()).manual_seed(1)
     check(with_bias, [*tensors(), torch.randn(HEADS, ROWS, ROWS, generator=g)])
     keep = torch.rand(BATCH, ROWS, generator=g) < 0.7
     keep[0, :50] = False

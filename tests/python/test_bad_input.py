@@ -48,14 +48,14 @@ def test_malformed_text(right, wrong, message):
 
 @needs_library
 @pytest.mark.parametrize("target, message", [
-    ("tpu", "unknown kind 'tpu'; known: cpu, x86_64, cuda"),
+    ("tpu", "unknown kind 'tpu'; known: cpu, x86_64, cuda, opencl"),
     ("x86_64 -mcpu=abacus", "unknown CPU 'abacus'; known: native, "),
     ("x86_64 -speed=9", "speed"),
     ("cuda -arch=sm_12", "unknown arch 'sm_12'; known: native, sm_75"),
     ("cuda", "target 'cuda -arch=native' names no arch: no CUDA driver: "),
     ("cuda -arch=sm_90a -libs=magma", "unknown library 'magma'; known: cublas"),
     ("cuda -arch=sm_90a -libs=cudnn", "unknown library 'cudnn'; known: cublas"),
-    ("opencl", "unknown kind 'opencl'; known: cpu, x86_64, cuda"),
+    ("opencl -sm-count=4", "opencl has no option -sm-count; known: -arch, "),
 ])  # fmt: skip
 def test_wrong_targets(target, message):
     if target == "cuda" and not no_driver():

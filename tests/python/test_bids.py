@@ -17,11 +17,11 @@ def bidding(real_library):
 
 
 def block(x, w, scale, shift, y):
-    return torch.relu(F.conv_transpose2d(torch.tanh(x), w, stride=2, padding=1) * scale + shift) + y
+    return torch.relu(F.conv2d(torch.tanh(x), w, padding=3, groups=64) * scale + shift) + y
 
 
 def operands(batch=2):
-    shapes = (batch, 64, 28, 28), (64, 64, 4, 4), (1, 64, 1, 1), (1, 64, 1, 1), (batch, 64, 56, 56)
+    shapes = (batch, 64, 56, 56), (64, 1, 7, 7), (1, 64, 1, 1), (1, 64, 1, 1), (batch, 64, 56, 56)
     return [torch.randn(s) for s in shapes]
 
 

@@ -84,6 +84,34 @@ def test_computed_operands(real_library, kind, dtype, dynamic):
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), (m, k, n)
 
 
+BYTE_PRODUCTS = (
+    lambda x, w: torch._int_mm(x, w.t()),
+    lambda x, w: torch._int_mm(w, x.t()) + 1,
+    lambda x, w: x.to(torch.int32) @ w.t().to(torch.int32),
+    lambda x, w: (torch._int_mm(x, w.t()) * 0.5).relu(),
+)
+
+
+@pytest.mark.parametrize("dynamic", (False, True))
+@pytest.mark.parametrize("run", BYTE_PRODUCTS)
+def test_products_of_bytes(real_library, run, dynamic):
+    """`torch._int_mm` and what it is written as, of operands in any layout, at the ends of what bytes hold."""
+    r = random.Random(dynamic)
+    torch.manual_seed(dynamic)
+    for m, k, n in ((17, 64, 96), (33, 300, 72), (64, 97, 40), (r.randint(2, 90), r.randint(2, 90), r.randint(2, 90))):
+        for transposed in (False, True):
+            x = torch.randint(-128, 128, (k, m) if transposed else (m, k), dtype=torch.int8)
+            x = x.t() if transposed else x
+            w = torch.randint(-128, 128, (n, k), dtype=torch.int8)
+            for of in (lambda t: t, lambda t: torch.where(t < 0, -128, 127).to(torch.int8), lambda t: t * 0 - 128):
+                torch._dynamo.reset()
+                cinn_like.reset_report()
+                got = torch.compile(run, backend=backend, fullgraph=True, dynamic=dynamic)(of(x), of(w))
+                assert torch.equal(got, run(of(x), of(w))), (m, k, n, transposed)
+                report = cinn_like.report()
+                assert not report.failures and not any(s.refused for s in report.subgraphs)
+
+
 @pytest.mark.parametrize("dtype", (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64))
 def test_products_of_integers(real_library, dtype):
     r = random.Random(str(dtype))

@@ -54,6 +54,39 @@ def test_random_windows(real_library, block):
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
 
 
+PHASES = {  # x, w, what the transposed window is
+    "generator": ((4, 64, 4, 4), (64, 48, 4, 4), {"stride": 2, "padding": 1}),
+    "two_by_two": ((1, 40, 17, 19), (40, 24, 2, 2), {"stride": 2}),
+    "no_multiples": ((2, 33, 9, 7), (33, 20, 3, 3), {"stride": 2, "padding": 1}),
+    "other_strides": ((2, 16, 9, 7), (16, 20, 5, 3), {"stride": (3, 2), "padding": (2, 0), "output_padding": (1, 0)}),
+    "more_places_than_taps": ((1, 64, 12, 12), (64, 40, 1, 1), {"stride": 2, "output_padding": 1}),
+    "dilated": ((1, 16, 9, 9), (16, 16, 3, 3), {"stride": 4, "dilation": 2, "padding": 1}),
+    "groups": ((2, 32, 9, 9), (32, 12, 4, 4), {"stride": 2, "padding": 1, "groups": 2}),
+    "of_one_dimension": ((2, 64, 50), (64, 32, 16), {"stride": 8, "padding": 4}),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("name", PHASES)
+def test_phases(real_library, name, dtype):
+    """Also of an epilogue, and as the gradient of the convolution that reads what this writes."""
+    x, w, window = PHASES[name]
+    f = F.conv_transpose1d if len(x) == 3 else F.conv_transpose2d
+    torch.manual_seed(0)
+    x, w = torch.randn(x).to(dtype), torch.randn(w).to(dtype)
+    b = torch.randn(w.shape[1] * window.get("groups", 1)).to(dtype)
+
+    def run(x, w, b):
+        return torch.relu(f(x, w, b, **window)) + 1
+
+    got = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)(x, w, b)
+    right = run(x.double(), w.double(), b.double())
+    tolerance = {"rtol": 1e-5, "atol": 1e-4} if dtype == torch.float32 else {"rtol": 1e-2, "atol": 0.1}
+    torch.testing.assert_close(got.double(), right, **tolerance)
+    report = cinn_like.report()
+    assert not report.failures and not any(s.refused for s in report.subgraphs), name
+
+
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_windows_over_symbolic_sizes(real_library, seed):
     run, args, what = case(seed)

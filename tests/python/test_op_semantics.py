@@ -228,7 +228,7 @@ def extremes(x):
 @pytest.mark.parametrize("shape", [(3, 7), (2, 1000), (2, 33, 17)], ids=str)
 def test_the_first_of_equal_elements_and_nan(real_library, shape, dtype):
     """Along, across and in the middle of rows, lengths that are whole vectors and others."""
-    generator = torch.Generator().manual_seed(3)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(3)
     x = torch.randint(0, 6, shape, generator=generator).to(dtype)
     xs = [x, torch.zeros_like(x)]
     if dtype.is_floating_point:

@@ -103,7 +103,7 @@ void CheckProducts(int device, unsigned seed) {
     void* memory[4];
     const std::vector<char> host[4] = {Store(a, spec.dtype), Store(b, spec.dtype), Store(bias, spec.dtype), d};
     for (int i = 0; i < 4; ++i) {
-      memory[i] = *api.Alloc(device, host[i].size());
+      memory[i] = *api.Alloc(device, host[i].size(), nullptr);
       ASSERT_TRUE(api.Copy(device, memory[i], host[i].data(), host[i].size(), nullptr).ok());
     }
     ASSERT_EQ(cinn_cublaslt_matmul(spec.Encode(), memory[0], memory[1], spec.bias ? memory[2] : nullptr, memory[3], m,

@@ -79,7 +79,7 @@ TEST_F(CudaModuleTest, LaunchesOnEveryDeviceFromEveryThread) {
       const int64_t bytes = data.size() * sizeof(float);
       void* stream = *api->CreateStream(device);
       const CinnCallEnv env = Env(device, stream);
-      void* memory = *api->Alloc(device, bytes);
+      void* memory = *api->Alloc(device, bytes, nullptr);
       EXPECT_TRUE(api->Copy(device, memory, data.data(), bytes, stream).ok());
       int n = 999;
       void* params[] = {&memory, &n};
@@ -102,7 +102,7 @@ TEST_F(CudaModuleTest, LargeSharedMemory) {
   void* fill = *(*module)->Kernel("fill");
   const int64_t most = api->Detect(0)->shared_bytes;
   ASSERT_GT(most, 48 * 1024);
-  void* memory = *api->Alloc(0, 4);
+  void* memory = *api->Alloc(0, 4, nullptr);
   const CinnCallEnv env = Env(0);
   for (const int64_t bytes : {int64_t{1024}, most, int64_t{50 * 1024}}) {
     int offset = static_cast<int>(bytes) - 4;

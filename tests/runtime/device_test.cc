@@ -8,6 +8,7 @@
 #include "runtime/device_api.h"
 #include "runtime/last_error.h"
 #include "runtime/workspace.h"
+#include "tests/opencl.h"
 
 // Sanitizers abort on sizes that malloc refuses; here the refusal is what is tested.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
@@ -39,7 +40,7 @@ void CheckDevice(const RuntimeDevice& device, uintptr_t alignment) {
     const int64_t bytes = data.size() * sizeof(int);
     const StatusOr<void*> stream = api.CreateStream(d);
     ASSERT_TRUE(stream.ok()) << stream.status();
-    const StatusOr<void*> memory = api.Alloc(d, bytes);
+    const StatusOr<void*> memory = api.Alloc(d, bytes, nullptr);
     ASSERT_TRUE(memory.ok()) << memory.status();
     EXPECT_EQ(reinterpret_cast<uintptr_t>(*memory) % alignment, 0u);
     const StatusOr<void*> scratch = api.AllocWorkspace(d, bytes, *stream);
@@ -53,7 +54,7 @@ void CheckDevice(const RuntimeDevice& device, uintptr_t alignment) {
     api.FreeWorkspace(d, *scratch, *stream);
     api.Free(d, *memory);
     api.DestroyStream(d, *stream);
-    const Status too_much = api.Alloc(d, INT64_MAX / 2).status();
+    const Status too_much = api.Alloc(d, INT64_MAX / 2, nullptr).status();
     EXPECT_EQ(too_much.code(), absl::StatusCode::kResourceExhausted) << too_much;
     const StatusOr<Target> target = api.Detect(d);
     ASSERT_TRUE(target.ok()) << target.status();
@@ -73,12 +74,82 @@ TEST(Device, Cuda) {
   CheckDevice(cinn_device_cuda, 256);
   DeviceApi& api = **GetCudaDevice();
   const int count = *api.Count();
-  EXPECT_EQ(Message(api.Alloc(count, 8).status()), Cat("cuda:", count, ": there are ", count, " CUDA devices"));
+  EXPECT_EQ(Message(api.Alloc(count, 8, nullptr).status()),
+            Cat("cuda:", count, ": there are ", count, " CUDA devices"));
   const StatusOr<Target> resolved = ResolveTarget(*Target::Parse("cuda -libs=cublas"), cinn_device_cuda);
   ASSERT_TRUE(resolved.ok());
   EXPECT_NE(resolved->arch, "native");
   EXPECT_TRUE(resolved->HasLib("cublas"));
   EXPECT_EQ(resolved->arch, api.Detect(0)->arch);
+}
+
+TEST(Device, OpenCl) {
+  SKIP_WITHOUT_OPENCL();
+  CheckDevice(cinn_device_opencl, 256);
+  DeviceApi& api = **GetOpenClDevice();
+  const int count = *api.Count();
+  EXPECT_EQ(Message(api.Alloc(count, 8, nullptr).status()),
+            Cat("opencl:", count, ": there are ", count, " OpenCL devices"));
+  // A stream that waits for another.
+  std::vector<int> data(1000, 7), back(1000);
+  void *a = *api.Alloc(0, 4000, nullptr), *b = *api.Alloc(0, 4000, nullptr);
+  void *first = *api.CreateStream(0), *second = *api.CreateStream(0);
+  ASSERT_TRUE(api.Copy(0, a, data.data(), 4000, first).ok());
+  ASSERT_TRUE(api.Copy(0, b, a, 4000, first).ok());
+  void* event = *api.RecordEvent(0, first);
+  ASSERT_TRUE(api.WaitForEvent(0, second, event).ok());
+  // Into the middle, from the middle.
+  ASSERT_TRUE(api.Copy(0, back.data() + 100, static_cast<char*>(b) + 400, 3600, second).ok());
+  EXPECT_TRUE(api.IsDone(0, event));
+  EXPECT_EQ(back[99], 0);
+  EXPECT_EQ(back[100], 7);
+  EXPECT_EQ(back[999], 7);
+  api.DestroyEvent(0, event);
+  api.DestroyStream(0, first);
+  api.DestroyStream(0, second);
+  api.Free(0, a);
+  api.Free(0, b);
+  EXPECT_EQ(ResolveTarget(*Target::Parse("opencl"), cinn_device_opencl)->arch, "generic");
+}
+
+TEST(Device, OpenClProgramsAreChecked) {
+  SKIP_WITHOUT_OPENCL();
+  DeviceApi& api = **GetOpenClDevice();
+  EXPECT_EQ(Message(api.Load("// kernel k px\n").status()), "OpenCL image: bad line: // kernel k px");
+  const Status broken =
+      api.Load("// kernel k p\n__kernel void k(__global float* p, long o) { p[o] = nothing; }\n").status();
+  EXPECT_TRUE(Message(broken).starts_with("compiling OpenCL C for ")) << broken;
+  EXPECT_NE(Message(broken).find("nothing"), std::string::npos) << broken;
+  const auto module = api.Load("// kernel k p4\n__kernel void k(__global float* p, long o, int n) { p[o / 4] = n; }\n");
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ(Message((*module)->Kernel("l").status()), "the OpenCL program has no kernel 'l'");
+  void* kernel = *(*module)->Kernel("k");
+  const CinnCallEnv env = Env({kDLOpenCL, 0});
+  float value = 0;
+  void* memory = *api.Alloc(0, 64, nullptr);
+  void *at = static_cast<char*>(memory) + 8, *host = &value;
+  int n = 5;
+  void *params[] = {&at, &n}, *of_host[] = {&host, &n};
+  EXPECT_EQ(api.Launch(kernel, {{1, 1, 1}, {1, 1, 1}, 0}, params, env), absl::OkStatus());
+  ASSERT_TRUE(api.Copy(0, &value, at, 4, nullptr).ok());
+  EXPECT_EQ(value, 5);
+  EXPECT_EQ(Message(api.Launch(kernel, {{1, 1, 1}, {1, 1, 1}, 0}, of_host, env)),
+            "kernel 'k': argument 0 is no address of OpenCL's memory");
+  const Status wide = api.Launch(kernel, {{1, 1, 1}, {1 << 20, 1, 1}, 0}, params, env);
+  EXPECT_TRUE(
+      Message(wide).starts_with("kernel 'k': launch on opencl:0 with grid 1x1x1, block 1048576x1x1, where the device "
+                                "runs at most "))
+      << wide;
+  api.Free(0, memory);
+}
+
+TEST(Device, NoOpenClIsAClearError) {
+  const Status found = GetOpenClDevice().status();
+  if (found.ok()) GTEST_SKIP() << "this machine has an OpenCL device";
+  EXPECT_EQ(found.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Message(found).starts_with("no OpenCL: libOpenCL.so.1")) << found;
+  EXPECT_EQ(Message(ResolveTarget(*Target::Parse("opencl"), cinn_device_opencl).status()),
+            Cat("target 'opencl -arch=native' names no arch: ", Message(found)));
 }
 
 TEST(Device, NoDriverIsAClearError) {

@@ -86,8 +86,8 @@ TEST(PreparedState, OtherStreamsWait) {
   DeviceApi& api = **found;
   constexpr int64_t kBytes = int64_t{64} << 20;
   static void* source = nullptr;
-  source = *api.Alloc(0, kBytes);
-  void *out = *api.Alloc(0, kBytes), *first = *api.CreateStream(0), *second = *api.CreateStream(0);
+  source = *api.Alloc(0, kBytes, nullptr);
+  void *out = *api.Alloc(0, kBytes, nullptr), *first = *api.CreateStream(0), *second = *api.CreateStream(0);
   const auto prepare = [](void*, const CinnValue*, int32_t, const CinnCallEnv* env) -> int32_t {
     int64_t shape[1] = {kBytes};
     DLTensor t{nullptr, env->device, 1, {kDLUInt, 8, 1}, shape, nullptr, 0};

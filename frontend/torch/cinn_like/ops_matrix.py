@@ -14,6 +14,11 @@ def matmul(w, out, a, b):
     return w.matmul(a, b)
 
 
+@row(aten._int_mm.default)
+def int_mm(w, out, a, b):
+    return w.matmul(a, b, out.dtype)
+
+
 @row(aten.addmm.default, aten.baddbmm.default)
 def addmm(w, out, bias, a, b, beta=1, alpha=1):
     result = w.matmul(a, b)

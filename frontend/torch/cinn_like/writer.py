@@ -196,14 +196,16 @@ class GraphWriter:
         shape = [1 if i in axes else s for i, s in enumerate(x.shape) if keepdims or i not in axes]
         return self.op(name, [x], (x.dtype, shape), axes=axes, keepdims=keepdims)
 
-    def matmul(self, a, b):
+    def matmul(self, a, b, dtype=None):
+        """`dtype`: that of the sums, where it is not the operands'."""
         # bmm on [b*h, ...] that was [b, h, ...] keeps its own batch dimensions.
         wide = [self._reshaped.get(v, v) for v in (a, b)]
         if a.rank == 3 and all(v.rank > 3 and v.shape[-2:] == o.shape[-2:] for v, o in zip(wide, (a, b))):
             if wide[0].shape[:-2] == wide[1].shape[:-2]:
-                return self.reshape(self.matmul(*wide), (*a.shape[:2], b.shape[2]))
+                return self.reshape(self.matmul(*wide, dtype), (*a.shape[:2], b.shape[2]))
         batch = self.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        return self.op("matmul", [a, b], (a.dtype, (*batch, a.shape[-2], b.shape[-1])))
+        attributes = {} if dtype in (None, a.dtype) else dict(wide=True)
+        return self.op("matmul", [a, b], (dtype or a.dtype, (*batch, a.shape[-2], b.shape[-1])), **attributes)
 
     @staticmethod
     def broadcast_shapes(a, b):

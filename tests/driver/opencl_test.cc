@@ -1,0 +1,303 @@
+// OpenCL, where there is a device (PoCL runs kernels on the CPU): every op's samples against the independent evaluator,
+// memory as frameworks hand it over, and what errors say. CINN_TEST_ALL_SAMPLES=1 takes all samples in all dtypes
+// (tools/nightly.sh), else samples are of f32 and each op has one of another dtype.
+#include "tests/opencl.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "cinn_like/driver.h"
+#include "ir/host_array.h"
+#include "runtime/last_error.h"
+#include "runtime/opencl_driver.h"
+#include "tests/hlir/evaluate.h"
+#include "tests/hlir/samples.h"
+#include "tests/rounds.h"
+
+namespace cinn_like {
+namespace {
+
+using hlir::Evaluator;
+using hlir::Graph;
+using hlir::ValueId;
+
+CompileOptions Options() {
+  CompileOptions options;
+  options.disable_cache = true;
+  return options;
+}
+
+Target OpenClTarget() { return *Target::Parse("opencl"); }
+
+CinnCallEnv Env(void* stream = nullptr) {
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = {kDLOpenCL, 0};
+  env.stream = stream;
+  return env;
+}
+
+DLDataType ToDLPack(DType t) { return {InfoOf(t).dlpack_code, static_cast<uint8_t>(InfoOf(t).bits), 1}; }
+
+// A tensor in memory of the device.
+class OnDevice {
+ public:
+  explicit OnDevice(const ir::HostArray& a) : api_(**GetOpenClDevice()), shape_(a.shape), bytes_(a.bytes.size()) {
+    t_ = {*api_.Alloc(0, static_cast<int64_t>(bytes_), nullptr),
+          {kDLOpenCL, 0},
+          static_cast<int>(shape_.size()),
+          ToDLPack(a.dtype),
+          shape_.data(),
+          nullptr,
+          0};
+    EXPECT_TRUE(api_.Copy(0, t_.data, a.bytes.data(), static_cast<int64_t>(bytes_), nullptr).ok());
+  }
+  ~OnDevice() { api_.Free(0, t_.data); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+  void Read(ir::HostArray* a) const {
+    EXPECT_TRUE(api_.Copy(0, a->bytes.data(), t_.data, static_cast<int64_t>(bytes_), nullptr).ok());
+  }
+  CinnValue Value() { return {kCinnTensor, 0, {.tensor = &t_}}; }
+
+ private:
+  DeviceApi& api_;
+  std::vector<int64_t> shape_;
+  size_t bytes_;
+  DLTensor t_;
+};
+
+double ToleranceOf(DType t) {
+  return t == DType::kF16 ? 2e-3 : t == DType::kBF16 ? 1.6e-2 : t == DType::kF32 ? 4e-5 : t == DType::kF64 ? 1e-11 : 0;
+}
+
+// Graphs of one op each, side by side in one: what is compiled together costs a driver little more than one.
+class Samples {
+ public:
+  Samples() : all_("samples") { EXPECT_TRUE(all_.AddSymbol({"n", 1, 64, 1}).ok()); }
+
+  void Add(const Graph& g) {
+    std::map<ValueId, ValueId> to;
+    for (const hlir::Param& p : g.params()) {
+      if (p.is_symbol()) continue;
+      to[p.value] = *all_.AddParam(Cat("p", params_++), g.TypeOf(p.value), p.role, p.strides);
+    }
+    const hlir::Op& op = g.ops()[0];
+    std::vector<ValueId> operands;
+    for (ValueId v : op.operands) operands.push_back(to.at(v));
+    const std::vector<ValueId> made = all_.CopyOp(g, op, operands);
+    for (size_t k = 0; k < made.size(); ++k) to[op.results[k]] = made[k];
+    for (ValueId v : g.results()) results_.push_back(to.at(v));
+    graphs_.push_back(g);
+  }
+
+  // Compiles all of them at once, and runs them for each n.
+  void Check(const std::string& name, double low, double high) {
+    if (graphs_.empty()) return;
+    ASSERT_TRUE(all_.AddSymbolParam("n").ok());
+    ASSERT_TRUE(all_.SetResults(results_).ok());
+    const auto compiled = CompileGraph(all_, OpenClTarget(), Options());
+    ASSERT_TRUE(compiled.ok()) << name << compiled.status() << hlir::Print(all_);
+    for (const std::string& why : (*compiled)->report().refused) ADD_FAILURE() << name << ": " << why;
+    std::mt19937 rng(23);
+    for (const int64_t n : {1, 7}) Run(**compiled, n, rng, low, high);
+  }
+
+ private:
+  void Run(const CompiledGraph& compiled, int64_t n, std::mt19937& rng, double low, double high) {
+    const Evaluator evaluator({{"n", n}});
+    std::vector<std::unique_ptr<OnDevice>> tensors;
+    std::vector<CinnValue> args;
+    std::vector<hlir::Tensor> expected;
+    std::vector<const Graph*> of;
+    for (const Graph& g : graphs_) {
+      const std::vector<hlir::Tensor> inputs = hlir::RandomSampleInputs(g, evaluator, rng, low, high);
+      for (const hlir::Tensor& t : inputs) {
+        ir::HostArray a(t.dtype, t.shape);
+        for (size_t i = 0; i < t.data.size(); ++i) a.Set(static_cast<int64_t>(i), t.data[i]);
+        args.push_back(tensors.emplace_back(std::make_unique<OnDevice>(a))->Value());
+      }
+      for (hlir::Tensor& t : evaluator.Run(g, inputs)) {
+        expected.push_back(std::move(t));
+        of.push_back(&g);
+      }
+    }
+    args.push_back({kCinnInt, 0, {.i = n}});
+    const size_t first = tensors.size();
+    for (const hlir::Tensor& t : expected)
+      args.push_back(tensors.emplace_back(std::make_unique<OnDevice>(ir::HostArray(t.dtype, t.shape)))->Value());
+    const CinnCallEnv env = Env();
+    ASSERT_EQ(compiled.entry()(compiled.self(), args.data(), static_cast<int32_t>(args.size()), &env), 0)
+        << LastError();
+    for (size_t k = 0; k < expected.size(); ++k) {
+      const hlir::Tensor& want = expected[k];
+      ir::HostArray got(want.dtype, want.shape);
+      tensors[first + k]->Read(&got);
+      for (size_t i = 0; i < want.data.size(); ++i) {
+        const double a = got.Get(static_cast<int64_t>(i)), b = want.data[i];
+        const bool same = a == b || (std::isnan(a) && std::isnan(b)) ||
+                          std::abs(a - b) <= ToleranceOf(want.dtype) * (std::abs(b) + 0.5);
+        ASSERT_TRUE(same) << hlir::Print(*of[k]) << "n = " << n << ", element " << i << ": " << a << ", expected " << b;
+      }
+    }
+  }
+
+  Graph all_;
+  int params_ = 0;
+  std::vector<Graph> graphs_;
+  std::vector<ValueId> results_;
+};
+
+TEST(OpenCl, EveryOpSample) {
+  SKIP_WITHOUT_OPENCL();
+  const bool all = std::getenv("CINN_TEST_ALL_SAMPLES") != nullptr;
+  int cases = 0, tried = 0;
+  for (const hlir::OpDef* def : hlir::OpRegistry::BuiltIn().All()) {
+    Samples samples;
+    for (size_t k = 0; k < def->samples.size(); ++k) {
+      int dtypes = 0;
+      for (std::string_view dtype : {"f32", "f64", "f16", "bf16", "i32", "i64", "u8", "bool"}) {
+        std::string text = def->samples[k];
+        for (size_t at = 0; (at = text.find("f32", at)) != text.npos; at += dtype.size()) text.replace(at, 3, dtype);
+        if (text == def->samples[k] && dtype != "f32") continue;
+        const StatusOr<Graph> g = hlir::SampleGraph(*def, text);
+        if (!g.ok()) continue;
+        // Of other dtypes than f32 one an op, each time another.
+        if (!all && dtype != "f32" && (k > 0 || dtypes++ != cases % 4)) continue;
+        if (!IsTried(tried++)) continue;
+        samples.Add(*g);
+        ++cases;
+      }
+    }
+    const bool positive = def->name == "log" || def->name.ends_with("sqrt") || def->name == "pow" ||
+                          def->name == "log1p" || def->name == "batch_norm";
+    samples.Check(def->name, positive ? 0.1 : -2, 2);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(tried, 120);
+}
+
+constexpr char kSoftmax[] = R"(graph @g(%x: f32[n,40], %w: f32[40] static) where n in 1..300 {
+  %0 = exp(%w) : f32[40]
+  %1 = mul(%x, %0) : f32[n,40]
+  %2 = softmax(%1) {axis=1} : f32[n,40]
+  %3 = relu(%1) : f32[n,40]
+  %4 = reduce_sum(%3) {axes=[0]} : f32[40]
+  return %2, %4
+}
+)";
+
+// A framework's own context, queue and memory objects; data is not at their start.
+TEST(OpenCl, RunsOnMemoryAndQueuesOfTheCaller) {
+  SKIP_WITHOUT_OPENCL();
+  using namespace opencl;
+  const Driver& cl = **GetDriver();
+  const DeviceId id = cl.devices[0].id;
+  const Graph graph = *hlir::Parse(kSoftmax);
+  const auto compiled = CompileGraph(graph, OpenClTarget(), Options());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  Result error = kSuccess;
+  const opencl::Context context = cl.clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
+  ASSERT_EQ(error, kSuccess);
+  constexpr int64_t kRows = 30;
+  constexpr uint64_t kOffsets[] = {12, 4, 32, 16};  // inputs may be aligned badly
+  for (const Bits properties : {Bits{0}, kOutOfOrder}) {
+    const Queue queue = cl.clCreateCommandQueue(context, id, properties, &error);
+    ASSERT_EQ(error, kSuccess);
+    const auto make = [&](std::vector<float>& v, uint64_t offset) {
+      const Mem m = cl.clCreateBuffer(context, kReadWrite, offset + v.size() * 4, nullptr, &error);
+      EXPECT_EQ(error, kSuccess);
+      EXPECT_EQ(cl.clEnqueueWriteBuffer(queue, m, 1, offset, v.size() * 4, v.data(), 0, nullptr, nullptr), kSuccess);
+      return m;
+    };
+    std::vector<float> x(kRows * 40), w(40, 0.5f), softmax(x.size()), sums(40);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 13) / 4 - 1;
+    std::vector<float>* vectors[] = {&x, &w, &softmax, &sums};
+    int64_t shapes[4][2] = {{kRows, 40}, {40, 0}, {kRows, 40}, {40, 0}};
+    DLTensor tensors[4];
+    CinnValue values[4];
+    for (size_t i = 0; i < 4; ++i) {
+      tensors[i] = {make(*vectors[i], kOffsets[i]),
+                    {kDLOpenCL, 0},
+                    i % 2 == 0 ? 2 : 1,
+                    {kDLFloat, 32, 1},
+                    shapes[i],
+                    nullptr,
+                    kOffsets[i]};
+      values[i] = {kCinnTensor, 0, {.tensor = &tensors[i]}};
+    }
+    const CinnCallEnv env = Env(queue);
+    const Status prepared = (*compiled)->Prepare({&values[1], 1}, env);
+    ASSERT_TRUE(prepared.ok()) << prepared;
+    const CinnValue args[] = {values[0], CinnValue{}, values[2], values[3]};
+    ASSERT_EQ((*compiled)->entry()((*compiled)->self(), args, 4, &env), 0) << LastError();
+    for (size_t i = 2; i < 4; ++i) {
+      ASSERT_EQ(cl.clEnqueueReadBuffer(queue, static_cast<Mem>(tensors[i].data), 1, kOffsets[i], vectors[i]->size() * 4,
+                                       vectors[i]->data(), 0, nullptr, nullptr),
+                kSuccess);
+    }
+    for (size_t c = 0; c < 40; ++c) {
+      double sum = 0;
+      for (size_t r = 0; r < kRows; ++r) sum += std::max(0.0, x[r * 40 + c] * std::exp(0.5));
+      ASSERT_NEAR(sums[c], sum, 1e-4 * (1 + sum));
+    }
+    for (size_t r = 0; r < kRows; ++r) {
+      double total = 0;
+      for (size_t c = 0; c < 40; ++c) total += std::exp(x[r * 40 + c] * std::exp(0.5));
+      for (size_t c = 0; c < 40; ++c)
+        ASSERT_NEAR(softmax[r * 40 + c], std::exp(x[r * 40 + c] * std::exp(0.5)) / total, 1e-5);
+    }
+    // Memory of one context, a queue of another.
+    const CinnCallEnv own = Env();
+    EXPECT_LT((*compiled)->entry()((*compiled)->self(), args, 4, &own), 0);
+    EXPECT_TRUE(absl::StrContains(LastError(), "of another OpenCL context than the call's stream")) << LastError();
+    for (DLTensor& t : tensors) EXPECT_EQ(cl.clReleaseMemObject(static_cast<Mem>(t.data)), kSuccess);
+    EXPECT_EQ(cl.clReleaseCommandQueue(queue), kSuccess);
+  }
+}
+
+TEST(OpenCl, AnIndexOutOfRangeIsAnError) {
+  SKIP_WITHOUT_OPENCL();
+  const Graph graph = *hlir::Parse(
+      "graph @g(%x: f32[5,4], %i: i64[3]) {\n  %0 = check_index(%i) {size=5} : i64[3]\n"
+      "  %1 = gather(%x, %0) : f32[3,4]\n  return %1\n}\n");
+  const auto compiled = CompileGraph(graph, OpenClTarget(), Options());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ir::HostArray x(DType::kF32, {5, 4}), i(DType::kI64, {3}), y(DType::kF32, {3, 4});
+  for (int64_t k = 0; k < 20; ++k) x.Set(k, static_cast<double>(k));
+  const CinnCallEnv env = Env();
+  for (const int64_t last : {4, 5}) {
+    for (int64_t k = 0; k < 3; ++k) i.SetInt(k, k == 2 ? last : k);
+    OnDevice dx(x), di(i), dy(y);
+    const CinnValue args[] = {dx.Value(), di.Value(), dy.Value()};
+    const int32_t code = (*compiled)->entry()((*compiled)->self(), args, 3, &env);
+    if (last == 4) {
+      ASSERT_EQ(code, 0) << LastError();
+      dy.Read(&y);
+      EXPECT_EQ(y.Get(11), 19);
+    } else {
+      EXPECT_EQ(code, -static_cast<int32_t>(absl::StatusCode::kOutOfRange));
+      EXPECT_STREQ(LastError(), "op 0, check_index: index out of range: expected 0 to 4, got 5");
+    }
+  }
+}
+
+TEST(OpenCl, SourceNeedsNoDevice) {
+  const Graph graph = *hlir::Parse(kSoftmax);
+  const StatusOr<std::string> source = EmitGraph(graph, OpenClTarget(), Options(), "opencl");
+  ASSERT_TRUE(source.ok()) << source.status();
+  for (const char* part :
+       {"__kernel __attribute__((reqd_work_group_size(", "__global const float* restrict p0, long o0",
+        "get_group_id(0)", "get_local_id(0)", "__local", "barrier(CLK_LOCAL_MEM_FENCE);"})
+    EXPECT_TRUE(absl::StrContains(*source, part)) << part << "\n" << *source;
+  const StatusOr<std::string> schedule = EmitGraph(graph, OpenClTarget(), Options(), "schedule");
+  EXPECT_TRUE(absl::StrContains(*schedule, "by rows_gpu")) << *schedule;
+  CompileOptions exact = Options();
+  exact.numerics = "exact";
+  EXPECT_TRUE(absl::StrContains(*EmitGraph(graph, OpenClTarget(), exact, "opencl"), "#pragma OPENCL FP_CONTRACT OFF"));
+}
+
+}  // namespace
+}  // namespace cinn_like
