@@ -175,7 +175,8 @@ Expr Analyzer::Rules(Expr e) {
   return e;
 }
 
-// x / c * c + x % c -> x, and x / c * c -> x where c divides x.
+// x / c * c + x % c -> x, and x / c * c -> x where c divides x. A digit's x may be a quotient that is no quotient any
+// more, (8 * y + z) / 8 = y + z / 8, where that of the digits before it is, (8 * y + z) / (8 * c).
 Linear Analyzer::Recombine(Linear l, DType t) {
   auto find = [&](Expr atom) {
     return std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == atom; });
@@ -196,9 +197,18 @@ Linear Analyzer::Recombine(Linear l, DType t) {
       Expr x = atom->args[0], divisor = atom->args[1];
       const Linear quotient = LinearOf(Opaque(ExprOp::kDiv, LinearOf(x), divisor, t));
       const Linear whole = Scale(Multiply(c_, quotient, LinearOf(divisor), t), coef);
-      if (whole.terms.size() != 1 || whole.constant != 0 || !whole.exact) continue;
-      auto partner = find(whole.terms[0].atom);
-      if (partner == l.terms.end() || partner->coef != whole.terms[0].coef) continue;
+      const auto is_quotient = [&](const LinearTerm& y) {
+        const auto& args = y.atom->args;
+        if (y.atom->op != ExprOp::kDiv || !IsInt(divisor) || !IsInt(args[1]) || !whole.exact) return false;
+        const int64_t c = divisor->int_value, b = args[1]->int_value;
+        if (c <= 1 || b <= c || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
+        return FromLinear(c_, DivMod(LinearOf(args[0]), b / c, /*is_mod=*/false, t), t) == x;
+      };
+      const bool is_term = whole.terms.size() == 1 && whole.constant == 0 && whole.exact;
+      auto partner = is_term ? find(whole.terms[0].atom) : l.terms.end();
+      if (partner != l.terms.end() && partner->coef != whole.terms[0].coef) partner = l.terms.end();
+      if (partner == l.terms.end()) partner = std::find_if(l.terms.begin(), l.terms.end(), is_quotient);
+      if (partner == l.terms.end()) continue;
       const Expr other = partner->atom;
       RemoveTerm(l, atom);
       RemoveTerm(l, other);

@@ -17,6 +17,7 @@ constexpr int64_t kManyRows = 64;
 constexpr int64_t kMostRows = 1 << 30;          // that are counted
 constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
+constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
 constexpr int64_t kMaxVectors = 16;             // of a chunk
 constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
 constexpr int64_t kInFlight = 4;                // vectors of a row
@@ -345,13 +346,13 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (in_phases && !vector_is_reduced && lanes > 1 && loops.size() > shared_loops + 1)
       s.Try(Cat("guard ", nest.block, " ", loops[loops.size() - (vectors > 1 ? 2 : 1)]));
   }
+  int64_t stack = 0;
   for (ir::Buffer b : r.Temporaries()) {
-    const int64_t rows_together = vector_is_reduced ? 1 : vectors * lanes;
-    if (RowBytes(r, b) * rows_together > (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes)) {
-      s.Step("inline b_", b->name);
-    } else {
-      s.Step("scope ", b->name, " local");
-    }
+    const int64_t bytes = RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
+    const bool fits = bytes <= (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes) && stack + bytes <= kMaxStackBytes;
+    if (!fits && s.Try(Cat("inline b_", b->name))) continue;
+    s.Step("scope ", b->name, " local");
+    stack += bytes;
   }
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};

@@ -80,14 +80,12 @@ class Placer {
     }
     SplitThreads(old, analyzer);
     StatusOr<Placement> placement = Shrink(*b, old, b->shape, analyzer);
-    // Digits of one index in several dimensions (v / m, v % m) come together in the element's offset: over all
-    // dimensions, or, where no dimension stands for itself, over some. Where an index may run over an inner dimension
-    // (padding), offsets would run into each other.
+    // Digits of one index in several dimensions (v / m, v % m) come together in the offset over these dimensions. Where
+    // an index may run over an inner dimension (padding), offsets would run into each other.
     const size_t rank = b->shape.size();
-    const bool apart = placement.ok();
     for (size_t begin = 0; begin + 1 < rank; ++begin) {
       for (size_t end = rank; end > begin + 1; --end) {
-        if (b->pitch_factor != 0 || (apart && end - begin < rank)) continue;
+        if (b->pitch_factor != 0) continue;
         StatusOr<Placement> joined = ShrinkJoined(*b, old, begin, end, analyzer);
         if (joined.ok() && (!placement.ok() || joined->Elements() < placement->Elements()))
           placement = std::move(joined);

@@ -106,6 +106,7 @@ TEST_F(SimplifyTest, Digits) {
   EXPECT_EQ(S("(t * 8 + v) % 64"), "t % 8 * 8 + v");
   EXPECT_EQ(S("(t * 8 + v) / 64 * 64 + (t * 8 + v) % 64"), "t * 8 + v");
   EXPECT_EQ(S("t / 8 % 4 * 8 + t % 8 + t / 32 * 32"), "t");
+  EXPECT_EQ(S("(k * 256 + t) / 2152 * 2152 + (k * 256 + t) / 8 % 269 * 8 + (k * 256 + t) % 8"), "k * 256 + t");
   EXPECT_EQ(S("k * 2048 + t * 8 + v < 4096"), "k < 2");
   EXPECT_EQ(S("k * 2048 + t * 8 + v < 4000"), "k * 256 + t < 500");
   EXPECT_EQ(S("t * 8 + v == 0"), "t == 0 && v == 0");
