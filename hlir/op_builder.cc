@@ -102,25 +102,24 @@ ValueRef OpBuilder::TakeAlong(ValueRef x, ValueRef idx, int64_t axis) {
   return Call("take_along", {x, idx}, {{"axis", Dim(NormalizeAxis(x, axis))}});
 }
 
-ValueRef OpBuilder::Conv2d(ValueRef x, ValueRef w, const std::vector<int64_t>& stride,
-                           const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
-  return Call("conv2d", {x, w},
+ValueRef OpBuilder::Conv(ValueRef x, ValueRef w, const std::vector<int64_t>& stride,
+                         const std::vector<int64_t>& padding, const std::vector<int64_t>& dilation, int64_t groups) {
+  return Call("conv", {x, w},
               {{"stride", ToDims(stride)},
                {"padding", ToDims(padding)},
                {"dilation", ToDims(dilation)},
                {"groups", Dim(groups)}});
 }
 
-std::vector<ValueRef> OpBuilder::MaxPool2d(ValueRef x, const std::vector<int64_t>& kernel,
-                                           const std::vector<int64_t>& stride, const std::vector<int64_t>& padding) {
-  return Call("max_pool2d", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}},
+std::vector<ValueRef> OpBuilder::MaxPool(ValueRef x, const std::vector<int64_t>& kernel,
+                                         const std::vector<int64_t>& stride, const std::vector<int64_t>& padding) {
+  return Call("max_pool", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}},
               2);
 }
 
-ValueRef OpBuilder::AvgPool2d(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
-                              const std::vector<int64_t>& padding) {
-  return Call("avg_pool2d", {x},
-              {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}});
+ValueRef OpBuilder::AvgPool(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
+                            const std::vector<int64_t>& padding) {
+  return Call("avg_pool", {x}, {{"kernel", ToDims(kernel)}, {"stride", ToDims(stride)}, {"padding", ToDims(padding)}});
 }
 
 }  // namespace cinn_like::hlir

@@ -91,13 +91,13 @@ class OpBuilder {
   ValueRef Gather(ValueRef x, ValueRef idx, int64_t axis = 0);
   ValueRef TakeAlong(ValueRef x, ValueRef idx, int64_t axis);
 
-  ValueRef Conv2d(ValueRef x, ValueRef w, const std::vector<int64_t>& stride, const std::vector<int64_t>& padding,
-                  const std::vector<int64_t>& dilation = {1, 1}, int64_t groups = 1);
+  ValueRef Conv(ValueRef x, ValueRef w, const std::vector<int64_t>& stride, const std::vector<int64_t>& padding,
+                const std::vector<int64_t>& dilation = {1, 1}, int64_t groups = 1);
   // Values and flat indices.
-  std::vector<ValueRef> MaxPool2d(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
-                                  const std::vector<int64_t>& padding);
-  ValueRef AvgPool2d(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
-                     const std::vector<int64_t>& padding);
+  std::vector<ValueRef> MaxPool(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
+                                const std::vector<int64_t>& padding);
+  ValueRef AvgPool(ValueRef x, const std::vector<int64_t>& kernel, const std::vector<int64_t>& stride,
+                   const std::vector<int64_t>& padding);
 
  protected:
   void Record(const Status& s) {

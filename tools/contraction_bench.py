@@ -27,12 +27,13 @@ DTYPES = {"f32": (torch.float32, 1e-4), "bf16": (torch.bfloat16, 1e-2)}
 
 
 def convolution(batch, size, channels, out, kernel, stride=1, padding=None, groups=1, dilation=1):
-    """The function and the shapes of its operands; `size` may be of one dimension."""
+    """The function and the shapes of its operands; `size` may be of one to three dimensions, `kernel` of as many."""
     size = (size, size) if isinstance(size, int) else size
-    f = F.conv2d if len(size) == 2 else F.conv1d
-    padding = kernel // 2 if padding is None else padding
+    kernel = (kernel,) * len(size) if isinstance(kernel, int) else kernel
+    f = (F.conv1d, F.conv2d, F.conv3d)[len(size) - 1]
+    padding = [k // 2 for k in kernel] if padding is None else padding
     window = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
-    shapes = (batch, channels, *size), (out, channels // groups, *[kernel] * len(size))
+    shapes = (batch, channels, *size), (out, channels // groups, *kernel)
     return lambda x, w: f(x, w, **window), shapes
 
 
@@ -91,6 +92,10 @@ CASES = {
     "ConvNeXt 56x56 96 7x7 depthwise": convolution(1, 56, 96, 96, 7, groups=96),
     "Whisper 3000 80>384 3": convolution(1, (3000,), 80, 384, 3),
     "Whisper 3000 384>384 3 / 2": convolution(1, (3000,), 384, 384, 3, 2),
+    "R3D 8x28x28 64>64 3x3x3": convolution(1, (8, 28, 28), 64, 64, 3),
+    "R3D 8x28x28 64>128 3x3x3 / 2": convolution(1, (8, 28, 28), 64, 128, 3, 2),
+    "S3D 8x28x28 96>208 1x3x3": convolution(1, (8, 28, 28), 96, 208, (1, 3, 3)),
+    "S3D 8x28x28 208>208 3x1x1": convolution(1, (8, 28, 28), 208, 208, (3, 1, 1)),
     "BERT 128x768x3072": product(128, 768, 3072),
     "BERT 128x3072x768": product(128, 3072, 768),
     "GPT-2 1024x768x2304": product(1024, 768, 2304),

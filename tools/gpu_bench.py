@@ -144,7 +144,7 @@ CHECKS = [
     ("batched matmul", *one_op("matmul(f32[3,40,77]; f32[3,77,30])", "f32[3,40,30]", torch.matmul)),
     ("layer_norm", *one_op("layer_norm(f32[77,1024]; f32[1024]; f32[1024]) {axes=[1], epsilon=1e-5}", "f32[77,1024]",
                            lambda x, w, b: F.layer_norm(x, (1024,), w, b, 1e-5))),
-    ("conv2d", *one_op("conv2d(f32[2,3,20,21]; f32[8,3,3,3]) {stride=[1,1], padding=[1,1]}", "f32[2,8,20,21]",
+    ("conv", *one_op("conv(f32[2,3,20,21]; f32[8,3,3,3]) {stride=[1,1], padding=[1,1]}", "f32[2,8,20,21]",
                        lambda x, w: F.conv2d(x, w, padding=1))),
     ("two kernels", """graph @two(%x: f32[65,64], %y: f32[64,200]) {
   %0 = matmul(%x, %y) : f32[65,200]

@@ -1,29 +1,34 @@
-// Windows that slide over height and width: convolutions and poolings.
+// Windows that slide over the spatial dimensions of NC..., one to three of them: convolutions and poolings.
 #pragma once
-#include <array>
+#include <vector>
 
 #include "hlir/ops/infer_util.h"
 #include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
 
+// A number for each spatial dimension.
 struct Window {
-  std::array<int64_t, 2> kernel = {1, 1}, stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
+  std::vector<int64_t> kernel, stride, padding, dilation;
+  int rank() const { return static_cast<int>(kernel.size()); }
+  bool is_padded() const;
 };
 
-// The window of an op's attributes, whichever of kernel, stride, padding and dilation it has.
-StatusOr<Window> WindowOf(const Attrs& attrs);
+// The window of an op's attributes over an operand of `rank` dimensions, whichever of kernel, stride, padding and
+// dilation it has; one without values is 1 everywhere, padding 0.
+StatusOr<Window> WindowOf(const Attrs& attrs, size_t rank);
 // Same, of attributes that passed inference.
-Window CheckedWindowOf(const Attrs& attrs);
+Window CheckedWindowOf(const Attrs& attrs, size_t rank);
 
-// Number of window positions along spatial axis `i` (0: height) of size `size`.
+// Number of window positions along spatial axis `i` of size `size`.
 StatusOr<Dim> CountPositions(const Window& window, int i, const Dim& size, bool ceil_mode, const SymbolTable& symbols);
 
-// A place of one tensor seen from the other side of a window, along both spatial axes: valid where `mask` (null:
-// always).
+// A place of one tensor seen from the other side of a window, along all spatial axes: valid where `mask`.
 struct Place {
-  std::array<ir::Expr, 2> at;
+  std::vector<ir::Expr> at;
   ir::Expr mask;
+  // Its indices in a tensor whose first two are these.
+  std::vector<ir::Expr> Behind(ir::Expr first, ir::Expr second) const;
 };
 // Where in the input (spatial sizes `input`) window position `position` reads with tap `tap`.
 Place InputPlace(const TeCall& call, const Window& window, const Dim* input, const ir::Expr* position,
@@ -32,6 +37,7 @@ Place InputPlace(const TeCall& call, const Window& window, const Dim* input, con
 Place PositionPlace(const TeCall& call, const Window& window, const Dim* positions, const ir::Expr* element,
                     const ir::Expr* tap);
 
-Status CheckRank4(std::string_view operand, const TensorType& type);
+// NC and one to three spatial dimensions.
+Status CheckImageRank(std::string_view operand, const TensorType& type);
 
 }  // namespace cinn_like::hlir

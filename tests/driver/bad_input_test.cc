@@ -100,7 +100,7 @@ TEST(CApi, CompilesInTwoHalves) {
 
   // A transposed convolution: three in four of our products are of zeros.
   constexpr char kLost[] = R"(graph @f(%x: f32[1,64,28,28], %w: f32[64,64,4,4]) {
-  %0 = conv2d_input_grad(%x, %w) {input_shape=[1,64,56,56], stride=[2,2], padding=[1,1]} : f32[1,64,56,56]
+  %0 = conv_input_grad(%x, %w) {input_shape=[1,64,56,56], stride=[2,2], padding=[1,1]} : f32[1,64,56,56]
   return %0
 }
 )";

@@ -928,10 +928,9 @@ TEST(CudaLowering, OwnProducts) {
           {"12,8,3,2", "stride=[2,3], padding=[0,1], dilation=[1,2], groups=1", "3,12,4,3"},
           {"12,4,3,3", "stride=[1,1], padding=[0,2], dilation=[1,1], groups=2", "3,12,7,9"},
           {"12,8,1,1", "stride=[1,1], padding=[0,0], dilation=[1,1], groups=1", "3,12,9,7"}}) {
-      graphs.push_back(Cat("(%x: ", t, "[3,8,9,7], %w: ", t, "[", w, "], %b: ", t,
-                           "[12,1,1]) {\n  %0 = conv2d(%x, %w) {", attributes, "} : ", t, "[", y,
-                           "]\n  %1 = add(%0, %b) : ", t, "[", y, "]\n  %2 = relu(%1) : ", t, "[", y,
-                           "]\n  return %2\n}\n"));
+      graphs.push_back(Cat("(%x: ", t, "[3,8,9,7], %w: ", t, "[", w, "], %b: ", t, "[12,1,1]) {\n  %0 = conv(%x, %w) {",
+                           attributes, "} : ", t, "[", y, "]\n  %1 = add(%0, %b) : ", t, "[", y,
+                           "]\n  %2 = relu(%1) : ", t, "[", y, "]\n  return %2\n}\n"));
     }
   }
   int cases = 0;
@@ -1002,7 +1001,7 @@ TEST(CudaLowering, MatrixUnits) {
   }
   // Windows of images, and rows that begin anywhere, are copied 2 bytes at a time, which waits.
   source_of(ParseGraph(R"(graph @images(%x: bf16[8,64,28,28], %w: bf16[64,64,3,3]) {
-  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[8,64,28,28]
+  %0 = conv(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[8,64,28,28]
   return %0
 }
 )"));
@@ -1220,7 +1219,7 @@ TEST(CudaLowering, NaiveServesEveryGroup) {
   naive_only = false;
 }
 
-// relu(conv2d(x, w) * s + b) of channels-last images through the library: its epilogue transposes, with fewer channels
+// relu(conv(x, w) * s + b) of channels-last images through the library: its epilogue transposes, with fewer channels
 // than a block of threads covers.
 TEST(CudaLowering, ChannelsLastConvolution) {
   std::mt19937 rng(10);
@@ -1228,7 +1227,7 @@ TEST(CudaLowering, ChannelsLastConvolution) {
        {std::tuple("56", " strides [200704,1,3584,64]", "bf16"), {"8", "", "f32"}}) {
     const Graph g = ParseGraph(absl::StrReplaceAll(
         R"(graph @g(%x: D[1,64,N,N]S, %w: D[64,64,1,1], %s: D[1,64,1,1], %b: D[1,64,1,1]) {
-  %0 = conv2d(%x, %w) {stride=[1,1], padding=[0,0]} : D[1,64,N,N]
+  %0 = conv(%x, %w) {stride=[1,1], padding=[0,0]} : D[1,64,N,N]
   %1 = mul(%0, %s) : D[1,64,N,N]
   %2 = add(%1, %b) : D[1,64,N,N]
   %3 = relu(%2) : D[1,64,N,N]

@@ -294,7 +294,7 @@ TEST(Sizes, MaskedAccessesStayInBounds) {
   return %1
 })",
            R"(graph @window(%x: f32[3,1,4,12], %w: f32[5,1,2,2]) {
-  %0 = conv2d(%x, %w) {stride=[3,2], padding=[2,1], dilation=[3,1]} : f32[3,5,2,7]
+  %0 = conv(%x, %w) {stride=[3,2], padding=[2,1], dilation=[3,1]} : f32[3,5,2,7]
   return %0
 })"}) {
     const auto g = Parse(text);

@@ -106,21 +106,21 @@ const Case kCases[] = {
 )"},
     {"Windows", "matmul_cpu", "vectors rows pack swap",
      R"(graph @f(%x: f32[3,8,9,7], %w: f32[12,8,3,3]) {
-  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]
+  %0 = conv(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]
   return %0
 }
 )"},
     {"WindowsOfChannels", "matmul_cpu", "vectors rows pack swap",
      R"(graph @f(%x: f32[3,9,7,8], %w: f32[12,8,3,3]) {
   %0 = transpose(%x) {perm=[0,3,1,2]} : f32[3,8,9,7]
-  %1 = conv2d(%0, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]
+  %1 = conv(%0, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : f32[3,12,9,7]
   %2 = transpose(%1) {perm=[0,2,3,1]} : f32[3,9,7,12]
   return %2
 }
 )"},
     {"Depthwise", "matmul_cpu", "vectors rows pack",
      R"(graph @f(%x: f32[2,8,12,12], %w: f32[8,1,3,3]) {
-  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=8} : f32[2,8,12,12]
+  %0 = conv(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=8} : f32[2,8,12,12]
   return %0
 }
 )"},

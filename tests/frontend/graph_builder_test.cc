@@ -89,9 +89,9 @@ TEST(GraphBuilder, EveryMethodMakesItsOp) {
                              b.BatchNorm(x, v, v, v, v),
                              b.Gather(v, i),
                              b.TakeAlong(flat, i, 1),
-                             b.Conv2d(x, w, {1, 1}, {1, 1}),
-                             b.MaxPool2d(x, {2, 2}, {2, 2}, {0, 0})[1],
-                             b.AvgPool2d(x, {2, 2}, {2, 2}, {0, 0})};
+                             b.Conv(x, w, {1, 1}, {1, 1}),
+                             b.MaxPool(x, {2, 2}, {2, 2}, {0, 0})[1],
+                             b.AvgPool(x, {2, 2}, {2, 2}, {0, 0})};
   b.Return(r);
   const StatusOr<hlir::Graph> g = std::move(b).Build();
   ASSERT_TRUE(g.ok()) << g.status();

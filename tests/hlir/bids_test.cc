@@ -11,7 +11,7 @@ namespace {
 // Large windows of single channels: ours are read under a mask each time.
 constexpr char kConvolution[] = R"(graph @f(%x: f32[1,64,56,56], %w: f32[64,1,7,7]) {
   %0 = tanh(%x) : f32[1,64,56,56]
-  %1 = conv2d(%0, %w) {padding=[3,3], groups=64} : f32[1,64,56,56]
+  %1 = conv(%0, %w) {padding=[3,3], groups=64} : f32[1,64,56,56]
   %2 = relu(%1) : f32[1,64,56,56]
   return %2
 }
@@ -45,7 +45,7 @@ TEST(Bids, OpsAreNamedByTheirPlaceInTheGraphThatWasGiven) {
 // Three in four products of a transposed window are of zeros, on neither side of the bids.
 TEST(Bids, TransposedWindowsStay) {
   constexpr char kTransposed[] = R"(graph @f(%x: f32[16,128,16,16], %w: f32[128,64,4,4]) {
-  %0 = conv2d_input_grad(%x, %w) {input_shape=[16,64,32,32], stride=[2,2], padding=[1,1]} : f32[16,64,32,32]
+  %0 = conv_input_grad(%x, %w) {input_shape=[16,64,32,32], stride=[2,2], padding=[1,1]} : f32[16,64,32,32]
   return %0
 }
 )";
@@ -87,14 +87,14 @@ TEST(Bids, PoolsStay) {
       return channels_last ? Cat(x, "[0,2,3,1]} : ", type, "[8,56,56,64]") : Cat(x, "[0,1,2,3]} : ", type, kPooled);
     };
     const std::string value = laid_out("a", "0", "f32"), place = laid_out("b", "1", "i64");
-    const std::string max = Cat(head, ", %b = max_pool2d(%x) {", kWindow, "} : f32", kPooled, ", i64", kPooled, value);
+    const std::string max = Cat(head, ", %b = max_pool(%x) {", kWindow, "} : f32", kPooled, ", i64", kPooled, value);
     EXPECT_TRUE(LostOps(Cat(max, "\n  return %0\n}\n").c_str(), kTarget).empty()) << channels_last;
     EXPECT_EQ(LostOps(Cat(max, place, "\n  return %0, %1\n}\n").c_str(), kTarget).empty(), !channels_last);
-    const std::string mean = Cat(head, " = avg_pool2d(%x) {", kWindow, "} : f32", kPooled, value, "\n  return %0\n}\n");
+    const std::string mean = Cat(head, " = avg_pool(%x) {", kWindow, "} : f32", kPooled, value, "\n  return %0\n}\n");
     EXPECT_TRUE(LostOps(mean.c_str(), kTarget).empty()) << channels_last;
   }
   const std::string gradient =
-      Cat("graph @f(%dy: f32", kPooled, ", %i: i64", kPooled, ") {\n  %0 = max_pool2d_grad(%dy, %i) {", kWindow,
+      Cat("graph @f(%dy: f32", kPooled, ", %i: i64", kPooled, ") {\n  %0 = max_pool_grad(%dy, %i) {", kWindow,
           ", input_shape=[8,64,112,112]} : f32[8,64,112,112]\n  return %0\n}\n");
   EXPECT_EQ(LostOps(gradient.c_str(), kTarget), std::vector<int>{0});
 }
@@ -106,7 +106,7 @@ TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
                                             {"1,64,56,56", "256,64,1,1", "1,256,56,56", "stride=[1,1]"},
                                             {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"},
                                             {"1,72,56,56", "72,1,3,3", "1,72,56,56", "padding=[1,1], groups=72"}}) {
-    const std::string graph = Cat("graph @f(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv2d(%x, %w) {", attributes,
+    const std::string graph = Cat("graph @f(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv(%x, %w) {", attributes,
                                   "} : f32[", y, "]\n  return %0\n}\n");
     EXPECT_TRUE(LostOps(graph.c_str(), target).empty()) << graph;
     const auto text = EmitGraph(*hlir::Parse(graph), *Target::Parse(target), Uncached(), "schedule");
@@ -225,7 +225,7 @@ TEST(Bids, UnknownRowsAreAnErrorThatListsTheKnown) {
 TEST(Bids, ConvolutionsOfChannelsLastGoBackOnAGpu) {
   const std::string graph = R"(graph @f(%x: bf16[64,256,14,14] strides [50176,1,3584,256],
          %w: bf16[256,256,3,3] strides [2304,1,768,256]) {
-  %0 = conv2d(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[64,256,14,14]
+  %0 = conv(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=1} : bf16[64,256,14,14]
   %1 = relu(%0) : bf16[64,256,14,14]
   return %1
 }

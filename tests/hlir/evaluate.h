@@ -47,6 +47,31 @@ inline void ForEachIndex(const Index& shape, const std::function<void(const Inde
   }
 }
 
+// Calls f(place of the tap in its window, place in the image) for every tap of the window at `at` that lies inside of
+// an image `in`; all three of them NC....
+template <class F>
+void ForEachTap(const Attrs& a, const Index& in, const Index& at, const Index& kernel, F f) {
+  const auto number = [&](const char* name, size_t k, int64_t otherwise) {
+    return a.Find(name) && !a.Ints(name).empty() ? a.Ints(name)[k] : otherwise;
+  };
+  ForEachIndex(kernel, [&](const Index& tap) {
+    Index place = {at[0], at[1]};
+    bool inside = true;
+    for (size_t k = 0; k < tap.size(); ++k) {
+      place.push_back(at[2 + k] * number("stride", k, 1) + tap[k] * number("dilation", k, 1) - number("padding", k, 0));
+      inside = inside && place.back() >= 0 && place.back() < in[2 + k];
+    }
+    if (inside) f(tap, place);
+  });
+}
+
+// The number of a place NC... within its image.
+inline int64_t FlatPlace(const Index& in, const Index& place) {
+  int64_t r = 0;
+  for (size_t k = 2; k < in.size(); ++k) r = r * in[k] + place[k];
+  return r;
+}
+
 class Evaluator {
  public:
   explicit Evaluator(std::map<std::string, int64_t> symbols) : symbols_(std::move(symbols)) {}
@@ -185,8 +210,8 @@ class Evaluator {
     }
     if (name.starts_with("reduce_") || name.starts_with("arg")) return Reduce(op, x[0], &r);
     if (name.find("softmax") != name.npos || name.ends_with("_norm")) return Normalize(op, x, &r);
-    if (name.starts_with("conv2d")) return Convolve(op, x, &r);
-    if (name.find("pool2d") != name.npos) return Pool(op, x, y);
+    if (name.starts_with("conv")) return Convolve(op, x, &r);
+    if (name.find("_pool") != name.npos) return Pool(op, x, y);
     Rest(op, x, &r);
   }
 
@@ -380,27 +405,28 @@ class Evaluator {
     });
   }
 
-  // Calls f(n, o, c in group, y position, x position, kernel y, kernel x, input channel, input y, input x) for every
-  // product of the convolution.
+  // Calls f(result, weight, operand), indices of each, for every product of the convolution.
   template <class F>
   static void ForEachProduct(const Attrs& a, const Index& in, const Index& w, const Index& out, F f) {
-    const Index s = a.Ints("stride"), p = a.Ints("padding"), d = a.Ints("dilation");
     const int64_t outputs = w[0] / a.Int("groups");
     ForEachIndex(out, [&](const Index& i) {
-      ForEachIndex({w[1], w[2], w[3]}, [&](const Index& k) {
-        const int64_t y = i[2] * s[0] + k[1] * d[0] - p[0], z = i[3] * s[1] + k[2] * d[1] - p[1];
-        if (y >= 0 && y < in[2] && z >= 0 && z < in[3])
-          f(i, Index{i[1], k[0], k[1], k[2]}, Index{i[0], i[1] / outputs * w[1] + k[0], y, z});
+      ForEachTap(a, in, i, Index(w.begin() + 2, w.end()), [&](const Index& tap, Index place) {
+        Index weight = {i[1], 0};
+        weight.insert(weight.end(), tap.begin(), tap.end());
+        for (int64_t c = 0; c < w[1]; ++c) {
+          weight[1] = c, place[1] = i[1] / outputs * w[1] + c;
+          f(i, weight, place);
+        }
       });
     });
   }
 
   void Convolve(const Op& op, const T& x, Tensor* r) const {
     const std::string& name = op.def->name;
-    if (name == "conv2d") {
+    if (name == "conv") {
       ForEachProduct(op.attrs, x[0].shape, x[1].shape, r->shape,
                      [&](const Index& out, const Index& w, const Index& in) { (*r)[out] += x[0][in] * x[1][w]; });
-    } else if (name == "conv2d_input_grad") {
+    } else if (name == "conv_input_grad") {
       ForEachProduct(op.attrs, r->shape, x[1].shape, x[0].shape,
                      [&](const Index& out, const Index& w, const Index& in) { (*r)[in] += x[0][out] * x[1][w]; });
     } else {
@@ -413,42 +439,43 @@ class Evaluator {
     const std::string& name = op.def->name;
     Tensor& r = (*y)[0];
     const Attrs& a = op.attrs;
-    if (name == "max_pool2d_grad") {
-      const int64_t plane = r.shape[2] * r.shape[3];
+    if (name == "max_pool_grad") {
+      int64_t plane = 1;
+      for (size_t k = 2; k < r.shape.size(); ++k) plane *= r.shape[k];
       ForEachIndex(x[0].shape, [&](const Index& i) {
         const auto place = static_cast<int64_t>(x[1][i]);
         if (place >= 0 && place < plane) r.data[(i[0] * r.shape[1] + i[1]) * plane + place] += x[0][i];
       });
       return;
     }
-    const bool grad = name == "avg_pool2d_grad", max = name == "max_pool2d";
+    const bool grad = name == "avg_pool_grad", max = name == "max_pool";
     const Index in = grad ? r.shape : x[0].shape, out = grad ? x[0].shape : r.shape;
-    const Index k = a.Ints("kernel"), s = a.Ints("stride"), p = a.Ints("padding"),
-                d = max ? a.Ints("dilation") : Index{1, 1};
+    const Index kernel = a.Ints("kernel");
     ForEachIndex(out, [&](const Index& i) {
-      const int64_t y0 = i[2] * s[0] - p[0], x0 = i[3] * s[1] - p[1];
-      const int64_t y1 = std::min(y0 + k[0], in[2] + p[0]), x1 = std::min(x0 + k[1], in[3] + p[1]);
-      double best = -INFINITY, sum = 0, inside = 0;
+      double best = -INFINITY, sum = 0;
       int64_t index = -1;
       std::vector<Index> members;
-      for (int64_t u = 0; u < k[0]; ++u) {
-        for (int64_t v = 0; v < k[1]; ++v) {
-          const int64_t yy = y0 + u * d[0], xx = x0 + v * d[1];
-          if (yy < 0 || yy >= in[2] || xx < 0 || xx >= in[3]) continue;
-          members.push_back({i[0], i[1], yy, xx});
-          ++inside;
-          if (grad) continue;
-          const double value = x[0][members.back()];
-          sum += value;
-          if (index < 0 || value > best) best = value, index = yy * in[3] + xx;
-        }
-      }
+      ForEachTap(a, in, i, kernel, [&](const Index&, const Index& place) {
+        members.push_back(place);
+        if (grad) return;
+        const double value = x[0][place];
+        sum += value;
+        if (index < 0 || value > best) best = value, index = FlatPlace(in, place);
+      });
       if (max) {
         r[i] = best;
         (*y)[1][i] = index;
         return;
       }
-      const double count = a.Bool("count_include_pad") ? double((y1 - y0) * (x1 - x0)) : inside;
+      double count = static_cast<double>(members.size());
+      if (a.Bool("count_include_pad")) {
+        count = 1;
+        for (size_t k = 0; k < kernel.size(); ++k) {
+          const int64_t padding = a.Ints("padding").empty() ? 0 : a.Ints("padding")[k];
+          const int64_t first = i[2 + k] * a.Ints("stride")[k] - padding;
+          count *= static_cast<double>(std::min(first + kernel[k], in[2 + k] + padding) - first);
+        }
+      }
       if (!grad) r[i] = sum / count;
       for (const Index& m : members) {
         if (grad) r[m] += x[0][i] / count;
@@ -479,23 +506,18 @@ inline std::vector<Tensor> RandomInputs(const Graph& g, const Evaluator& evaluat
   return inputs;
 }
 
-// Same, for the graph of one op. The indices of a max_pool2d_grad are places of the windows that they belong to; -1
+// Same, for the graph of one op. The indices of a max_pool_grad are places of the windows that they belong to; -1
 // where all of a window is padding.
 inline std::vector<Tensor> RandomSampleInputs(const Graph& g, const Evaluator& evaluator, std::mt19937& rng,
                                               double low = -2, double high = 2) {
   std::vector<Tensor> inputs = RandomInputs(g, evaluator, rng, low, high);
   const Op& op = g.ops()[0];
-  if (op.def->name != "max_pool2d_grad") return inputs;
-  const Index in = evaluator.ValueOf(op.attrs.AsDims("input_shape")), k = op.attrs.Ints("kernel"),
-              s = op.attrs.Ints("stride"), p = op.attrs.Ints("padding"), d = op.attrs.Ints("dilation");
+  if (op.def->name != "max_pool_grad") return inputs;
+  const Index in = evaluator.ValueOf(op.attrs.AsDims("input_shape"));
   ForEachIndex(inputs[1].shape, [&](const Index& i) {
     std::vector<int64_t> places;
-    for (int64_t a = 0; a < k[0]; ++a) {
-      for (int64_t b = 0; b < k[1]; ++b) {
-        const int64_t y = i[2] * s[0] - p[0] + a * d[0], x = i[3] * s[1] - p[1] + b * d[1];
-        if (y >= 0 && y < in[2] && x >= 0 && x < in[3]) places.push_back(y * in[3] + x);
-      }
-    }
+    ForEachTap(op.attrs, in, i, op.attrs.Ints("kernel"),
+               [&](const Index&, const Index& place) { places.push_back(FlatPlace(in, place)); });
     inputs[1][i] = places.empty() ? -1.0 : static_cast<double>(places[rng() % places.size()]);
   });
   return inputs;

@@ -36,21 +36,21 @@ TEST(GraphText, FixedPoint) {
 TEST(GraphText, NamesSpacingAndDefaultsDoNotCount) {
   const StatusOr<Graph> g = Parse(R"(
     graph @f ( %x : f32[ 2*n , m ], m: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {  // a comment
-      %half, %ix = max_pool2d(%v) {kernel=[2,2], stride=[2,2], padding=[0,0], ceil_mode=false} : f32[1,1,n,m/2], i64[1,1,n,m/2]
+      %half, %ix = max_pool(%v) {kernel=[2,2], stride=[2,2], padding=[0,0], ceil_mode=false} : f32[1,1,n,m/2], i64[1,1,n,m/2]
       return %half, %ix, %x
     })");
   EXPECT_FALSE(g.ok());  // %v is not defined
   const StatusOr<Graph> h = Parse(R"(
     graph @f ( %x : f32[ 2*n , m ], n: i64, k: i64 ) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
       %v = reshape(%x) {shape=[1, 1, n*2, m]} : f32[1,1,n*2,m]
-      %half, %ix = max_pool2d(%v) {stride=[2,2], kernel=[2,2], padding=[0,0]} : f32[1,1,n,(m-2)/2+1], i64[1,1,n,(m-2)/2+1]
+      %half, %ix = max_pool(%v) {stride=[2,2], kernel=[2,2], padding=[], ceil_mode=false} : f32[1,1,n,(m-2)/2+1], i64[1,1,n,(m-2)/2+1]
       return %half, %ix, %x
     })");
   ASSERT_TRUE(h.ok()) << h.status();
   EXPECT_EQ(Print(*h),
             R"(graph @f(%x: f32[n*2,m], n: i64, k: i64) where n in 2..10, m in 8..64 multiple 8 hint 16, k in 0..9 {
   %0 = reshape(%x) {shape=[1,1,n*2,m]} : f32[1,1,n*2,m]
-  %1, %2 = max_pool2d(%0) {kernel=[2,2], stride=[2,2]} : f32[1,1,n,m/2], i64[1,1,n,m/2]
+  %1, %2 = max_pool(%0) {kernel=[2,2], stride=[2,2]} : f32[1,1,n,m/2], i64[1,1,n,m/2]
   return %1, %2, %x
 }
 )");

@@ -127,7 +127,7 @@ inline std::vector<std::string> GraphTextsForTactics() {
           {"12,4,3,3", "stride=[1,1], padding=[0,2], dilation=[1,1], groups=2", "3,12,7,9"},
           {"8,1,3,3", "stride=[1,1], padding=[1,1], dilation=[1,1], groups=8", "3,8,9,7"},
           {"12,8,1,1", "stride=[1,1], padding=[0,0], dilation=[1,1], groups=1", "3,12,9,7"}}) {
-      add("graph @windows(%x: D[3,8,9,7], %w: D[V], %b: D[1,1,1]) {\n  %0 = conv2d(%x, %w) {A} : D[Y]\n"
+      add("graph @windows(%x: D[3,8,9,7], %w: D[V], %b: D[1,1,1]) {\n  %0 = conv(%x, %w) {A} : D[Y]\n"
           "  %1 = add(%0, %b) : D[Y]\n  %2 = relu(%1) : D[Y]\n  return %2\n}\n",
           {{"D", t}, {"[V]", Cat("[", w, "]")}, {"{A}", Cat("{", attributes, "}")}, {"[Y]", Cat("[", y, "]")}});
     }

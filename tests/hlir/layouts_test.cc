@@ -35,9 +35,8 @@ std::string RandomImages(std::mt19937& rng) {
     const int kernel = 1 + 2 * pick(2), kind = pick(7);
     const auto convolve = [&](int out, int groups) {
       const std::string weight = param(Cat("f32[", out, ",", c / groups, ",", kernel, ",", kernel, "]"));
-      return add(
-          Cat("conv2d(", x, ", ", weight, ") {padding=[", kernel / 2, ",", kernel / 2, "], groups=", groups, "}"),
-          type(out));
+      return add(Cat("conv(", x, ", ", weight, ") {padding=[", kernel / 2, ",", kernel / 2, "], groups=", groups, "}"),
+                 type(out));
     };
     if (kind < 2) {
       const int out = 2 * (1 + pick(4));
@@ -45,8 +44,8 @@ std::string RandomImages(std::mt19937& rng) {
     } else if (kind == 2) {
       values.emplace_back(convolve(c, pick(2) == 0 ? c : 2), c);
     } else if (kind == 3) {
-      values.emplace_back(add(Cat("max_pool2d(", x, ") {kernel=[3,3], stride=[1,1], padding=[1,1]}"), type(c)), c);
-      ops.replace(ops.rfind(" = max_pool2d"), 3, Cat(", %", results, " = "));
+      values.emplace_back(add(Cat("max_pool(", x, ") {kernel=[3,3], stride=[1,1], padding=[1,1]}"), type(c)), c);
+      ops.replace(ops.rfind(" = max_pool"), 3, Cat(", %", results, " = "));
       ops.insert(ops.size() - 1, Cat(", i64[", n, ",", c, ",", h, ",", w, "]"));
       ++results;
     } else if (kind == 4) {
@@ -111,10 +110,10 @@ TEST(Layouts, ImagesLieAsTheirs) {
   const auto image = [](const char* t, int channels) { return Cat(t, "[8,", channels, ",14,14]"); };
   const std::string text =
       Cat("graph @block(%x: ", image("bf16", 256), " strides [50176,1,3584,256], %w0: bf16[64,256,1,1], %w1: ",
-          "bf16[256,64,1,1], %s: bf16[64,1,1]) {\n  %0 = conv2d(%x, %w0) : ", image("bf16", 64),
-          "\n  %1 = mul(%0, %s) : ", image("bf16", 64), "\n  %2, %3 = max_pool2d(%1) {kernel=[3,3], stride=[1,1], ",
+          "bf16[256,64,1,1], %s: bf16[64,1,1]) {\n  %0 = conv(%x, %w0) : ", image("bf16", 64),
+          "\n  %1 = mul(%0, %s) : ", image("bf16", 64), "\n  %2, %3 = max_pool(%1) {kernel=[3,3], stride=[1,1], ",
           "padding=[1,1]} : ", image("bf16", 64), ", ", image("i64", 64),
-          "\n  %4 = conv2d(%2, %w1) : ", image("bf16", 256), "\n  %5 = add(%4, %x) : ", image("bf16", 256),
+          "\n  %4 = conv(%2, %w1) : ", image("bf16", 256), "\n  %5 = add(%4, %x) : ", image("bf16", 256),
           "\n  %6 = transpose(%5) {perm=[0,2,3,1]} : bf16[8,14,14,256]\n  return %6\n}\n");
   const StatusOr<ir::TeProgram> given = Stages(text);
   ASSERT_TRUE(given.ok()) << given.status();

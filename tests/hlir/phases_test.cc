@@ -83,14 +83,14 @@ Case RandomCase(std::mt19937& rng) {
   std::string op, more;
   if (kind < 2) {
     more = Cat(", %w: f32", tensor(out, in / groups, kernel));
-    op = Cat("conv2d_input_grad(%dy, %w) {input_shape=", x, ", ", window, ", dilation=", two(dilation),
+    op = Cat("conv_input_grad(%dy, %w) {input_shape=", x, ", ", window, ", dilation=", two(dilation),
              ", groups=", groups);
   } else if (kind == 2) {
     more = Cat(", %at: i64", dy);
-    op = Cat("max_pool2d_grad(%dy, %at) {input_shape=", x, ", kernel=", two(kernel), ", ", window,
+    op = Cat("max_pool_grad(%dy, %at) {input_shape=", x, ", kernel=", two(kernel), ", ", window,
              ", dilation=", two(dilation));
   } else {
-    op = Cat("avg_pool2d_grad(%dy) {input_shape=", x, ", kernel=", two(kernel), ", ", window);
+    op = Cat("avg_pool_grad(%dy) {input_shape=", x, ", kernel=", two(kernel), ", ", window);
   }
   return {Cat("graph @g(%dy: f32", dy, more, ") {\n  %0 = ", op, "} : f32", x, "\n  %1 = exp(%0) : f32", x,
               "\n  return %", pick(0, 1), "\n}\n"),

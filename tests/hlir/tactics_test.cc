@@ -133,7 +133,7 @@ TEST(MatmulCpu, TilesConvolutions) {
             {"1,256,28,28", "256,8,3,3", "1,256,28,28", "padding=[1,1], groups=32"},
             {"1,520,7,7", "2100,520,3,3", "1,2100,7,7", "padding=[1,1]"},
             {"1,72,56,56", "72,1,3,3", "1,72,28,28", "padding=[1,1], stride=[2,2], groups=72"}}) {
-        const auto group = GroupOf(Cat("graph @g(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv2d(%x, %w) {",
+        const auto group = GroupOf(Cat("graph @g(%x: f32[", x, "], %w: f32[", w, "]) {\n  %0 = conv(%x, %w) {",
                                        attributes, "} : f32[", y, "]\n  return %0\n}\n"),
                                    target);
         ASSERT_TRUE(group.ok()) << group.status();
@@ -152,7 +152,7 @@ TEST(MatmulCpu, SumsPairs) {
        {std::tuple("znver5", "bf16[70,64]", "bf16[64,100]", "bf16[70,100]", "matmul(%x, %w)", true),
         {"znver5", "bf16[700,63]", "bf16[63,800]", "bf16[700,800]", "matmul(%x, %w)", true},
         {"znver5", "bf16[n,64]", "bf16[64,100]", "bf16[n,100]", "matmul(%x, %w)", true},
-        {"znver5", "bf16[1,64,20,19]", "bf16[40,64,3,3]", "bf16[1,40,20,19]", "conv2d(%x, %w) {padding=[1,1]}", true},
+        {"znver5", "bf16[1,64,20,19]", "bf16[40,64,3,3]", "bf16[1,40,20,19]", "conv(%x, %w) {padding=[1,1]}", true},
         {"znver5", "f16[70,64]", "f16[64,100]", "f16[70,100]", "matmul(%x, %w)", false},
         {"znver5", "f32[70,64]", "f32[64,100]", "f32[70,100]", "matmul(%x, %w)", false},
         {"sapphirerapids", "bf16[70,64]", "bf16[64,100]", "bf16[70,100]", "matmul(%x, %w)", false},
@@ -324,7 +324,7 @@ TEST(MatmulCpu, OperandsThatReadNothing) {
 TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
   constexpr char kPool[] =
-      "  %0, %1 = max_pool2d(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n"
+      "  %0, %1 = max_pool(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n"
       "  return %0\n}\n";
   for (const auto& [x, vector] :
        {std::pair("%a: f32[8,64,112,112]) {\n", "fuse l_i3 -> v\n"),
@@ -346,7 +346,7 @@ TEST(MatmulCpu, LinesUnderMasksAreCopied) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver5 -num-threads=1");
   const auto group = GroupOf(
       "graph @g(%x: f32[1,56,56,64], %w: f32[64,64,3,3]) {\n  %a = transpose(%x) {perm=[0,3,1,2]} : f32[1,64,56,56]\n"
-      "  %y = conv2d(%a, %w) {padding=[1,1]} : f32[1,64,56,56]\n  return %y\n}\n",
+      "  %y = conv(%a, %w) {padding=[1,1]} : f32[1,64,56,56]\n  return %y\n}\n",
       target);
   ASSERT_TRUE(group.ok()) << group.status();
   const StatusOr<Choice> choice = ChooseSchedule(*group, target);
@@ -385,8 +385,8 @@ TEST(MatmulCpu, ComputesOperandsOnTheWayIn) {
 TEST(RowsGpu, ThreadsHaveWindowsOfTheirOwn) {
   const Target target = *Target::Parse("cuda -arch=sm_90a");
   constexpr char kWindow[] = "{kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,28,28]";
-  for (const auto& [reduced, own] : {std::pair(Cat("%0 = avg_pool2d(%x) ", kWindow), true),
-                                     {Cat("%0, %1 = max_pool2d(%x) ", kWindow, ", i64[8,64,28,28]"), true},
+  for (const auto& [reduced, own] : {std::pair(Cat("%0 = avg_pool(%x) ", kWindow), true),
+                                     {Cat("%0, %1 = max_pool(%x) ", kWindow, ", i64[8,64,28,28]"), true},
                                      {std::string("%0 = reduce_sum(%x) {axes=[3]} : f32[8,64,56]"), false}}) {
     const auto group = GroupOf(Cat("graph @g(%x: f32[8,64,56,56]) {\n  ", reduced, "\n  return %0\n}\n"), target);
     ASSERT_TRUE(group.ok()) << group.status();

@@ -355,23 +355,40 @@ def _batch_norm(x, a, t, d):
     return (v - mean) / torch.sqrt(var + a["epsilon"]) * w + b
 
 
+def _of_rank(name, rank):
+    """F.conv2d for rank 4."""
+    return getattr(F, name.replace("Nd", f"{rank - 2}d"))
+
+
+def _windows(a, *names):
+    return {n: a[n] for n in names if a.get(n)}
+
+
 def _conv(a):
-    return dict(stride=a.get("stride", [1, 1]), padding=a.get("padding", [0, 0]), dilation=a.get("dilation", [1, 1]),
-                groups=a.get("groups", 1))  # fmt: skip
+    return dict(_windows(a, "stride", "padding", "dilation"), groups=a.get("groups", 1))
+
+
+def _conv_grad(of, rank):
+    return getattr(torch.nn.grad, f"conv{rank - 2}d_{of}")
 
 
 def _max_pool_grad(x, a, t, d):
     dy, index = x
-    n, c, h, w = a["input_shape"]
-    out = torch.zeros(n, c, h * w, dtype=dy.dtype)
-    return out.scatter_add(2, index.reshape(n, c, -1), dy.reshape(n, c, -1)).reshape(n, c, h, w)
+    n, c, *image = a["input_shape"]
+    out = torch.zeros(n, c, math.prod(image), dtype=dy.dtype)
+    return out.scatter_add(2, index.reshape(n, c, -1), dy.reshape(n, c, -1)).reshape(n, c, *image)
+
+
+def _avg_pool(x, a):
+    return _of_rank("avg_poolNd", x.ndim)(
+        x, a["kernel"], a["stride"], **_windows(a, "padding"), ceil_mode=a.get("ceil_mode", False),
+        count_include_pad=a.get("count_include_pad", True))  # fmt: skip
 
 
 def _avg_pool_grad(x, a, t, d):
     v = torch.zeros(a["input_shape"], dtype=torch.float64, requires_grad=True)
     with torch.enable_grad():
-        y = F.avg_pool2d(v, a["kernel"], a["stride"], a.get("padding", [0, 0]),
-                         count_include_pad=a.get("count_include_pad", True))  # fmt: skip
+        y = _avg_pool(v, a)
     return torch.autograd.grad(y, v, x[0])[0]
 
 
@@ -435,15 +452,13 @@ OPS.update({
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
     "batch_norm": _batch_norm,
-    "conv2d": lambda x, a, t, d: F.conv2d(*x, None, **_conv(a)),
-    "conv2d_input_grad": lambda x, a, t, d: torch.nn.grad.conv2d_input(a["input_shape"], x[1], x[0], **_conv(a)),
-    "conv2d_weight_grad": lambda x, a, t, d: torch.nn.grad.conv2d_weight(x[1], a["weight_shape"], x[0], **_conv(a)),
-    "max_pool2d": lambda x, a, t, d: F.max_pool2d_with_indices(
-        x[0], a["kernel"], a["stride"], a["padding"], a.get("dilation", [1, 1]), a.get("ceil_mode", False)),
-    "max_pool2d_grad": _max_pool_grad,
-    "avg_pool2d": lambda x, a, t, d: F.avg_pool2d(
-        x[0], a["kernel"], a["stride"], a.get("padding", [0, 0]), a.get("ceil_mode", False),
-        a.get("count_include_pad", True)),
-    "avg_pool2d_grad": _avg_pool_grad,
+    "conv": lambda x, a, t, d: _of_rank("convNd", x[0].ndim)(*x, None, **_conv(a)),
+    "conv_input_grad": lambda x, a, t, d: _conv_grad("input", x[0].ndim)(a["input_shape"], x[1], x[0], **_conv(a)),
+    "conv_weight_grad": lambda x, a, t, d: _conv_grad("weight", x[0].ndim)(x[1], a["weight_shape"], x[0], **_conv(a)),
+    "max_pool": lambda x, a, t, d: _of_rank("max_poolNd_with_indices", x[0].ndim)(
+        x[0], a["kernel"], a["stride"], **_windows(a, "padding", "dilation"), ceil_mode=a.get("ceil_mode", False)),
+    "max_pool_grad": _max_pool_grad,
+    "avg_pool": lambda x, a, t, d: _avg_pool(x[0], a),
+    "avg_pool_grad": _avg_pool_grad,
     "copy": lambda x, a, t, d: x[0],
 })  # fmt: skip

@@ -14,30 +14,30 @@ from checks import backend
 def case(seed):
     """The function, its operands, and what it is."""
     r = random.Random(seed)
-    dims = r.choice((1, 2, 2))
+    dims = r.choice((1, 2, 2, 3))
     groups = r.choice((1, 1, 2, 3))
     channels, out = groups * r.choice((1, 4, 7, 33)), groups * r.choice((1, 5, 16, 40))
     kernel, stride, dilation = ([r.randint(1, 3) for _ in range(dims)] for _ in range(3))
     padding = [r.randint(0, 2) for _ in range(dims)]
-    size = [d * (k - 1) + r.choice((1, 4, 11, 19)) for k, d in zip(kernel, dilation)]
+    size = [d * (k - 1) + r.choice((1, 4, 11, 19) if dims < 3 else (1, 4, 7)) for k, d in zip(kernel, dilation)]
     window = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     x = torch.randn(r.choice((1, 3)), channels, *size)
     if r.random() < 0.25:
-        f = F.conv_transpose1d if dims == 1 else F.conv_transpose2d
+        f = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
         w = torch.randn(channels, out // groups, *kernel)
         # All that lies within the padding is cut away.
         window["padding"] = [min(p, d * (k - 1) // 2) for p, k, d in zip(padding, kernel, dilation)]
     else:
-        f = F.conv1d if dims == 1 else F.conv2d
+        f = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
         w = torch.randn(out, channels // groups, *kernel)
-    last = dims == 2 and r.random() < 0.3
+    last = dims > 1 and r.random() < 0.3
     bias = r.random() < 0.5
 
     def run(x, w, b):
-        y = f(x.permute(0, 3, 1, 2) if last else x, w, b if bias else None, **window)
-        return torch.relu(y.permute(0, 2, 3, 1) if last else y)
+        y = f(x.movedim(-1, 1) if last else x, w, b if bias else None, **window)
+        return torch.relu(y.movedim(1, -1) if last else y)
 
-    x = x.permute(0, 2, 3, 1).contiguous() if last else x
+    x = x.movedim(1, -1).contiguous() if last else x
     return run, (x, w, torch.randn(out)), f"{f.__name__} {tuple(x.shape)} {tuple(w.shape)} {window}"
 
 
@@ -63,6 +63,7 @@ PHASES = {  # x, w, what the transposed window is
     "dilated": ((1, 16, 9, 9), (16, 16, 3, 3), {"stride": 4, "dilation": 2, "padding": 1}),
     "groups": ((2, 32, 9, 9), (32, 12, 4, 4), {"stride": 2, "padding": 1, "groups": 2}),
     "of_one_dimension": ((2, 64, 50), (64, 32, 16), {"stride": 8, "padding": 4}),
+    "of_three_dimensions": ((1, 16, 5, 6, 7), (16, 20, 2, 3, 2), {"stride": 2, "padding": (0, 1, 0)}),
 }
 
 
@@ -71,7 +72,7 @@ PHASES = {  # x, w, what the transposed window is
 def test_phases(real_library, name, dtype):
     """Also of an epilogue, and as the gradient of the convolution that reads what this writes."""
     x, w, window = PHASES[name]
-    f = F.conv_transpose1d if len(x) == 3 else F.conv_transpose2d
+    f = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[len(x) - 3]
     torch.manual_seed(0)
     x, w = torch.randn(x).to(dtype), torch.randn(w).to(dtype)
     b = torch.randn(w.shape[1] * window.get("groups", 1)).to(dtype)

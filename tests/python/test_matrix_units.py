@@ -69,7 +69,7 @@ def test_convolutions(dtype):
     for c, o, size, kernel, stride in [(64, 64, 28, 3, 1), (24, 40, 15, 5, 2), (128, 72, 14, 1, 1)]:
         out = (size + 2 * (kernel // 2) - kernel) // stride + 1
         text = f"""graph @conv(%x: {dtype}[4,{c},{size},{size}], %w: {dtype}[{o},{c},{kernel},{kernel}]) {{
-  %0 = conv2d(%x, %w) {{stride=[{stride},{stride}], padding=[{kernel // 2},{kernel // 2}]}} : {dtype}[4,{o},{out},{out}]
+  %0 = conv(%x, %w) {{stride=[{stride},{stride}], padding=[{kernel // 2},{kernel // 2}]}} : {dtype}[4,{o},{out},{out}]
   return %0
 }}
 """
