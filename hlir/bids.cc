@@ -6,6 +6,8 @@
 #include "hlir/phases.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
+#include "ir/join.h"
+#include "ir/linear.h"
 
 namespace cinn_like::hlir {
 
@@ -63,6 +65,57 @@ double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols
   return seconds;
 }
 
+// Of all places and taps of a window, the part whose taps lie inside of the image: kernels for convolutions leave out
+// what a border cuts off.
+double PartInside(ir::Context& c, const ir::Stage& s) {
+  struct Pair {
+    ir::StageIter place, tap;
+    std::vector<ir::Linear> at_least_0;
+  };
+  std::vector<Pair> pairs;
+  const auto find = [](const std::vector<ir::StageIter>& iters, const ir::Linear& l) -> const ir::StageIter* {
+    for (const ir::StageIter& i : iters) {
+      for (const ir::LinearTerm& t : l.terms) {
+        if (t.atom == i.var && ir::IsInt(i.extent)) return &i;
+      }
+    }
+    return nullptr;
+  };
+  const ir::Expr neutral = c.Const(0, s.outputs[0]->dtype);
+  for (ir::Expr side : s.values[0]->args) {
+    if (side->op == ir::ExprOp::kLoad && side->buffer == s.outputs[0]) continue;
+    for (ir::Expr condition : ir::ConditionsOf(side, neutral)) {
+      if (condition->op != ir::ExprOp::kLe && condition->op != ir::ExprOp::kLt) continue;
+      ir::Linear room = ir::AddScaled(ir::ToLinear(c, condition->args[1]), ir::ToLinear(c, condition->args[0]), -1);
+      if (condition->op == ir::ExprOp::kLt) ir::AddConstant(room, -1);
+      const ir::StageIter *place = find(s.iters, room), *tap = find(s.reduce_iters, room);
+      if (place == nullptr || tap == nullptr || room.terms.size() != 2 || !room.exact) continue;
+      const auto same = [&](const Pair& p) { return p.place.var == place->var && p.tap.var == tap->var; };
+      auto it = std::find_if(pairs.begin(), pairs.end(), same);
+      if (it == pairs.end()) it = pairs.insert(it, {*place, *tap, {}});
+      it->at_least_0.push_back(std::move(room));
+    }
+  }
+  double part = 1;
+  for (const Pair& pair : pairs) {
+    constexpr int64_t kMost = 1 << 16;
+    const int64_t places = pair.place.extent->int_value, taps = pair.tap.extent->int_value;
+    if (places < 1 || taps < 1 || places > kMost || taps > kMost / places) continue;
+    int64_t inside = 0;
+    for (int64_t p = 0; p < places; ++p) {
+      for (int64_t t = 0; t < taps; ++t) {
+        inside += std::all_of(pair.at_least_0.begin(), pair.at_least_0.end(), [&](const ir::Linear& l) {
+          WrapInt sum = l.constant;
+          for (const ir::LinearTerm& term : l.terms) sum += term.coef * (term.atom == pair.place.var ? p : t);
+          return sum >= 0;
+        });
+      }
+    }
+    part *= static_cast<double>(std::max<int64_t>(inside, 1)) / static_cast<double>(places * taps);
+  }
+  return part;
+}
+
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
 // readers).
 double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
@@ -76,7 +129,7 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
     bytes += size;
   }
   double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
-  if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s);
+  if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s) * PartInside(c, s);
   // Each channel by itself, not groups of several.
   bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
   for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
