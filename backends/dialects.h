@@ -102,6 +102,8 @@ struct Dialect {
   bool offset_pointers = false;
   // The last parameter of kernels with an assertion.
   std::string_view report = "";
+  // Stores of vectors are loops over their lanes, where every lane can be written before the next is read.
+  bool lane_loops = false;
 
   bool HasCopies() const { return !commit_copies.empty(); }
   bool HasKernels() const { return !axes[0].empty(); }
@@ -111,7 +113,7 @@ struct Dialect {
   const Spelling* FindWrapping(ir::ExprOp op, DType on) const;
 };
 
-const Dialect& CDialect();
+const Dialect& CDialect();     // C99
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
 const Dialect& OpenClDialect();  // OpenCL C 1.2

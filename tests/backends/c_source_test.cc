@@ -418,7 +418,7 @@ TEST(CSource, CallsMemoryAndParallelLoops) {
 func @half(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   for i in 0..n @parallel { y[i] = x[i] * 0.5 }
 }
-func @quarter entry (x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
+func @quarter(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   alloc w: f32[n] @global
   call @half(&x[0], &w[0], n)
   if n > 2 { call @half(&w[0], &y[0], n) } else { y[0] = -1.0 }
@@ -443,6 +443,8 @@ TEST(CSource, WhatHasNoTextIsAnErrorThatNamesIt) {
             "function g: no c text for / of i32 in x[1] / x[2]");
   EXPECT_EQ(emit("func @g(x: f32[4]) { barrier }", CDialect()), "function g: no c text for a barrier");
   EXPECT_EQ(emit("func @g kernel (x: f32[4]) { x[0] = 1.0 }", CDialect()), "function g: c text is for host functions");
+  EXPECT_EQ(emit("func @g entry (x: f32[4]) { x[0] = 1.0 }", CDialect()),
+            "function g: an entry function is part of a program (c_program.h)");
   EXPECT_EQ(emit("func @g(x: f32[4]) { x[0] = 1.0 }", CudaDialect()), "function g: cuda text is for kernels");
   EXPECT_EQ(emit("func @g kernel (x: f32[4], n: i64) { alloc r: f32[n] @local x[0] = 1.0 }", CudaDialect()),
             "function g: the size of r (local) must be constant");
