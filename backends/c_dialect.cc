@@ -66,6 +66,13 @@ constexpr Helper kCHelpers[] = {
      "#else\n"
      "#define cinn_parallel\n"
      "#endif\n"},
+    // GCC's -O3 would take the loop apart, and then make less of its pieces than a vector.
+    {"cinn_lanes", 0,
+     "#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8\n"
+     "#define cinn_lanes _Pragma(\"GCC unroll 1\")\n"
+     "#else\n"
+     "#define cinn_lanes\n"
+     "#endif\n"},
     // Any of several failing threads' codes will do.
     {"cinn_set_status", 0,
      "$F void cinn_set_status(int32_t* status, int32_t code) {\n"
@@ -273,7 +280,7 @@ const Dialect& CDialect() {
       .word_makers = {},
       .stream_loads = {},
       .copies = {},
-      .lane_loops = true,
+      .lane_loop = "cinn_lanes",
   };
   return *d;
 }

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_replace.h"
+#include "backends/c_host.h"
 #include "backends/expr_printer.h"
 #include "backends/kernel_facts.h"
 #include "backends/mma_printer.h"
@@ -27,11 +27,11 @@ class FuncEmitter {
   FuncEmitter(const ir::Func& f, const Dialect& d, const CEntry* entry = nullptr)
       : f_(f),
         d_(d),
-        entry_(entry),
         printer_(d, f, out_),
         facts_(FindKernelFacts(f)),
         mma_(d, f, printer_, out_),
-        wgmma_(d, f, printer_, out_) {}
+        wgmma_(d, f, printer_, out_),
+        host_(f, entry, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
@@ -51,7 +51,10 @@ class FuncEmitter {
                         &signature);
     if (facts_.Cluster() > 1 && d_.cluster_kernel.empty()) return Unsupported("clusters of blocks");
     if (!is_kernel) {
-      RETURN_IF_ERROR(EmitHost(signature));
+      host_.Open(signature);
+      RETURN_IF_ERROR(Emit(f_.body));
+      RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
+      host_.Close();
       return out_.Take();
     }
     out_.Open(signature);
@@ -70,139 +73,6 @@ class FuncEmitter {
   }
 
  private:
-  // ---- host functions ----
-  // What leaves early where something fails, memory given back: a host function, or an iteration of a parallel loop.
-  struct Frame {
-    std::string label, status;
-    std::vector<ir::Buffer> heap;
-    int nesting = 0;
-    bool can_fail = false;
-  };
-
-  Frame FrameOf(const Stmt& body) const {
-    Frame r;
-    r.nesting = nesting_;
-    ir::VisitStmts(body, [&](const Stmt& s) {
-      const auto* alloc = ir::As<ir::Alloc>(s);
-      if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kGlobal) r.heap.push_back(alloc->buffer);
-      r.can_fail |= ir::As<ir::Call>(s) != nullptr;
-      const auto* loop = ir::As<ir::For>(s);
-      if (loop == nullptr || loop->kind != ForKind::kParallel) return true;
-      r.can_fail |= FrameOf(loop->body).can_fail;
-      return false;
-    });
-    r.can_fail |= !r.heap.empty();
-    return r;
-  }
-
-  void OpenFrame(Frame frame) {
-    for (ir::Buffer b : frame.heap) {
-      const std::string n = Cat("g", heap_count_++);
-      printer_.NameBuffer(b, n);
-      out_.Line(printer_.MemoryType(b->dtype), "* ", n, " = 0;");
-    }
-    frames_.push_back(std::move(frame));
-  }
-
-  void CloseFrame() {
-    out_.Directive(Cat(frames_.back().label, ":"));
-    for (ir::Buffer b : frames_.back().heap) Free(b);
-    frames_.pop_back();
-  }
-
-  void Free(ir::Buffer b) {
-    if (entry_ != nullptr)
-      out_.Line("cinn_free_workspace(env, ", printer_.NameOf(b), ");");
-    else
-      out_.Line("free(", printer_.NameOf(b), ");");
-  }
-
-  // `code` is a failure's.
-  std::string Leave(std::string_view code) const {
-    return Cat("{ ", frames_.back().status, " = ", code, "; goto ", frames_.back().label, "; }");
-  }
-
-  Status EmitHost(std::string_view signature) {
-    Frame frame = FrameOf(f_.body);
-    frame.label = "done", frame.status = "status";
-    frame.can_fail |= entry_ != nullptr && entry_->is_prepare;
-    const bool can_fail = frame.can_fail;
-    ir::ForEachExpr(f_.body, [&](Expr e) {
-      ir::Visit(e, [&](Expr x) {
-        read_.insert(x);
-        read_.insert(x->buffer);
-        return true;
-      });
-    });
-    absl::flat_hash_set<const void*> used = read_;
-    for (ir::Buffer b : ir::BuffersWritten(f_.body)) used.insert(b);
-    if (entry_ != nullptr) {
-      const auto pointer_type = [&](size_t i) -> std::string {
-        const ir::Buffer b = f_.params[i].buffer;
-        if (b == nullptr || !used.contains(b)) return "";
-        printer_.NameBuffer(b, Cat("p", i));
-        return Cat(f_.params[i].role == ir::ParamRole::kResult ? "" : "const ", printer_.MemoryType(b->dtype), "*");
-      };
-      OpenEntry(*entry_, pointer_type, out_);
-      for (size_t i = 0; i < f_.symbols.size(); ++i) printer_.NameVar(f_.symbols[i].var, Cat("n", i));
-    } else {
-      out_.Open(signature);
-      if (can_fail) out_.Line("int32_t status = 0;");
-      for (const ir::Param& p : f_.params) {
-        if (p.buffer != nullptr ? !used.contains(p.buffer) : !used.contains(p.var))
-          out_.Line("(void)", p.buffer != nullptr ? printer_.NameOf(p.buffer) : printer_.Print(p.var), ";");
-      }
-    }
-    OpenFrame(std::move(frame));
-    RETURN_IF_ERROR(Emit(f_.body));
-    RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
-    if (entry_ != nullptr) PrintSuccess(*entry_, out_);
-    if (can_fail) CloseFrame();
-    if (entry_ != nullptr) PrintCleanup(*entry_, out_);
-    out_.Line(can_fail || entry_ != nullptr ? "return status;" : "return 0;");
-    out_.Close();
-    return absl::OkStatus();
-  }
-
-  // Of an address from its buffer, in elements. Only parameters of entry functions still have dimensions.
-  Expr OffsetOf(Expr address) const {
-    ir::Context& c = *f_.context;
-    const ir::Buffer b = address->buffer;
-    Expr offset = c.Int(0), compact = c.Int(1);
-    for (size_t d = address->args.size(); d-- > 0;) {
-      const Expr stride = b->strides.empty() ? compact : b->strides[d];
-      if (!ir::IsInt(address->args[d], 0)) offset = c.Add(offset, c.Mul(address->args[d], stride));
-      if (d > 0) compact = c.Mul(compact, b->shape[d]);
-    }
-    return offset;
-  }
-
-  Status EmitHostCall(const ir::Call& n) {
-    if (n.callee == "cinn_range_error" || n.callee == "cinn_bounds_error") {
-      out_.Line(Leave(Cat("cinn_fail(-11, \"", f_.name, "\", \"", absl::CEscape(n.text), "\")")));
-      return absl::OkStatus();
-    }
-    if (n.is_runtime) return Unsupported(Cat("the call of ", n.callee));
-    std::vector<Expr> values = n.args;
-    for (Expr& a : values) {
-      if (a->op == ir::ExprOp::kAddress) a = OffsetOf(a);
-    }
-    printer_.Begin(values);
-    std::string args;
-    for (size_t i = 0; i < values.size(); ++i) {
-      if (i > 0) args += ", ";
-      if (n.args[i]->op != ir::ExprOp::kAddress)
-        args += printer_.Print(values[i]);
-      else if (ir::IsInt(values[i], 0))
-        args += Cat("(void*)", printer_.NameOf(n.args[i]->buffer));
-      else
-        args += Cat("(void*)(", printer_.NameOf(n.args[i]->buffer), " + ", printer_.Print(values[i]), ")");
-    }
-    const Frame& frame = frames_.back();
-    out_.Line("if ((", frame.status, " = ", n.callee, "(", args, ")) != 0) goto ", frame.label, ";");
-    return absl::OkStatus();
-  }
-
   StatusOr<std::string> Signature(std::string_view name) {
     std::string params;
     int pointers = 0, scalars = 0;
@@ -272,14 +142,7 @@ class FuncEmitter {
                                     : Emit(n.stmts[i]));
             i = std::max(end, i + 1);
           }
-          for (const Stmt& x : n.stmts) {
-            const auto* alloc = ir::As<ir::Alloc>(x);
-            if (alloc == nullptr || alloc->buffer->scope != ir::Scope::kGlobal || frames_.empty() ||
-                nesting_ == frames_.back().nesting)
-              continue;
-            Free(alloc->buffer);
-            out_.Line(printer_.NameOf(alloc->buffer), " = 0;");
-          }
+          if (!d_.HasKernels()) host_.FreeAllocsOf(n, nesting_);
           return absl::OkStatus();
         },
         [&](const ir::For& n) { return IsMma(s) ? EmitMma({s}) : EmitFor(n); },
@@ -302,10 +165,10 @@ class FuncEmitter {
           return absl::OkStatus();
         },
         [&](const ir::Let& n) -> Status {
-          if (!d_.HasKernels() && !read_.contains(n.var)) return absl::OkStatus();
+          if (!d_.HasKernels() && !host_.IsRead(n.var)) return absl::OkStatus();
           printer_.Begin({n.value});
           const std::string name = Cat("v", let_count_++);
-          if (d_.lane_loops && n.value->type.lanes > 1) {
+          if (d_.HasLaneLoops() && n.value->type.lanes > 1) {
             printer_.PrintLanes(name, n.value);
             printer_.NameLet(n.var, name, n.value);
             return absl::OkStatus();
@@ -347,7 +210,7 @@ class FuncEmitter {
             EmitFailure(d_.bounds_error, n);
             return absl::OkStatus();
           }
-          return d_.HasKernels() ? Unsupported(Cat("the call of ", n.callee)) : EmitHostCall(n);
+          return d_.HasKernels() ? Unsupported(Cat("the call of ", n.callee)) : host_.PrintCall(n);
         },
         [&](const ir::Launch&) { return Unsupported("a kernel launch"); },
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
@@ -595,30 +458,13 @@ class FuncEmitter {
     }
     out_.Open(head);
     ++nesting_;
-    if (n.kind == ForKind::kParallel) {
-      Frame frame = FrameOf(n.body);
-      if (frame.can_fail) return EmitIteration(n.body, std::move(frame));
-    }
+    const bool may_leave = n.kind == ForKind::kParallel && host_.OpenIteration(n.body, nesting_);
     RETURN_IF_ERROR(Emit(n.body));
     --nesting_;
-    out_.Close();
-    return absl::OkStatus();
-  }
-
-  // Of a parallel loop, to its end: a jump leaves one iteration, and behind the loop all others.
-  Status EmitIteration(const Stmt& body, Frame frame) {
-    const int k = iteration_count_++;
-    frame.label = Cat("next", k), frame.status = Cat("code", k);
-    const std::string code = frame.status;
-    out_.Line("int32_t ", code, " = 0;");
-    OpenFrame(std::move(frame));
-    RETURN_IF_ERROR(Emit(body));
-    CloseFrame();
-    const Frame& outer = frames_.back();
-    out_.Line("if (", code, " != 0) cinn_set_status(&", outer.status, ", ", code, ");");
-    --nesting_;
-    out_.Close();
-    out_.Line("if (", outer.status, " != 0) goto ", outer.label, ";");
+    if (may_leave)
+      host_.CloseIteration();
+    else
+      out_.Close();
     return absl::OkStatus();
   }
 
@@ -639,9 +485,7 @@ class FuncEmitter {
       if (d_.HasKernels()) return Unsupported(Cat("global memory ", b->name, " of a kernel"));
       printer_.Begin({b->shape[0]});
       const std::string size = printer_.Print(b->shape[0]);
-      const std::string& n = printer_.NameOf(b);
-      out_.Line("if ((", n, " = (", type, "*)", entry_ != nullptr ? "cinn_alloc_workspace(env, " : "cinn_malloc(",
-                "sizeof(", type, "), ", size, ")) == 0) ", Leave(Cat("cinn_fail(-8, \"", f_.name, "\", \"memory\")")));
+      host_.PrintAlloc(b, size);
       return absl::OkStatus();
     }
     if (!ir::IsInt(b->shape[0])) {
@@ -673,7 +517,7 @@ class FuncEmitter {
     }
     out_.Line(shared ? Cat(Aligned(d_.shared, printer_.IsPanel(b)), " ") : "", type, " ", n, "[",
               b->shape[0]->int_value, "];");
-    if (!d_.HasKernels() && !read_.contains(b)) out_.Line("(void)", n, ";");
+    if (!d_.HasKernels() && !host_.IsRead(b)) out_.Line("(void)", n, ";");
     return absl::OkStatus();
   }
 
@@ -691,13 +535,13 @@ class FuncEmitter {
 
   const ir::Func& f_;
   const Dialect& d_;
-  const CEntry* const entry_;  // null where `f_` is no entry function
   TextBuilder out_;
   ExprPrinter printer_;
   const KernelFacts facts_;
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
   MmaPrinter mma_;
   WgmmaPrinter wgmma_;
+  CHostPrinter host_;
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
   bool stores_panels_ = false;          // by then
@@ -705,9 +549,7 @@ class FuncEmitter {
   int nesting_ = 0;                     // branches and loops around
   bool waited_ = false;                 // for all blocks of a cluster
   int rests_ = 0;                       // branches around that another goes before
-  int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0, iteration_count_ = 0;
-  std::vector<Frame> frames_;
-  absl::flat_hash_set<const void*> read_;  // variables and buffers, of a host function
+  int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0;
 };
 
 }  // namespace

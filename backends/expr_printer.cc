@@ -152,7 +152,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
         return {e->name};
       }
       if (e->type.lanes == 1) return {it->second};
-      if (!d_.lane_loops) return {Cat(it->second, "_", lane)};
+      if (!d_.HasLaneLoops()) return {Cat(it->second, "_", lane)};
       return {Cat(it->second, "[", lane == kEachLane ? std::string(kLane) : Cat(lane), "]")};
     }
     case ExprOp::kLoad:
@@ -589,7 +589,7 @@ std::string ExprPrinter::JoinWords(const Words& words, Chunks c, int chunk) cons
 }
 
 void ExprPrinter::OpenLaneLoop(int lanes) {
-  out_.Open("for (int ", kLane, " = 0; ", kLane, " < ", lanes, "; ++", kLane, ")");
+  out_.Open(d_.lane_loop, " for (int ", kLane, " = 0; ", kLane, " < ", lanes, "; ++", kLane, ")");
 }
 
 void ExprPrinter::PrintLanes(std::string_view name, Expr value) {
@@ -628,7 +628,7 @@ void ExprPrinter::PrintStore(const ir::Store& s) {
   const DType t = b->dtype;
   const Expr index = s.indices[0];
   const int lanes = std::max({index->type.lanes, s.value->type.lanes, s.mask == nullptr ? 1 : s.mask->type.lanes});
-  if (d_.lane_loops && lanes > 1 && WritesInTurn(s)) {
+  if (d_.HasLaneLoops() && lanes > 1 && WritesInTurn(s)) {
     OpenLaneLoop(lanes);
     const Piece guard = s.mask == nullptr ? Piece{} : Lane(s.mask, kEachLane);
     const std::string value = Lane(s.value, kEachLane).text, place = Element(b, Lane(index, kEachLane)).text;

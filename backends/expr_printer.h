@@ -73,7 +73,7 @@ class ExprPrinter {
   // The text of a lane of an expression under a root; of lane kEachLane in a loop over them.
   std::string Print(ir::Expr e, int lane = 0) { return Lane(e, lane).text; }
   void PrintStore(const ir::Store& s);
-  // A vector that lets name, as an array that a loop over its lanes fills: of dialects with lane_loops.
+  // A vector that lets name, as an array that a loop over its lanes fills: of dialects with loops over lanes.
   void PrintLanes(std::string_view name, ir::Expr value);
   // Four stores of two 16-bit floats each to global memory, the same distance apart, where `x` is the number of the
   // thread of four that have all eight between them, become one of 16 bytes by each thread. False, and nothing is

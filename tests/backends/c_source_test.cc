@@ -432,6 +432,35 @@ func @quarter(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   EXPECT_EQ(y[0], -1);
 }
 
+// An iteration that fails frees what it has and leaves the others alone; the function returns the failure's code.
+TEST(CSource, FailuresInParallelLoops) {
+  for (const char* flags : {"-O1 -fopenmp", "-O1"}) {
+    const CProgram program(R"(
+func @f(x: i32[n], y: i32[n], n: i64) where n in 1..1000 {
+  for i in 0..n @parallel {
+    alloc w: i32[n] @global
+    for j in 0..n {
+      alloc u: i32[2] @global
+      u[1] = x[j]
+      w[j] = u[1] + i32(1)
+    }
+    if x[i] == i32(7) { call cinn_range_error("seven", i, 0, 7) }
+    y[i] = w[i]
+  }
+  for i in 0..n { x[i] = i32(0) }
+})",
+                           flags);
+    std::vector<int> x(500), y(500);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int>(i % 7);
+    ASSERT_EQ(program.Call("f", x.data(), y.data(), int64_t{500}), 0) << program.source();
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], i % 7 + 1);
+    x[3] = 7;
+    ASSERT_EQ(program.Call("f", x.data(), y.data(), int64_t{500}), -11);
+    EXPECT_EQ(x[3], 7);  // what follows does not run
+    EXPECT_EQ(y[4], 1);
+  }
+}
+
 TEST(CSource, WhatHasNoTextIsAnErrorThatNamesIt) {
   auto emit = [](std::string_view text, const Dialect& d) {
     auto m = ir::ParseModule(text);

@@ -4,16 +4,16 @@
 
    int32_t fn(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
 
-   `args` are the parameters in order, then the results. A tensor is a DLTensor of the host, contiguous where nothing else
-   is said, aligned to its elements (tag kCinnTensor); a result overlaps no other tensor, and where it is None (tag
-   kCinnNone), env->alloc is asked for its memory. `env` may be null: there is no allocator then. Where it has both alloc
-   and free, the workspace comes from there, too, else from malloc.
-   Returns 0, or -3: an argument is not as said above (nothing was computed), -8: there is no memory, -9: not prepared,
-   -11: an index or a size is out of range. Compile with -D'CINN_ERROR(what, why)=...' to be told the texts of an error.
-   Any number of threads may call it at once. With OpenMP (-fopenmp) its loops run in parallel.
+   `args` are the parameters in order, then the results. A tensor is a DLTensor of the host, contiguous where nothing
+   else is said, aligned to its elements (tag kCinnTensor); a result overlaps no other tensor, and where it is None (tag
+   kCinnNone), env->alloc is asked for its memory. `env` may be null: there is no allocator then. Where it has both
+   alloc and free, the workspace comes from there, too, else from malloc. Returns 0, or -3: an argument is not as said
+   above (nothing was computed), -8: there is no memory, -9: not prepared, -11: an index or a size is out of range.
+   Compile with -D'CINN_ERROR(what, why)=...' to be told the texts of an error. Any number of threads may call it at
+   once. With OpenMP (-fopenmp) its loops run in parallel.
 
-   With CINN_DECLARATIONS defined the file is its own header; it follows dlpack/dlpack.h and runtime/call.h where these are
-   included, too. */
+   With CINN_DECLARATIONS defined the file is its own header; it follows dlpack/dlpack.h and runtime/call.h where these
+   are included, too. */
 
 #include <stdint.h>
 
@@ -46,7 +46,7 @@ typedef struct CinnValue {
 #ifdef __GNUC__
   __extension__
 #endif
-  union {
+      union {
     int64_t i;
     double f;
     void* p;
@@ -79,8 +79,16 @@ int32_t rms_norm(void* self, const CinnValue* args, int32_t num_args, const Cinn
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-static inline unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }
-static inline float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }
+static inline unsigned int cinn_bits_f32(float a) {
+  unsigned int r;
+  memcpy(&r, &a, 4);
+  return r;
+}
+static inline float cinn_f32_bits(unsigned int a) {
+  float r;
+  memcpy(&r, &a, 4);
+  return r;
+}
 static inline float cinn_f32_bf16(unsigned short a) { return cinn_f32_bits((unsigned int)a << 16); }
 static inline unsigned short cinn_bf16_f32(float a) {
   const unsigned int b = cinn_bits_f32(a);
@@ -90,6 +98,11 @@ static inline unsigned short cinn_bf16_f32(float a) {
 #define cinn_parallel _Pragma("omp parallel for")
 #else
 #define cinn_parallel
+#endif
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 8
+#define cinn_lanes _Pragma("GCC unroll 1")
+#else
+#define cinn_lanes
 #endif
 #ifndef CINN_ERROR
 #define CINN_ERROR(what, why) ((void)0)
@@ -104,14 +117,14 @@ typedef struct {
   const char *begin, *end;
 } cinn_memory;
 static inline int32_t cinn_check_call(const char* what, const CinnValue* args, int32_t num_args, int32_t expected,
-                           const CinnCallEnv* env) {
+                                      const CinnCallEnv* env) {
   if (num_args != expected || (args == 0 && expected != 0)) return cinn_fail(-3, what, "number of arguments");
   if (env != 0 && (env->size < sizeof(CinnCallEnv) || env->device.device_type != 1))
     return cinn_fail(-3, what, "environment of the call");
   return 0;
 }
-static inline int32_t cinn_symbol(const CinnValue* v, const char* what, int32_t dim, int64_t lo, int64_t hi, int64_t divisor,
-                       int64_t* n) {
+static inline int32_t cinn_symbol(const CinnValue* v, const char* what, int32_t dim, int64_t lo, int64_t hi,
+                                  int64_t divisor, int64_t* n) {
   if (dim < 0) {
     if (v->tag != kCinnInt) return cinn_fail(-3, what, "not an integer");
     *n = v->i;
@@ -134,7 +147,7 @@ static inline int32_t cinn_place(const char* what, int32_t bits, int empty, cons
   return 0;
 }
 static inline int32_t cinn_take(const CinnValue* v, const char* what, int32_t code, int32_t bits, int32_t ndim,
-                     const int64_t* shape, const int64_t* strides, cinn_memory* m) {
+                                const int64_t* shape, const int64_t* strides, cinn_memory* m) {
   const DLTensor* t;
   uint64_t compact = 1, last = 0;
   int32_t d, status;
@@ -173,8 +186,8 @@ static inline size_t cinn_bytes(int32_t bits, int32_t ndim, const int64_t* shape
   return count * (size_t)((bits + 7) / 8);
 }
 static inline int32_t cinn_give(const CinnValue* v, const char* what, int32_t code, int32_t bits, int32_t ndim,
-                     const int64_t* shape, const int64_t* strides, const CinnCallEnv* env, int32_t index,
-                     cinn_memory* m) {
+                                const int64_t* shape, const int64_t* strides, const CinnCallEnv* env, int32_t index,
+                                cinn_memory* m) {
   int64_t sizes[33], steps[33];
   DLTensor t = {0};
   int32_t d;
@@ -211,26 +224,24 @@ static inline int32_t cinn_check_apart(const char* what, const cinn_memory* m, i
 static int32_t rms_norm_k0(const uint16_t* restrict p0, const float* restrict p1, uint16_t* restrict p2, int64_t n0);
 
 static int32_t rms_norm_k0(const uint16_t* restrict p0, const float* restrict p1, uint16_t* restrict p2, int64_t n0) {
-cinn_parallel
-  for (int64_t i0 = 0; i0 < n0; ++i0) {
+  cinn_parallel for (int64_t i0 = 0; i0 < n0; ++i0) {
     float r0[1];
     r0[0LL] = 0.0f;
     float r1[16];
-    for (int l = 0; l < 16; ++l) {
-      r1[l] = 0.0f;
-    }
+    cinn_lanes for (int l = 0; l < 16; ++l) { r1[l] = 0.0f; }
     for (int64_t i1 = 0; i1 < 4LL; ++i1) {
-      for (int l = 0; l < 16; ++l) {
+      cinn_lanes for (int l = 0; l < 16; ++l) {
         const int64_t t0 = i0 * 64LL + i1 * 16LL;
         const float t1 = cinn_f32_bf16(p0[t0 + l]);
         r1[l] = r1[l] + t1 * t1;
       }
     }
-    r0[0LL] = r0[0LL] + (r1[0LL] + r1[1LL] + (r1[2LL] + r1[3LL]) + (r1[4LL] + r1[5LL] + (r1[6LL] + r1[7LL])) + (r1[8LL] + r1[9LL] + (r1[10LL] + r1[11LL]) + (r1[12LL] + r1[13LL] + (r1[14LL] + r1[15LL]))));
+    r0[0LL] = r0[0LL] + (r1[0LL] + r1[1LL] + (r1[2LL] + r1[3LL]) + (r1[4LL] + r1[5LL] + (r1[6LL] + r1[7LL])) +
+                         (r1[8LL] + r1[9LL] + (r1[10LL] + r1[11LL]) + (r1[12LL] + r1[13LL] + (r1[14LL] + r1[15LL]))));
     float r2[1];
     r2[0LL] = (float)1 / sqrtf(r0[0LL] * 0.015625f);
     for (int64_t i2 = 0; i2 < 4LL; ++i2) {
-      for (int l = 0; l < 16; ++l) {
+      cinn_lanes for (int l = 0; l < 16; ++l) {
         const int64_t t2 = i2 * 16LL;
         const int64_t t3 = i0 * 64LL + t2;
         const int64_t t4 = t3 + l;
@@ -251,15 +262,19 @@ int32_t rms_norm(void* self, const CinnValue* args, int32_t num_args, const Cinn
   if ((status = cinn_symbol(&args[0], "rms_norm: expected n in 1..4096", 0, 1LL, 4096LL, 1LL, &n0)) != 0) return status;
   {
     const int64_t shape[] = {n0, 64LL};
-    if ((status = cinn_take(&args[0], "rms_norm: argument 'x': expected bf16[n,64]", 4, 16, 2, shape, 0, &m[0])) != 0) return status;
+    if ((status = cinn_take(&args[0], "rms_norm: argument 'x': expected bf16[n,64]", 4, 16, 2, shape, 0, &m[0])) != 0)
+      return status;
   }
   {
     const int64_t shape[] = {64LL};
-    if ((status = cinn_take(&args[1], "rms_norm: argument 'g': expected f32[64]", 2, 32, 1, shape, 0, &m[1])) != 0) return status;
+    if ((status = cinn_take(&args[1], "rms_norm: argument 'g': expected f32[64]", 2, 32, 1, shape, 0, &m[1])) != 0)
+      return status;
   }
   {
     const int64_t shape[] = {n0, 64LL};
-    if ((status = cinn_give(&args[2], "rms_norm: result 'cast_1': expected bf16[n,64]", 4, 16, 2, shape, 0, env, 0, &m[2])) != 0) return status;
+    if ((status = cinn_give(&args[2], "rms_norm: result 'cast_1': expected bf16[n,64]", 4, 16, 2, shape, 0, env, 0,
+                            &m[2])) != 0)
+      return status;
   }
   if ((status = cinn_check_apart("rms_norm", m, 2, 3)) != 0) return status;
   const uint16_t* const p0 = (const uint16_t*)m[0].data;
