@@ -80,6 +80,7 @@ constexpr Helper kCHelpers[] = {
      "#pragma omp atomic write\n"
      "#endif\n"
      "  *status = code;\n"
+     "  (void)code;\n"
      "}\n"},
     {"cinn_malloc", 0,
      "$F void* cinn_malloc(size_t element, int64_t count) {\n"

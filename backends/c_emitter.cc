@@ -441,7 +441,8 @@ class FuncEmitter {
     const std::string name = Cat("i", loop_count_++);
     const std::string_view type = printer_.ValueType(n.var->type.dtype);
     printer_.NameVar(n.var, name);
-    if (n.kind == ForKind::kVectorized || (n.kind == ForKind::kParallel && d_.HasKernels())) {
+    // On hosts what is left of them is a loop.
+    if ((n.kind == ForKind::kVectorized || n.kind == ForKind::kParallel) && d_.HasKernels()) {
       return Unsupported(Cat(Name(n.kind), " loops: lower the function first"));
     }
     printer_.Begin({n.extent});

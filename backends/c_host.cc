@@ -126,8 +126,8 @@ void CHostPrinter::CloseIteration() {
 void CHostPrinter::PrintAlloc(ir::Buffer b, std::string_view size) {
   const std::string_view type = printer_.MemoryType(b->dtype);
   const std::string& n = printer_.NameOf(b);
-  out_.Line("if ((", n, " = (", type, "*)", entry_ != nullptr ? "cinn_alloc_workspace(env, " : "cinn_malloc(", "sizeof(",
-            type, "), ", size, ")) == 0) ", Leave(Cat("cinn_fail(-8, \"", f_.name, "\", \"memory\")")));
+  out_.Line("if ((", n, " = (", type, "*)", entry_ != nullptr ? "cinn_alloc_workspace(env, " : "cinn_malloc(",
+            "sizeof(", type, "), ", size, ")) == 0) ", Leave(Cat("cinn_fail(-8, \"", f_.name, "\", \"memory\")")));
 }
 
 void CHostPrinter::FreeAllocsOf(const ir::Seq& seq, int nesting) {

@@ -1,5 +1,5 @@
-// What host functions of C text have and kernels have not: memory from the heap, calls that may fail, and an end that all
-// of them leave by. A parallel loop's iterations leave one by one, the function after the loop.
+// What host functions of C text have and kernels have not: memory from the heap, calls that may fail, and an end that
+// all of them leave by. A parallel loop's iterations leave one by one, the function after the loop.
 //
 //   for i in 0..n @parallel { alloc t: f32[m] @global ... }
 //   ->  cinn_parallel
@@ -32,8 +32,8 @@ class CHostPrinter {
 
   void Open(std::string_view signature);
   void Close();
-  // An iteration of a parallel loop that may fail; false, and nothing is printed, where it does not. `nesting`: branches
-  // and loops around its body.
+  // An iteration of a parallel loop that may fail; false, and nothing is printed, where it does not. `nesting`:
+  // branches and loops around its body.
   bool OpenIteration(const ir::Stmt& body, int nesting);
   void CloseIteration();
 
