@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define CINN_DECLARATIONS
-#include "mlp.c"
+#include <mlp.c>
 
 enum { kRows = 7, kIn = 64, kOut = 128 };
 
