@@ -406,7 +406,7 @@ TEST(CTarget, GoldenText) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   const StatusOr<std::string> text = EmitGraph(*graph, CTarget(), Options(), "c");
   ASSERT_TRUE(text.ok()) << text.status();
-  ExpectGolden("tests/driver/golden/rms_norm.c", *text);
+  ExpectGolden("tests/driver/golden/rms_norm.c99", *text);
 }
 
 TEST(CTarget, WhatIsRefused) {
