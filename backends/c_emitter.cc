@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_replace.h"
+#include "backends/c_host.h"
 #include "backends/expr_printer.h"
 #include "backends/kernel_facts.h"
 #include "backends/mma_printer.h"
@@ -23,13 +24,14 @@ constexpr std::string_view kFragment = "uint4 ", kConstFragment = "const uint4 "
 
 class FuncEmitter {
  public:
-  FuncEmitter(const ir::Func& f, const Dialect& d)
+  FuncEmitter(const ir::Func& f, const Dialect& d, const CEntry* entry = nullptr)
       : f_(f),
         d_(d),
         printer_(d, f, out_),
         facts_(FindKernelFacts(f)),
         mma_(d, f, printer_, out_),
-        wgmma_(d, f, printer_, out_) {}
+        wgmma_(d, f, printer_, out_),
+        host_(f, entry, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
     const bool is_kernel = f_.kind == ir::FuncKind::kKernel;
@@ -48,14 +50,17 @@ class FuncEmitter {
                          {"$C", Cat(facts_.Cluster())}},
                         &signature);
     if (facts_.Cluster() > 1 && d_.cluster_kernel.empty()) return Unsupported("clusters of blocks");
-    out_.Open(signature);
-    if (!is_kernel && facts_.can_fail) {
-      out_.Line("int32_t status = 0;");
-      for (ir::Buffer b : facts_.heap) out_.Line(DeclareHeap(b));
+    if (!is_kernel) {
+      host_.Open(signature);
+      RETURN_IF_ERROR(Emit(f_.body));
+      RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
+      host_.Close();
+      return out_.Take();
     }
+    out_.Open(signature);
     if (d_.offset_pointers) OffsetPointers();
     if (!d_.shared_space.empty()) RETURN_IF_ERROR(DeclareShared());
-    if (is_kernel && !d_.dynamic_shared.empty() && ir::DynamicSharedBytes(f_.body) > 0) {
+    if (!d_.dynamic_shared.empty() && ir::DynamicSharedBytes(f_.body) > 0) {
       dynamic_shared_ = 0;
       out_.Line(Aligned(d_.dynamic_shared, wgmma_.HasPanels()));
     }
@@ -63,13 +68,6 @@ class FuncEmitter {
     if (IsCluster()) out_.Line("cinn_cluster_start();");
     RETURN_IF_ERROR(Emit(f_.body));
     RETURN_IF_ERROR(Annotate(printer_.status(), Cat("function ", f_.name)));
-    if (!is_kernel) {
-      if (facts_.can_fail) {
-        out_.Directive("done:");
-        for (ir::Buffer b : facts_.heap) out_.Line("free(", printer_.NameOf(b), ");");
-      }
-      out_.Line(facts_.can_fail ? "return status;" : "return 0;");
-    }
     out_.Close();
     return out_.Take();
   }
@@ -121,12 +119,6 @@ class FuncEmitter {
     return status;
   }
 
-  std::string DeclareHeap(ir::Buffer b) {
-    const std::string n = Cat("g", heap_count_++);
-    printer_.NameBuffer(b, n);
-    return Cat(printer_.MemoryType(b->dtype), "* ", n, " = 0;");
-  }
-
   Status Unsupported(std::string_view what) {
     return Unimplemented("function ", f_.name, ": no ", d_.name, " text for ", what);
   }
@@ -150,6 +142,7 @@ class FuncEmitter {
                                     : Emit(n.stmts[i]));
             i = std::max(end, i + 1);
           }
+          if (!d_.HasKernels()) host_.FreeAllocsOf(n, nesting_);
           return absl::OkStatus();
         },
         [&](const ir::For& n) { return IsMma(s) ? EmitMma({s}) : EmitFor(n); },
@@ -172,8 +165,14 @@ class FuncEmitter {
           return absl::OkStatus();
         },
         [&](const ir::Let& n) -> Status {
+          if (!d_.HasKernels() && !host_.IsRead(n.var)) return absl::OkStatus();
           printer_.Begin({n.value});
           const std::string name = Cat("v", let_count_++);
+          if (d_.HasLaneLoops() && n.value->type.lanes > 1) {
+            printer_.PrintLanes(name, n.value);
+            printer_.NameLet(n.var, name, n.value);
+            return absl::OkStatus();
+          }
           for (int i = 0; i < n.value->type.lanes; ++i) {
             const std::string value = printer_.Print(n.value, i);
             out_.Line("const ", printer_.ValueType(n.value->type.dtype), " ", name,
@@ -211,18 +210,7 @@ class FuncEmitter {
             EmitFailure(d_.bounds_error, n);
             return absl::OkStatus();
           }
-          if (n.is_runtime || d_.HasKernels()) return Unsupported(Cat("the call of ", n.callee));
-          printer_.Begin(n.args);
-          std::string args;
-          for (Expr a : n.args) {
-            if (!args.empty()) args += ", ";
-            if (a->op == ir::ExprOp::kAddress)
-              args += Cat(printer_.NameOf(a->buffer), " + ", printer_.Print(a->args[0]));
-            else
-              args += printer_.Print(a);
-          }
-          out_.Line("if ((status = ", n.callee, "(", args, ")) != 0) goto done;");
-          return absl::OkStatus();
+          return d_.HasKernels() ? Unsupported(Cat("the call of ", n.callee)) : host_.PrintCall(n);
         },
         [&](const ir::Launch&) { return Unsupported("a kernel launch"); },
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
@@ -453,7 +441,8 @@ class FuncEmitter {
     const std::string name = Cat("i", loop_count_++);
     const std::string_view type = printer_.ValueType(n.var->type.dtype);
     printer_.NameVar(n.var, name);
-    if (n.kind == ForKind::kVectorized || (n.kind == ForKind::kParallel && d_.HasKernels())) {
+    // On hosts what is left of them is a loop.
+    if ((n.kind == ForKind::kVectorized || n.kind == ForKind::kParallel) && d_.HasKernels()) {
       return Unsupported(Cat(Name(n.kind), " loops: lower the function first"));
     }
     printer_.Begin({n.extent});
@@ -470,9 +459,13 @@ class FuncEmitter {
     }
     out_.Open(head);
     ++nesting_;
+    const bool may_leave = n.kind == ForKind::kParallel && host_.OpenIteration(n.body, nesting_);
     RETURN_IF_ERROR(Emit(n.body));
     --nesting_;
-    out_.Close();
+    if (may_leave)
+      host_.CloseIteration();
+    else
+      out_.Close();
     return absl::OkStatus();
   }
 
@@ -493,9 +486,7 @@ class FuncEmitter {
       if (d_.HasKernels()) return Unsupported(Cat("global memory ", b->name, " of a kernel"));
       printer_.Begin({b->shape[0]});
       const std::string size = printer_.Print(b->shape[0]);
-      const std::string& n = printer_.NameOf(b);
-      out_.Line("if ((", n, " = (", type, "*)malloc(sizeof(", type, ") * (size_t)(", size,
-                "))) == 0) { status = -1; goto done; }");
+      host_.PrintAlloc(b, size);
       return absl::OkStatus();
     }
     if (!ir::IsInt(b->shape[0])) {
@@ -527,6 +518,7 @@ class FuncEmitter {
     }
     out_.Line(shared ? Cat(Aligned(d_.shared, printer_.IsPanel(b)), " ") : "", type, " ", n, "[",
               b->shape[0]->int_value, "];");
+    if (!d_.HasKernels() && !host_.IsRead(b)) out_.Line("(void)", n, ";");
     return absl::OkStatus();
   }
 
@@ -550,6 +542,7 @@ class FuncEmitter {
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
   MmaPrinter mma_;
   WgmmaPrinter wgmma_;
+  CHostPrinter host_;
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
   bool stores_panels_ = false;          // by then
@@ -557,13 +550,19 @@ class FuncEmitter {
   int nesting_ = 0;                     // branches and loops around
   bool waited_ = false;                 // for all blocks of a cluster
   int rests_ = 0;                       // branches around that another goes before
-  int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0, heap_count_ = 0;
+  int loop_count_ = 0, let_count_ = 0, shared_count_ = 0, local_count_ = 0;
 };
 
 }  // namespace
 
 StatusOr<std::string> EmitFunc(const ir::Func& f, const Dialect& d, std::string_view name) {
+  if (f.kind == ir::FuncKind::kEntry && !d.HasKernels())
+    return InvalidArgument("function ", f.name, ": an entry function is part of a program (c_program.h)");
   return FuncEmitter(f, d).Emit(name);
+}
+
+StatusOr<std::string> EmitEntry(const ir::Func& f, const Dialect& d, const CEntry& entry) {
+  return FuncEmitter(f, d, &entry).Emit(f.name);
 }
 
 std::string JoinSource(const Dialect& d, const std::vector<std::string>& functions) {

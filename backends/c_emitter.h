@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/c_entry.h"
 #include "backends/dialects.h"
 
 namespace cinn_like::backends {
@@ -20,10 +21,13 @@ namespace cinn_like::backends {
 // The text of `f`, called `name`, without the helpers it uses.
 StatusOr<std::string> EmitFunc(const ir::Func& f, const Dialect& d, std::string_view name);
 
+// That of an entry function, of a dialect without kernels.
+StatusOr<std::string> EmitEntry(const ir::Func& f, const Dialect& d, const CEntry& entry);
+
 // A whole source text: header, helpers, then `functions` (texts of EmitFunc).
 std::string JoinSource(const Dialect& d, const std::vector<std::string>& functions);
 
-// Every function of `m` under its own name. For a dialect with kernels only those are printed.
+// Every function of `m` under its own name, none of them an entry. For a dialect with kernels only those are printed.
 StatusOr<std::string> EmitModule(const ir::Module& m, const Dialect& d);
 
 }  // namespace cinn_like::backends

@@ -1,5 +1,6 @@
 #include "backends/compiler.h"
 
+#include "backends/c_program.h"
 #include "backends/compiled_code.h"
 #include "ir/lower.h"
 
@@ -37,6 +38,7 @@ Status Compiler::Build(const ir::Module& input, std::string_view device_source) 
 }
 
 Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_source) {
+  RETURN_IF_ERROR(CheckRunsHere(device_));
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kKernel && Lookup(f.name) != nullptr) {
       return InvalidArgument("function @", f.name, " was built before by this compiler");
@@ -55,6 +57,7 @@ Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_
 StatusOr<std::string> Compiler::GetSourceCode(const ir::Module& input) const {
   ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
   if (device_compiler_ != nullptr) return device_compiler_->EmitSource(module);
+  if (device_.kind->is_source) return backends::EmitCProgram(module, *device_.kind);
   return EmitHostModule(module, target_, options_, HostText::kLlvm);
 }
 

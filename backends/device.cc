@@ -39,12 +39,18 @@ Status Check(const Device& device) {
 
 }  // namespace
 
+Status CheckRunsHere(const Device& device) {
+  if (!device.kind->is_source) return absl::OkStatus();
+  return InvalidArgument("target '", device.kind->name,
+                         "': its functions leave as source text (EmitGraph, cinn_compile) and don't run here");
+}
+
 const Devices& Devices::BuiltIn() {
   static const Devices* const devices = [] {
     auto* r = new Devices;
     for (const Device& d :
          {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler},
-          Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler}}) {
+          Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler}, Device{&CKind(), &cinn_device_x86_64}}) {
       r->Add(d).IgnoreError();  // a test holds that they are there
     }
     return r;
@@ -60,7 +66,8 @@ Status Devices::Add(Device device) {
         return absl::AlreadyExistsError(Cat("device '", device.kind->name, "': there is a device '", name, "'"));
       }
     }
-    if (d.kind->type == device.kind->type) {
+    // What runs elsewhere has no tensors here.
+    if (d.kind->type == device.kind->type && !d.kind->is_source && !device.kind->is_source) {
       return absl::AlreadyExistsError(Cat("device '", device.kind->name, "': DLPack type ",
                                           static_cast<int>(d.kind->type), " is that of device '", d.kind->name, "'"));
     }

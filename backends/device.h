@@ -2,7 +2,7 @@
 // it: names, numbers and limits (base/device_kind.h), memory and launches (runtime/device_api.h), and the compiler of
 // its kernels. docs/how_to_add.md adds one.
 //
-//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda and opencl
+//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda, opencl and c
 //   RETURN_IF_ERROR(devices.Add({&kind, &runtime, make_compiler}));
 //   ASSIGN_OR_RETURN(Target target, devices.ParseTarget("dpu -arch=dpu2"));
 //   ASSIGN_OR_RETURN(auto f, CompileGraph(graph, target, options, devices));
@@ -27,6 +27,9 @@ struct Device {
   std::function<std::unique_ptr<DeviceCompiler>(const Target&, const CompileOptions&, ObjectCache*)> make_compiler =
       nullptr;
 };
+
+// InvalidArgument for one whose functions leave as source text.
+Status CheckRunsHere(const Device& device);
 
 // A set of devices. A value: compilations are given one and keep none.
 class Devices {

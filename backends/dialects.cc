@@ -130,61 +130,6 @@ constexpr Helper kCommonHelpers[] = {
     {"cinn_max_$t", kF64, "$F double cinn_max_$t(double a, double b) { return a > b || a != a ? a : b; }\n"},
 };
 
-// Conversions of 16-bit floats by integer arithmetic. From f64 the value is first rounded to odd in f32, so that the
-// second rounding is the only one.
-constexpr Helper kCHelpers[] = {
-    {"cinn_i32_$t", kFloats,
-     "$F int cinn_i32_$t($T a) { return a >= -2147483648.0 && a < 2147483648.0 ? (int)a : -2147483647 - 1; }\n"},
-    {"cinn_i64_$t", kFloats,
-     "$F long long cinn_i64_$t($T a) {\n"
-     "  const $T end = 9223372036854775808.0;\n"
-     "  return a >= -end && a < end ? (long long)a : -9223372036854775807LL - 1;\n"
-     "}\n"},
-    {"cinn_u16_$t", kFloats, "$F unsigned short cinn_u16_$t($T a) { return (unsigned short)cinn_i32_$t(a); }\n"},
-    {"cinn_u32_$t", kFloats, "$F unsigned int cinn_u32_$t($T a) { return (unsigned int)cinn_i64_$t(a); }\n"},
-    {"cinn_u64_$t", kFloats,
-     "$F unsigned long long cinn_u64_$t($T a) {\n"
-     "  const $T half = 9223372036854775808.0;\n"
-     "  return a >= half ? (unsigned long long)cinn_i64_$t(a - half) ^ 1ULL << 63 : (unsigned long "
-     "long)cinn_i64_$t(a);\n"
-     "}\n"},
-    {"cinn_bits_f32", 0, "$F unsigned int cinn_bits_f32(float a) { unsigned int r; memcpy(&r, &a, 4); return r; }\n"},
-    {"cinn_f32_bits", 0, "$F float cinn_f32_bits(unsigned int a) { float r; memcpy(&r, &a, 4); return r; }\n"},
-    {"cinn_f64_bits", 0, "$F double cinn_f64_bits(unsigned long long a) { double r; memcpy(&r, &a, 8); return r; }\n"},
-    {"cinn_min_f32", 0, "$F float cinn_min_f32(float a, float b) { return a < b || a != a ? a : b; }\n"},
-    {"cinn_max_f32", 0, "$F float cinn_max_f32(float a, float b) { return a > b || a != a ? a : b; }\n"},
-    {"cinn_f32_bf16", 0, "$F float cinn_f32_bf16(unsigned short a) { return cinn_f32_bits((unsigned int)a << 16); }\n"},
-    {"cinn_bf16_f32", 0,
-     "$F unsigned short cinn_bf16_f32(float a) {\n"
-     "  const unsigned int b = cinn_bits_f32(a);\n"
-     "  return a != a ? 0x7fc0 : (unsigned short)((b + 0x7fff + ((b >> 16) & 1)) >> 16);\n"
-     "}\n"},
-    {"cinn_f32_f16", 0,
-     "$F float cinn_f32_f16(unsigned short a) {\n"
-     "  const unsigned int m = a & 0x7fff, s = (unsigned int)(a & 0x8000) << 16;\n"
-     "  if (m >= 0x7c00) return cinn_f32_bits(s | 0x7f800000 | (m & 0x3ff) << 13);\n"
-     "  return cinn_f32_bits(s | cinn_bits_f32(cinn_f32_bits(m << 13) * 0x1p112f));\n"
-     "}\n"},
-    {"cinn_f16_f32", 0,
-     "$F unsigned short cinn_f16_f32(float a) {\n"
-     "  const unsigned int b = cinn_bits_f32(a), s = b >> 16 & 0x8000, m = b & 0x7fffffff;\n"
-     "  if (m > 0x7f800000) return 0x7fff;\n"
-     "  if (m >= 0x477ff000) return (unsigned short)(s | 0x7c00);\n"
-     "  if (m < 0x38800000) return (unsigned short)(s | (cinn_bits_f32(cinn_f32_bits(m) + 0.5f) - 0x3f000000));\n"
-     "  return (unsigned short)(s | (m - 0x38000000 + 0xfff + (m >> 13 & 1)) >> 13);\n"
-     "}\n"},
-    {"cinn_f32_odd", 0,
-     "$F float cinn_f32_odd(double a) {\n"
-     "  const float f = (float)a;\n"
-     "  if (a != a || (double)f == a) return f;\n"
-     "  unsigned int b = cinn_bits_f32(f);\n"
-     "  if (fabs((double)f) > fabs(a)) --b;\n"
-     "  return cinn_f32_bits(b | 1);\n"
-     "}\n"},
-    {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
-    {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
-};
-
 // What does not fit becomes what the device's conversions make of it, as in eager PyTorch: they saturate; NaN is 0 in
 // 32 bits and the lowest integer in 64.
 constexpr Helper kCudaHelpers[] = {
@@ -497,37 +442,6 @@ const Spelling* Dialect::Find(ExprOp op, DType on) const {
 }
 
 const Spelling* Dialect::FindWrapping(ExprOp op, DType on) const { return FindIn(kWrapping, op, on); }
-
-const Dialect& CDialect() {
-  static const Dialect* d = new Dialect{
-      .name = "c",
-      .value_types = kValueTypes,
-      .memory_types = kMemoryTypes,
-      .header =
-          "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n",
-      .spellings = {},
-      .helpers = {std::begin(kCHelpers), std::end(kCHelpers)},
-      .helper = "static inline",
-      .function = "int32_t",
-      .kernel = "",
-      .restricted = "restrict",
-      .shared = "",
-      .dynamic_shared = "",
-      .axes = {},
-      .barrier = "",
-      .cluster_kernel = "",
-      .assertion = "",
-      .bounds_error = "",
-      .parallel = "#pragma omp parallel for",
-      .unroll = "",
-      .keep = "",
-      .word_types = {},
-      .word_makers = {},
-      .stream_loads = {},
-      .copies = {},
-  };
-  return *d;
-}
 
 const Dialect& CudaDialect(std::string_view arch) {
   static const Dialect* hopper = [] {

@@ -102,16 +102,20 @@ struct Dialect {
   bool offset_pointers = false;
   // The last parameter of kernels with an assertion.
   std::string_view report = "";
+  // Stands before a loop over the lanes of a vector, which a store of one is where every lane can be written before the
+  // next is read. Empty: lane by lane.
+  std::string_view lane_loop = "";
 
   bool HasCopies() const { return !commit_copies.empty(); }
   bool HasKernels() const { return !axes[0].empty(); }
+  bool HasLaneLoops() const { return !lane_loop.empty(); }
   bool HasWords() const { return !word_types[0].empty(); }
   const Spelling* Find(ir::ExprOp op, DType on) const;
   // The spelling that wraps around where C would overflow; null where the plain one does.
   const Spelling* FindWrapping(ir::ExprOp op, DType on) const;
 };
 
-const Dialect& CDialect();
+const Dialect& CDialect();     // C99
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
 const Dialect& OpenClDialect();  // OpenCL C 1.2

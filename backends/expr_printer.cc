@@ -60,6 +60,9 @@ std::string Paren(const std::string& text, int precedence, int needed) {
   return precedence >= needed ? text : Cat("(", text, ")");
 }
 
+// The variable of a loop over lanes.
+constexpr std::string_view kLane = "l";
+
 constexpr std::string_view kFields[] = {".x", ".y", ".z", ".w"};
 }  // namespace
 
@@ -124,7 +127,9 @@ ExprPrinter::Piece ExprPrinter::Lane(Expr e, int lane) {
   if (it != memo_.end()) return it->second;
   Piece p = Compute(e, lane);
   // Every thread takes part in a shuffle: it must not stand behind a `||` or in an arm of `?:`.
-  if ((uses_[e] > 1 && !IsLeaf(e)) || e->op == ExprOp::kShuffleXor) p = Temporary(e->type.dtype, p);
+  // The lane's number beside a number needs no name.
+  const bool is_short = lane == kEachLane && e->op == ExprOp::kRamp && IsLeaf(e->args[0]) && IsLeaf(e->args[1]);
+  if ((uses_[e] > 1 && !IsLeaf(e) && !is_short) || e->op == ExprOp::kShuffleXor) p = Temporary(e->type.dtype, p);
   memo_[{e, lane}] = p;
   return p;
 }
@@ -146,7 +151,9 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
         Fail(Cat("the unbound variable ", e->name), e);
         return {e->name};
       }
-      return {e->type.lanes == 1 ? it->second : Cat(it->second, "_", lane)};
+      if (e->type.lanes == 1) return {it->second};
+      if (!d_.HasLaneLoops()) return {Cat(it->second, "_", lane)};
+      return {Cat(it->second, "[", lane == kEachLane ? std::string(kLane) : Cat(lane), "]")};
     }
     case ExprOp::kLoad:
       return LoadLane(e, lane);
@@ -158,6 +165,14 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       const Expr base = e->args[0], stride = e->args[1];
       const DType t = e->type.dtype;
       if (lane == 0) return Lane(base, 0);
+      if (lane == kEachLane) {
+        const Piece s = Lane(stride, 0);
+        const std::string steps =
+            ir::IsInt(stride, 1) ? std::string(kLane) : Cat(kLane, " * ", Paren(s.text, s.precedence, kUnary));
+        if (ir::IsInt(base, 0)) return {steps, ir::IsInt(stride, 1) ? kAtom : kProduct};
+        const Piece b = Lane(base, 0);
+        return {Cat(Paren(b.text, b.precedence, kSum), " + ", steps), kSum};
+      }
       if (ir::IsInt(stride)) {
         const WrapInt offset = WrapInt(stride->int_value) * lane;
         if (ir::IsInt(base)) return AddOffset({}, t, base->int_value + offset);
@@ -573,11 +588,54 @@ std::string ExprPrinter::JoinWords(const Words& words, Chunks c, int chunk) cons
   return Fill({ExprOp::kLoad, 0, d_.word_makers[Row(c.words)], c.words == 1 ? kBitOr : kAtom}, args, DType::kU32).text;
 }
 
+void ExprPrinter::OpenLaneLoop(int lanes) {
+  out_.Open(d_.lane_loop, " for (int ", kLane, " = 0; ", kLane, " < ", lanes, "; ++", kLane, ")");
+}
+
+void ExprPrinter::PrintLanes(std::string_view name, Expr value) {
+  out_.Line(ValueType(value->type.dtype), " ", name, "[", value->type.lanes, "];");
+  OpenLaneLoop(value->type.lanes);
+  const std::string text = Lane(value, kEachLane).text;
+  out_.Line(name, "[", kLane, "] = ", text, ";");
+  out_.Close();
+}
+
+bool ExprPrinter::WritesInTurn(const ir::Store& s) const {
+  const Expr index = s.indices[0];
+  const bool apart = index->op == ExprOp::kRamp && ir::IsInt(index->args[1]) && index->args[1]->int_value != 0;
+  bool r = true;
+  // Loads of other lanes than the one that is written.
+  const auto visit = [&](Expr root, bool all_lanes) {
+    ir::VisitLoads(root, [&](Expr load) {
+      if (load->buffer == s.buffer && (all_lanes || !apart || load->args[0] != index)) r = false;
+    });
+  };
+  for (Expr e : {s.value, s.mask, index}) {
+    if (e == nullptr) continue;
+    visit(e, false);
+    ir::Visit(e, [&](Expr x) {
+      const bool reduces = x->op == ExprOp::kLaneAdd || x->op == ExprOp::kLaneMul || x->op == ExprOp::kLaneMin ||
+                           x->op == ExprOp::kLaneMax;
+      if (reduces) visit(x, true);
+      return !reduces;
+    });
+  }
+  return r;
+}
+
 void ExprPrinter::PrintStore(const ir::Store& s) {
   const ir::Buffer b = s.buffer;
   const DType t = b->dtype;
   const Expr index = s.indices[0];
   const int lanes = std::max({index->type.lanes, s.value->type.lanes, s.mask == nullptr ? 1 : s.mask->type.lanes});
+  if (d_.HasLaneLoops() && lanes > 1 && WritesInTurn(s)) {
+    OpenLaneLoop(lanes);
+    const Piece guard = s.mask == nullptr ? Piece{} : Lane(s.mask, kEachLane);
+    const std::string value = Lane(s.value, kEachLane).text, place = Element(b, Lane(index, kEachLane)).text;
+    out_.Line(s.mask == nullptr ? "" : Cat("if (", guard.text, ") "), place, " = ", value, ";");
+    out_.Close();
+    return;
+  }
   const std::vector<std::string> mask = Mask(s.mask);
   // Every lane is read before the first is written.
   bool reads_itself = false;

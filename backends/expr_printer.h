@@ -31,6 +31,10 @@ class TextBuilder {
     Line(args..., " {");
     ++indent_;
   }
+  void OpenScope() {
+    Line("{");
+    ++indent_;
+  }
   void Else() {
     --indent_;
     Open("} else");
@@ -66,9 +70,11 @@ class ExprPrinter {
 
   // A new statement whose expressions are `roots`; temporaries of the last one are forgotten.
   void Begin(const std::vector<ir::Expr>& roots);
-  // The text of a lane of an expression under a root.
+  // The text of a lane of an expression under a root; of lane kEachLane in a loop over them.
   std::string Print(ir::Expr e, int lane = 0) { return Lane(e, lane).text; }
   void PrintStore(const ir::Store& s);
+  // A vector that lets name, as an array that a loop over its lanes fills: of dialects with loops over lanes.
+  void PrintLanes(std::string_view name, ir::Expr value);
   // Four stores of two 16-bit floats each to global memory, the same distance apart, where `x` is the number of the
   // thread of four that have all eight between them, become one of 16 bytes by each thread. False, and nothing is
   // printed, where they are anything else.
@@ -92,6 +98,7 @@ class ExprPrinter {
   bool IsData(ir::Expr e);
   void CountAhead(ir::Expr select);
 
+  static constexpr int kEachLane = -1;
   struct Piece {
     std::string text;
     int precedence = kAtom;
@@ -114,6 +121,9 @@ class ExprPrinter {
   Piece Operator(ir::Expr e, int lane);
   Piece ReduceLanes(ir::Expr e);
   Piece Temporary(DType t, const Piece& value);
+  void OpenLaneLoop(int lanes);
+  // Whether a store's lanes can be written in turn.
+  bool WritesInTurn(const ir::Store& s) const;
   Piece LoadLane(ir::Expr e, int lane);
   Piece Element(ir::Buffer b, const Piece& index) const;
   // The index that thread x stores to; null: these are no such stores.

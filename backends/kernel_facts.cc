@@ -21,10 +21,6 @@ class Finder {
 
   void Walk(const Stmt& s) {
     if (const auto* n = ir::As<ir::Let>(s)) lets_[n->var] = VarsOf(n->value);
-    if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kGlobal) {
-      facts_.heap.push_back(n->buffer);
-      facts_.can_fail = true;
-    }
     if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kShared)
       facts_.has_shared = true;
     if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;

@@ -1,7 +1,6 @@
 // What the emitter must know of a lowered function before it prints the first line.
 #pragma once
 #include <array>
-#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "ir/stmt.h"
@@ -14,7 +13,6 @@ struct KernelFacts {
   absl::flat_hash_set<ir::Buffer> streamed;
   // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.
   absl::flat_hash_set<ir::Expr> unrolled;
-  std::vector<ir::Buffer> heap;  // global memory that the function allocates
   bool can_fail = false;
   std::array<ir::Expr, ir::kNumAxes> extents = {};  // of blockIdx.x .. clusterIdx.x; null: unbound
 

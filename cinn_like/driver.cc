@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "backends/c_program.h"
 #include "backends/compiled_code.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/compilation_cache.h"
@@ -303,10 +304,16 @@ class Compilation : public CompiledGraph {
     if (kind == "graph") return p->graph_text;
     if (kind == "schedule") return p->schedules;
     if (kind == "loops") return ir::Print(p->module);
+    std::string kinds = "graph, stages, schedule, loops";
+    if (!context_.target.HasKernels()) {
+      if (kind == "c") return backends::EmitCProgram(p->module, *device_.kind, p->main, p->prepare);
+      kinds += ", c";
+    }
+    if (device_.kind->is_source) return NoSource(kind, kinds);
     if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
     if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    std::string kinds = "graph, stages, schedule, loops, llvm, asm, object";
+    kinds += ", llvm, asm, object";
     if (const auto compiler = MakeDeviceCompiler(nullptr)) {
       const std::vector<std::string> forms = compiler->Forms();
       for (const std::string& form : forms) kinds += ", " + form;
@@ -316,7 +323,7 @@ class Compilation : public CompiledGraph {
         return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", graph_.name()));
       }
     }
-    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));
+    return NoSource(kind, kinds);
   }
 
   Status ExportObject(const std::string& path) const override {
@@ -325,6 +332,10 @@ class Compilation : public CompiledGraph {
   }
 
  private:
+  static Status NoSource(std::string_view kind, std::string_view kinds) {
+    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));
+  }
+
   // Null for a device whose functions are host functions.
   std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(ObjectCache* cache) const {
     return device_.make_compiler ? device_.make_compiler(context_.target, context_.options, cache) : nullptr;
@@ -445,6 +456,7 @@ StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, co
   RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
+  RETURN_IF_ERROR(CheckRunsHere(device));
   ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
   auto c = std::make_unique<Compilation>(graph, resolved, options, device);
   RETURN_IF_ERROR(Annotate(c->Bid(), Cat("graph @", graph.name())));

@@ -51,8 +51,8 @@ class CompiledGraph {
   virtual const hlir::Graph& graph() const = 0;  // as given
   virtual const CompileReport& report() const = 0;
   // "graph" (optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm", "object";
-  // for a device with kernels also what its compiler makes: "cuda", "ptx", "cubin". Runs the passes again where the
-  // code came from the disk cache. NotFound lists the kinds there are.
+  // for a device with kernels also what its compiler makes, "cuda", "ptx", "cubin", for others "c". Runs the passes
+  // again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
 };

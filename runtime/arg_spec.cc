@@ -67,24 +67,6 @@ struct Encoder {
   }
 };
 
-struct Source {
-  int64_t arg = -1, dim = -1;
-};
-
-// Where symbol `s` comes from: an integer argument, else the first plain dimension of an input.
-Source FindSource(const ArgSpec& spec, int s) {
-  Source found;
-  int64_t position = 0;  // among the arguments of the call
-  for (const ArgInfo& arg : spec.args) {
-    if (arg.role == ArgRole::kSymbol && arg.index == s) return {position, -1};
-    for (size_t d = 0; arg.role == ArgRole::kInput && found.arg < 0 && d < arg.shape.size(); ++d) {
-      if (arg.shape[d] == SymbolDim(s)) found = {position, static_cast<int64_t>(d)};
-    }
-    position += TakesArgument(arg.role) ? 1 : 0;
-  }
-  return found;
-}
-
 Status CheckArg(const ArgSpec& spec, const ArgInfo& arg) {
   const std::string what = Cat(spec.function, ": argument '", arg.name, "'");
   const int num_symbols = static_cast<int>(spec.symbols.size());
@@ -106,6 +88,19 @@ Status CheckArg(const ArgSpec& spec, const ArgInfo& arg) {
 
 }  // namespace
 
+SymbolSource SourceOf(const ArgSpec& spec, int symbol) {
+  SymbolSource found;
+  int64_t position = 0;  // among the arguments of the call
+  for (const ArgInfo& arg : spec.args) {
+    if (arg.role == ArgRole::kSymbol && arg.index == symbol) return {position, -1};
+    for (size_t d = 0; arg.role == ArgRole::kInput && found.arg < 0 && d < arg.shape.size(); ++d) {
+      if (arg.shape[d] == SymbolDim(symbol)) found = {position, static_cast<int64_t>(d)};
+    }
+    position += TakesArgument(arg.role) ? 1 : 0;
+  }
+  return found;
+}
+
 StatusOr<std::string> EncodeArgSpec(const ArgSpec& spec) {
   int64_t num_args = 0, num_slots = 0;
   for (const ArgInfo& arg : spec.args) {
@@ -124,7 +119,7 @@ StatusOr<std::string> EncodeArgSpec(const ArgSpec& spec) {
       return InvalidArgument(spec.function, ": symbol '", symbol.name, "' in ", symbol.min, "..", symbol.max,
                              " multiple ", symbol.divisor);
     }
-    const Source source = FindSource(spec, static_cast<int>(s));
+    const SymbolSource source = SourceOf(spec, static_cast<int>(s));
     if (source.arg < 0) {
       return InvalidArgument(spec.function, ": symbol '", symbol.name,
                              "' is no plain dimension of an input and no argument");

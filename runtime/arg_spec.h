@@ -56,6 +56,13 @@ struct ArgSpec {
   std::vector<ArgInfo> args;  // parameters, then results; kPrepared anywhere
 };
 
+// Where a call says what a symbol is: an integer argument (dim -1), else a plain dimension of an input. arg -1:
+// nowhere.
+struct SymbolSource {
+  int64_t arg = -1, dim = -1;
+};
+SymbolSource SourceOf(const ArgSpec& spec, int symbol);
+
 // The byte string; InvalidArgument where the spec contradicts itself (a symbol that nothing binds, a rank above
 // kMaxRank, a program that is no expression, two arguments of one slot, ...).
 StatusOr<std::string> EncodeArgSpec(const ArgSpec& spec);

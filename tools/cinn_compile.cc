@@ -2,6 +2,7 @@
 //
 //   cinn_compile --emit=asm mlp.graph
 //   cinn_compile --emit=object -o mlp.o mlp.graph
+//   cinn_compile --target=c -o mlp.c mlp.graph
 //   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
 //
 // But --emit=space --measure=100 does: it runs what else the tactics could have chosen (cinn_like/space.h).
@@ -11,10 +12,11 @@
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(
-    emit, "llvm",
-    "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin, or opencl");
-DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", ...");
+DEFINE_string(emit, "",
+              "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin, or "
+              "opencl; for other "
+              "targets also c. Not said: c for the target c, else llvm");
+DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
 
@@ -28,11 +30,12 @@ Status Main(int argc, char** argv) {
   ASSIGN_OR_RETURN(const Target target, Target::Parse(FLAGS_target));
   const auto graph = hlir::Parse(text);
   if (!graph.ok()) return Annotate(graph.status(), path);
-  const bool space = FLAGS_emit == "space";
+  const std::string emit = !FLAGS_emit.empty() ? FLAGS_emit : target.device->is_source ? "c" : "llvm";
+  const bool space = emit == "space";
   if (FLAGS_measure < 0 || (FLAGS_measure > 0 && !space))
     return InvalidArgument("--measure=", FLAGS_measure, ": a number of points, for --emit=space");
   ASSIGN_OR_RETURN(const std::string emitted, space ? DescribeSpace(*graph, target, options, FLAGS_measure)
-                                                    : EmitGraph(*graph, target, options, FLAGS_emit));
+                                                    : EmitGraph(*graph, target, options, emit));
   return WriteOutput(FLAGS_o, emitted);
 }
 

@@ -114,6 +114,16 @@ DeviceKind MakeOpenCl() {
   return d;
 }
 
+// Vectors are what any CPU of today has; who knows more of it says so.
+DeviceKind MakeC() {
+  DeviceKind d;
+  d.name = "c";
+  d.is_source = true;
+  d.rows = {{"generic", kBaseline}};
+  d.options = {"cores", "vector-bytes", "l1-bytes", "l2-bytes", "bandwidth", "registers"};
+  return d;
+}
+
 }  // namespace
 
 const DeviceKind& HostKind() {
@@ -131,8 +141,13 @@ const DeviceKind& OpenClKind() {
   return *kind;
 }
 
+const DeviceKind& CKind() {
+  static const auto* kind = new DeviceKind(MakeC());
+  return *kind;
+}
+
 std::span<const DeviceKind* const> BuiltInKinds() {
-  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(), &OpenClKind()};
+  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(), &OpenClKind(), &CKind()};
   return kinds;
 }
 

@@ -39,6 +39,7 @@ struct DeviceKind {
   DLDeviceType type = kDLCPU;          // of its tensors
   bool has_kernels = false;            // else functions of it are host functions
   bool faults_where_unaligned = true;  // wide accesses do
+  bool is_source = false;              // its functions leave as source text and are compiled and run elsewhere
   LaunchLimits limits;                 // of kernels
 
   // What is typical of a model of it. A target's -arch (without kernels: -mcpu) names one; the first is the default,
@@ -57,7 +58,8 @@ struct DeviceKind {
 const DeviceKind& HostKind();
 const DeviceKind& CudaKind();
 const DeviceKind& OpenClKind();  // any device of any OpenCL driver of this machine
-// Those three.
+const DeviceKind& CKind();       // any CPU that has a compiler of C99
+// Those four.
 std::span<const DeviceKind* const> BuiltInKinds();
 
 }  // namespace cinn_like

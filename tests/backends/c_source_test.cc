@@ -418,7 +418,7 @@ TEST(CSource, CallsMemoryAndParallelLoops) {
 func @half(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   for i in 0..n @parallel { y[i] = x[i] * 0.5 }
 }
-func @quarter entry (x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
+func @quarter(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   alloc w: f32[n] @global
   call @half(&x[0], &w[0], n)
   if n > 2 { call @half(&w[0], &y[0], n) } else { y[0] = -1.0 }
@@ -432,6 +432,35 @@ func @quarter entry (x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
   EXPECT_EQ(y[0], -1);
 }
 
+// An iteration that fails frees what it has and leaves the others alone; the function returns the failure's code.
+TEST(CSource, FailuresInParallelLoops) {
+  for (const char* flags : {"-O1 -fopenmp", "-O1"}) {
+    const CProgram program(R"(
+func @f(x: i32[n], y: i32[n], n: i64) where n in 1..1000 {
+  for i in 0..n @parallel {
+    alloc w: i32[n] @global
+    for j in 0..n {
+      alloc u: i32[2] @global
+      u[1] = x[j]
+      w[j] = u[1] + i32(1)
+    }
+    if x[i] == i32(7) { call cinn_range_error("seven", i, 0, 7) }
+    y[i] = w[i]
+  }
+  for i in 0..n { x[i] = i32(0) }
+})",
+                           flags);
+    std::vector<int> x(500), y(500);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int>(i % 7);
+    ASSERT_EQ(program.Call("f", x.data(), y.data(), int64_t{500}), 0) << program.source();
+    for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], i % 7 + 1);
+    x[3] = 7;
+    ASSERT_EQ(program.Call("f", x.data(), y.data(), int64_t{500}), -11);
+    EXPECT_EQ(x[3], 7);  // what follows does not run
+    EXPECT_EQ(y[4], 1);
+  }
+}
+
 TEST(CSource, WhatHasNoTextIsAnErrorThatNamesIt) {
   auto emit = [](std::string_view text, const Dialect& d) {
     auto m = ir::ParseModule(text);
@@ -443,6 +472,8 @@ TEST(CSource, WhatHasNoTextIsAnErrorThatNamesIt) {
             "function g: no c text for / of i32 in x[1] / x[2]");
   EXPECT_EQ(emit("func @g(x: f32[4]) { barrier }", CDialect()), "function g: no c text for a barrier");
   EXPECT_EQ(emit("func @g kernel (x: f32[4]) { x[0] = 1.0 }", CDialect()), "function g: c text is for host functions");
+  EXPECT_EQ(emit("func @g entry (x: f32[4]) { x[0] = 1.0 }", CDialect()),
+            "function g: an entry function is part of a program (c_program.h)");
   EXPECT_EQ(emit("func @g(x: f32[4]) { x[0] = 1.0 }", CudaDialect()), "function g: cuda text is for kernels");
   EXPECT_EQ(emit("func @g kernel (x: f32[4], n: i64) { alloc r: f32[n] @local x[0] = 1.0 }", CudaDialect()),
             "function g: the size of r (local) must be constant");
