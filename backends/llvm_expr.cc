@@ -191,6 +191,18 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
   const DType t = e->args[0]->type.dtype;
   const bool is_float = IsFloat(t), is_signed = IsSigned(t);
   if (e->op >= ExprOp::kLaneAdd && e->op <= ExprOp::kLaneMax) return EmitLanes(e);
+  if (e->op == ExprOp::kLaneLast) {
+    llvm::Value* v = Emit(e->args[0]);
+    return v->getType()->isVectorTy() ? b_.CreateExtractElement(v, uint64_t(LanesOf(v) - 1)) : v;
+  }
+  if (e->op == ExprOp::kLaneShift) {
+    llvm::Value* v = Emit(e->args[0]);
+    const std::optional<int> n = ir::LanesMoved(e);
+    if (!n) return Fail(e, "lanes moved by no constant");
+    std::vector<int> from;
+    for (int i = 0; i < e->type.lanes; ++i) from.push_back(i < *n ? i : i - *n);
+    return v->getType()->isVectorTy() ? b_.CreateShuffleVector(v, from) : v;
+  }
   if (IsHalf(t) && e->op != ExprOp::kSelect) return Fail(e, "arithmetic on a 16-bit float");
   if (!is_float && e->op >= ExprOp::kExp && e->op <= ExprOp::kIsNan) return Fail(e, "a function of floats on integers");
   std::vector<llvm::Value*> v;

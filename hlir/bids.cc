@@ -67,6 +67,7 @@ double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols
 // readers).
 double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
                        const SpeedRow& row, const Target& target) {
+  constexpr double kScanSeconds = 1e-9;
   const auto con = FindProduct(s);
   double places = TypicalSize(s.iters, symbols), bytes = TypicalBytes(s.outputs[0], symbols);
   for (ir::Buffer b : InputsOf(s)) {
@@ -85,7 +86,9 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
-  double seconds = kind == FrameworkKernel::kScatter ? 0 : flops / rate;
+  double seconds = kind == FrameworkKernel::kScatter || kind == FrameworkKernel::kScan ? 0 : flops / rate;
+  // One element after the other, each as late as the sum before it is there.
+  if (kind == FrameworkKernel::kScan && !target.HasKernels()) seconds = places * kScanSeconds / Cores(target);
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);
@@ -137,7 +140,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
   std::map<int, double> around;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const std::vector<ir::Stage>& stages = kernels[k].group.stages;
-    if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return s.IsReduction(); })) continue;
+    if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return !s.IsPointwise(); })) continue;
     const ir::Stage& last = stages.back();
     if (kernel_of(last) == FrameworkKernel::kNone) continue;
     for (const std::vector<int>& call : kernels[k].origins) around[call.back()] += seconds[k];
@@ -151,7 +154,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     std::vector<size_t> tuned;
     for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
       const ir::Stage& s = kernel.group.stages[i];
-      if (!s.IsReduction() || kernel_of(s) == FrameworkKernel::kNone) continue;
+      if (s.IsPointwise() || kernel_of(s) == FrameworkKernel::kNone) continue;
       const DType dtype = TypeOfKernel(source, s);
       theirs += SecondsOfKernel(*kernel.group.context, s, kernel_of(s), dtype, symbols, *row, target);
       theirs += SecondsOfOperands(s, dtype, symbols, *row, target);

@@ -65,8 +65,9 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
   for (size_t k = 0; k < r.group.stages.size(); ++k) {
     const ir::Stage& stage = r.group.stages[k];
-    if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+    if (!Writes(stage, b)) continue;
     for (size_t i = 0; i < stage.iters.size(); ++i) {
+      if (stage.iters[i].var == stage.along && Contains(stage.running, b)) continue;
       const int d = r.space.dim_of[k][i];
       if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
     }
@@ -79,8 +80,11 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 // the other is about to write; few columns are split by rows instead (hlir/split_reductions.h).
 int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const Target& target) {
   int64_t sums = 1;
-  for (const ir::Stage& s : r.group.stages)
-    sums = std::max(sums, s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0);
+  for (const ir::Stage& s : r.group.stages) {
+    int64_t own = s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
+    for (ir::Buffer b : s.running) own += (BytesOf(b->dtype) + 3) / 4;
+    sums = std::max(sums, own);
+  }
   const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
   const int64_t all = (extent + lanes - 1) / lanes, most = std::max<int64_t>(registers / sums, 1);
   const int64_t chunks = (all + most - 1) / most;
@@ -121,6 +125,8 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
     double cost = CostOf(s.values, lane);
+    // Running values may be twice as wide; lanes along a scan join those before them 1, 2, 4, ... apart.
+    if (s.IsScan()) cost *= 2 * (lane == s.along ? 1 + 2 * std::log2(std::max(of, 2.0)) : 1);
     for (ir::Expr value : s.values) {
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
@@ -265,7 +271,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
-      vector_is_reduced || reduced.empty() ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
+      (vector_is_reduced && !r.space.dims[vector].scanned) || reduced.empty() ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
@@ -293,6 +299,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);
   std::vector<std::string> rows, chunks;
+  std::vector<size_t> in_lanes;  // loops of each nest that are those of a chunk
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
@@ -327,6 +334,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
     if (!row.empty()) rows.push_back(row);
     if (!lane.empty()) s.Step("vectorize ", lane);
+    in_lanes.push_back(lane.empty() ? 0 : !vector_is_reduced && vectors > 1 ? 2 : 1);
   }
   auto merge = [&](const std::vector<std::string>& loops) {
     std::string step = "merge";
@@ -337,6 +345,23 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   merge(chunks);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
+  // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.
+  bool in_step = r.space.HasScan() && r.nests.size() > 1;
+  for (size_t depth = shared_loops; in_step; ++depth) {
+    std::vector<std::string> same;
+    size_t inner = 0;
+    for (size_t k = 0; k < r.nests.size(); ++k) {
+      const std::vector<std::string> loops = s.LoopsAround(r.nests[k].block);
+      if (loops.size() > depth + in_lanes[k])
+        same.push_back(loops[depth]);
+      else
+        ++inner;
+    }
+    if (inner == r.nests.size()) break;
+    std::string step = "merge";
+    for (const std::string& l : same) step += " " + l;
+    in_step = inner == 0 && s.Try(step);
+  }
   for (const RowNest& nest : r.nests) {
     if (!nest.reduction) continue;
     const std::vector<std::string> loops = s.LoopsAround(nest.block);
@@ -348,7 +373,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   int64_t stack = 0;
   for (ir::Buffer b : r.Temporaries()) {
-    const int64_t bytes = RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
+    const int64_t bytes =
+        in_step ? BytesOf(b->dtype) * vectors * lanes : RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
     const bool fits = bytes <= (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes) && stack + bytes <= kMaxStackBytes;
     if (!fits && s.Try(Cat("inline b_", b->name))) continue;
     s.Step("scope ", b->name, " local");

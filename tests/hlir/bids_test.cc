@@ -59,6 +59,18 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
   EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
 }
 
+// Eager adds one element after the other; lanes go across rows or along them.
+TEST(Bids, ScansStayOnCpus) {
+  for (const char* scan : {"f32[64,4096]) {\n  %0 = cumsum(%x) {axis=1} : f32[64,4096]",
+                           "f32[4096,64]) {\n  %0 = cumsum(%x) {axis=0} : f32[4096,64]",
+                           "f32[8,512,128]) {\n  %0 = cumprod(%x) {axis=1} : f32[8,512,128]",
+                           "i64[32,512]) {\n  %0 = cumsum(%x) {axis=1} : i64[32,512]",
+                           "f32[1,1000000]) {\n  %0 = cumsum(%x) {axis=1} : f32[1,1000000]"}) {
+    const std::string graph = Cat("graph @f(%x: ", scan, "\n  return %0\n}\n");
+    EXPECT_TRUE(LostOps(graph.c_str(), "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512").empty()) << graph;
+  }
+}
+
 // One kernel of ours is weighed against the framework's products and what then lies between them.
 TEST(Bids, WhatJoinsTwoProductsIsWeighedWithWhatIsBetween) {
   constexpr char kWindows[] =
