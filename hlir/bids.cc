@@ -63,11 +63,21 @@ double SecondsOfOperands(const ir::Stage& s, DType dtype, const Symbols& symbols
   return seconds;
 }
 
+// Of a framework's scan on a CPU: one element after the other, each as late as the value before it is there, and later
+// where elements lie apart.
+double SecondsOfStep(const ir::Stage& s) {
+  constexpr double kFloat = 0.8e-9, kInt = 0.28e-9, kPair = 0.5e-9, kApart = 1.3e-9;
+  if (!s.IsScan()) return 0;
+  for (size_t i = s.iters.size(); i-- > 0 && s.iters[i].var != s.along;) {
+    if (!ir::IsInt(s.iters[i].extent, 1)) return kApart;
+  }
+  return s.outputs.size() > 1 ? kPair : IsFloat(s.outputs[0]->dtype) ? kFloat : kInt;
+}
+
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
 // readers).
 double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
                        const SpeedRow& row, const Target& target) {
-  constexpr double kScanSeconds = 1e-9;
   const auto con = FindProduct(s);
   double places = TypicalSize(s.iters, symbols), bytes = TypicalBytes(s.outputs[0], symbols);
   for (ir::Buffer b : InputsOf(s)) {
@@ -87,8 +97,7 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
   double seconds = kind == FrameworkKernel::kScatter || kind == FrameworkKernel::kScan ? 0 : flops / rate;
-  // One element after the other, each as late as the sum before it is there.
-  if (kind == FrameworkKernel::kScan && !target.HasKernels()) seconds = places * kScanSeconds / Cores(target);
+  if (kind == FrameworkKernel::kScan && !target.HasKernels()) seconds = places * SecondsOfStep(s) / Cores(target);
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);

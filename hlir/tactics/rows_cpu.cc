@@ -9,6 +9,7 @@
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -91,11 +92,26 @@ int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const T
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
+// What a scan's steps take more than their values, of a vector's worth: wide running values, and for lanes along it
+// those before them, 1, 2, 4, ... apart.
+double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
+  const std::vector<ir::Expr> running = RunningOf(c, s);
+  const std::optional<ir::Join> join = FindJoin(c, s.values, running);
+  if (!join) return 0;
+  int bytes = 4;
+  for (ir::Buffer b : s.running) bytes = std::max(bytes, BytesOf(b->dtype));
+  const double wide = bytes / 4.0, each = CostOf(join->Joined(c, running, running), nullptr);
+  const double moves = 1 + static_cast<double>(running.size());
+  constexpr double kInRegisters = 0.15;  // of what others take, which wait for memory
+  return wide * each + (lanes > 1 ? kInRegisters * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
+}
+
 // What all threads together need for the values of a group: vector operations, more of them where a load is masked or
 // its lanes lie apart, and the bytes that come from memory.
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
   constexpr double kMasked = 2, kEveryOther = 2, kApart = 16;  // operations that take as long as such a load
+  constexpr double kScattered = 64;                              // and such a store
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
@@ -124,9 +140,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     const int64_t widest = WidestLanes(group, target);
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
-    double cost = CostOf(s.values, lane);
-    // Running values may be twice as wide; lanes along a scan join those before them 1, 2, 4, ... apart.
-    if (s.IsScan()) cost *= 2 * (lane == s.along ? 1 + 2 * std::log2(std::max(of, 2.0)) : 1);
+    double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1) : 0);
     for (ir::Expr value : s.values) {
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
@@ -135,11 +149,20 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
         if (ir::IsInt(step, 2))
           cost += kEveryOther;
+        else if (ir::IsInt(step, -1))
+          ++cost;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
           cost += kApart;
         if (e->has_mask) cost += kMasked;
         return true;
       });
+    }
+    // Rows side by side, each along a scan, are written as far apart as they are read.
+    for (ir::Buffer b : s.outputs) {
+      if (!r.space.HasScan() || lane == nullptr || !in_memory.contains(b)) continue;
+      const ir::Expr offset = ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at);
+      const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
+      if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0)) cost += kScattered;
     }
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.

@@ -98,6 +98,7 @@ StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target
         loops.erase(loops.begin() + static_cast<ptrdiff_t>(data));
       }
       RET_CHECK(data <= loops.size(), group.name, ": ", stage.name);
+      for (ir::Buffer b : stage.running) s.Step("scope ", b->name, " local");
       if (!scan.empty() && data > 0) {  // each thread goes along it
         std::string order = "reorder";
         for (size_t k = 0; k < data; ++k) order += " " + loops[k];
