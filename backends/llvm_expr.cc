@@ -388,9 +388,8 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     // A contiguous access that ends with the first lane's element.
     llvm::Value* pointer =
         b_.CreateConstGEP1_64(type->getScalarType(), EmitPointer(e->buffer, indices[0]->args[0]), uint64_t(1 - lanes));
-    load = m == nullptr
-               ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
-               : b_.CreateMaskedLoad(type, pointer, align, b_.CreateVectorReverse(Splat(m, lanes)), zero);
+    load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
+                        : b_.CreateMaskedLoad(type, pointer, align, b_.CreateVectorReverse(Splat(m, lanes)), zero);
     r = b_.CreateVectorReverse(load);
   } else if (IsEveryOther(indices[0])) {
     // Two contiguous accesses side by side, of which the second begins with the last element of the first, so that

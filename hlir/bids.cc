@@ -128,6 +128,15 @@ double SecondsBetween(const ir::TeProgram& group, const std::vector<size_t>& tun
   return std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
+// What a group with a scan computes beside that (its elements, what reads it), as vectors do.
+double SecondsOfValues(const ir::TeProgram& group, const Target& target) {
+  double work = 0;
+  for (const ir::Stage& s : group.stages)
+    work +=
+        CostOf(s.values, nullptr) * TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
+  return work / (SpeedsOf(target).own_rows * 1e9 * Cores(target));
+}
+
 FrameworkKernel KernelOf(const Graph& source, const ir::Stage& s) {
   return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
 }
@@ -167,6 +176,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       const DType dtype = TypeOfKernel(source, s);
       theirs += SecondsOfKernel(*kernel.group.context, s, kernel_of(s), dtype, symbols, *row, target);
       theirs += SecondsOfOperands(s, dtype, symbols, *row, target);
+      if (s.IsScan() && tuned.empty()) theirs += SecondsOfValues(kernel.group, target);
       tuned.push_back(i);
     }
     if (tuned.empty()) continue;

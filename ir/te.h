@@ -40,7 +40,7 @@ struct Stage {
   Expr where = nullptr;      // with `at`: what is written; null: everywhere
   Expr along = nullptr;      // of a scan: the iterator's variable
   std::vector<Buffer> running;
-  int origin = -1;           // the caller's number of what it means; -1: none
+  int origin = -1;  // the caller's number of what it means; -1: none
   // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
   int origin_row_alignment = 0;
   bool IsReduction() const { return !reduce_iters.empty(); }

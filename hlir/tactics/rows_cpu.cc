@@ -102,8 +102,9 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
   for (ir::Buffer b : s.running) bytes = std::max(bytes, BytesOf(b->dtype));
   const double wide = bytes / 4.0, each = CostOf(join->Joined(c, running, running), nullptr);
   const double moves = 1 + static_cast<double>(running.size());
-  constexpr double kInRegisters = 0.15;  // of what others take, which wait for memory
-  return wide * each + (lanes > 1 ? kInRegisters * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
+  // In registers, of what others take, which wait for memory; pairs are many conditions.
+  const double part = running.size() > 1 ? 0.5 : 0.15;
+  return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
 // What all threads together need for the values of a group: vector operations, more of them where a load is masked or
@@ -111,7 +112,7 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
   constexpr double kMasked = 2, kEveryOther = 2, kApart = 16;  // operations that take as long as such a load
-  constexpr double kScattered = 64;                              // and such a store
+  constexpr double kScattered = 64;                            // and such a store
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
@@ -135,6 +136,12 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
           lane = i.var;
           elements *= padded;
         }
+      }
+    }
+    if (r.space.HasScan()) {  // gradients of scans read backwards, at clamped places
+      for (const auto* list : {&s.iters, &s.reduce_iters}) {
+        for (const ir::StageIter& i : *list)
+          a.BindRange(i.var, c.Int(0), i.var == lane ? c.Sub(i.extent, c.Int(1)) : i.extent);
       }
     }
     const int64_t widest = WidestLanes(group, target);
@@ -294,7 +301,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
-      (vector_is_reduced && !r.space.dims[vector].scanned) || reduced.empty() ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
+      (vector_is_reduced && !r.space.dims[vector].scanned) || reduced.empty() ? LanesInFlight(r, vector_lanes, vector)
+                                                                              : vector_lanes);
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 

@@ -412,8 +412,8 @@ class Vectorizer {
     return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
   }
 
-  // A vectorized loop around one step of a scan: in lanes, parts of 1, 2, 4, ... are joined with those before them, then
-  // all with what ran up to here. Null: not such.
+  // A vectorized loop around one step of a scan: in lanes, parts of 1, 2, 4, ... are joined with those before them,
+  // then all with what ran up to here. Null: not such.
   Stmt Scan(const For& n) {
     if (n.kind != ForKind::kVectorized || !IsInt(n.extent) || n.extent->int_value < 2 ||
         n.extent->int_value > kMostLanes)
@@ -504,10 +504,10 @@ class Vectorizer {
       Expr& to = spread.Depends(e) ? lane : uniform;
       to = to == nullptr ? e : c_.And(to, e);
     }
-    Stmt r = lane == nullptr ? make(nullptr)
-                             : spread.Guard(
-                                   lane, [&] { return make(nullptr); },
-                                   [&] { return make(spread.Wide(spread.Vector(lane))); });
+    Stmt r =
+        lane == nullptr
+            ? make(nullptr)
+            : spread.Guard(lane, [&] { return make(nullptr); }, [&] { return make(spread.Wide(spread.Vector(lane))); });
     if (r == nullptr || !spread.ok()) return nullptr;
     return uniform == nullptr ? r : MakeStmt(If{uniform, r, nullptr});
   }

@@ -7,7 +7,8 @@
 //   for v in 0..8 @vectorized { let t = s[0] + x[v]; s[0] = t; y[v] = t }, a step of a scan
 //     =>  let a = x[ramp(0, 1, 8)]; let b = select(ramp(0, 1, 8) >= 1, lane_shift(a, 1) + a, a); ...; y[..] = s[0] + d
 //
-// Lanes must not depend on each other but through such a reduction or scan. What cannot be vectorized stays a serial loop.
+// Lanes must not depend on each other but through such a reduction or scan. What cannot be vectorized stays a serial
+// loop.
 #pragma once
 #include "ir/stmt.h"
 

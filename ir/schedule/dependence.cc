@@ -250,7 +250,7 @@ std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop
       const VarMap rename = Rename(a, b, fixed);
       auto apart = [&] {
         const auto known = Meet(a, b, rename);
-        return !known || Distance(*known, n.var) == 0 || 
+        return !known || Distance(*known, n.var) == 0 ||
                (reductions && IsFree(a, b, *known, fixed, n.var, kind == ForKind::kVectorized));
       };
       if (apart() || Where(a, b, rename, apart)) continue;

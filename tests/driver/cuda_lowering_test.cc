@@ -391,9 +391,9 @@ TEST(CudaLowering, Scans) {
       }
     }
   }
-  const std::string source = Emit(ParseGraph(
-      "graph @scan(%x: f32[64,300,4096]) {\n  %0 = exp(%x) : f32[64,300,4096]\n  %1 = cumsum(%0) {axis=1} : "
-      "f32[64,300,4096]\n  return %1\n}\n"));
+  const std::string source = Emit(
+      ParseGraph("graph @scan(%x: f32[64,300,4096]) {\n  %0 = exp(%x) : f32[64,300,4096]\n  %1 = cumsum(%0) {axis=1} : "
+                 "f32[64,300,4096]\n  return %1\n}\n"));
   EXPECT_EQ(Count(source, "__global__"), 1) << source;
   EXPECT_NE(source.find("< 300"), source.npos) << source;  // a thread's loop
 }

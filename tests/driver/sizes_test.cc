@@ -348,7 +348,8 @@ TEST(Sizes, RandomScans) {
         }
         break;
       case 3:
-        if (!is_pair && op == "cumsum") results += ", " + add(Cat("cumsum(", scanned, ") {axis=", rng() % rank, "}"), in);
+        if (!is_pair && op == "cumsum")
+          results += ", " + add(Cat("cumsum(", scanned, ") {axis=", rng() % rank, "}"), in);
         break;
       default:
         break;

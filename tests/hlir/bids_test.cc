@@ -248,6 +248,21 @@ TEST(Bids, ConvolutionsOfChannelsLastGoBackOnAGpu) {
   EXPECT_EQ((*compiled)->report().lost.size(), 1u);
 }
 
+// A thread goes along each row there, and waits for memory at every step.
+TEST(Bids, ScansOfAGpuAreTheFrameworks) {
+  const std::string target = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800 -libs=cublas -framework=auto";
+  const auto compiled = CompileGraph(*hlir::Parse(R"(graph @f(%x: f32[64,4096]) {
+  %0 = exp(%x) : f32[64,4096]
+  %1 = cumsum(%0) {axis=0} : f32[64,4096]
+  return %1
+}
+)"),
+                                     *Target::Parse(target), Uncached());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ((*compiled)->report().lost.size(), 1u);
+  EXPECT_EQ((*compiled)->report().lost[0].op, 1);
+}
+
 // The framework's kernel is fed from rows of any alignment; ours reads padded copies, and keeps the product.
 TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
   const auto head = [](const std::string& n) {
