@@ -183,6 +183,12 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
                   AddOffset({}, t, lane).text),
               kSum};
     }
+    case ExprOp::kLaneLast:
+      return Lane(e->args[0], e->args[0]->type.lanes - 1);
+    case ExprOp::kLaneShift: {
+      const int n = ir::LanesMoved(e).value_or(0);
+      return Lane(e->args[0], lane < n ? lane : lane - n);
+    }
     case ExprOp::kLaneAdd:
     case ExprOp::kLaneMul:
     case ExprOp::kLaneMin:

@@ -30,6 +30,7 @@ int LanesOf(llvm::Value* v) {
 }
 
 bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
+bool IsDownRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], -1); }
 bool IsEveryOther(Expr index) {
   return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 2) && index->type.lanes % 2 == 0;
 }
@@ -191,6 +192,18 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
   const DType t = e->args[0]->type.dtype;
   const bool is_float = IsFloat(t), is_signed = IsSigned(t);
   if (e->op >= ExprOp::kLaneAdd && e->op <= ExprOp::kLaneMax) return EmitLanes(e);
+  if (e->op == ExprOp::kLaneLast) {
+    llvm::Value* v = Emit(e->args[0]);
+    return v->getType()->isVectorTy() ? b_.CreateExtractElement(v, uint64_t(LanesOf(v) - 1)) : v;
+  }
+  if (e->op == ExprOp::kLaneShift) {
+    llvm::Value* v = Emit(e->args[0]);
+    const std::optional<int> n = ir::LanesMoved(e);
+    if (!n) return Fail(e, "lanes moved by no constant");
+    std::vector<int> from;
+    for (int i = 0; i < e->type.lanes; ++i) from.push_back(i < *n ? i : i - *n);
+    return v->getType()->isVectorTy() ? b_.CreateShuffleVector(v, from) : v;
+  }
   if (IsHalf(t) && e->op != ExprOp::kSelect) return Fail(e, "arithmetic on a 16-bit float");
   if (!is_float && e->op >= ExprOp::kExp && e->op <= ExprOp::kIsNan) return Fail(e, "a function of floats on integers");
   std::vector<llvm::Value*> v;
@@ -371,6 +384,13 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     r = load = whole ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
                      : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
     if (whole && m != nullptr) r = b_.CreateSelect(Splat(m, lanes), load, zero);
+  } else if (IsDownRamp(indices[0])) {
+    // A contiguous access that ends with the first lane's element.
+    llvm::Value* pointer =
+        b_.CreateConstGEP1_64(type->getScalarType(), EmitPointer(e->buffer, indices[0]->args[0]), uint64_t(1 - lanes));
+    load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
+                        : b_.CreateMaskedLoad(type, pointer, align, b_.CreateVectorReverse(Splat(m, lanes)), zero);
+    r = b_.CreateVectorReverse(load);
   } else if (IsEveryOther(indices[0])) {
     // Two contiguous accesses side by side, of which the second begins with the last element of the first, so that
     // none reaches beyond the last lane's; then what lies between lanes is dropped.
@@ -438,6 +458,13 @@ void ExprEmitter::EmitStore(const ir::Store& s) {
     }
     alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
                                  : b_.CreateMaskedStore(value, pointer, align, Splat(m, lanes)),
+                    s.buffer);
+  } else if (IsDownRamp(index)) {
+    llvm::Value* pointer = b_.CreateConstGEP1_64(value->getType()->getScalarType(),
+                                                 EmitPointer(s.buffer, index->args[0]), uint64_t(1 - lanes));
+    value = b_.CreateVectorReverse(value);
+    alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
+                                 : b_.CreateMaskedStore(value, pointer, align, b_.CreateVectorReverse(Splat(m, lanes))),
                     s.buffer);
   } else if (IsEveryOther(index)) {
     // As such a load: two contiguous accesses side by side, whose masks leave what lies between lanes as it is.

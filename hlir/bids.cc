@@ -116,6 +116,17 @@ double PartInside(ir::Context& c, const ir::Stage& s) {
   return part;
 }
 
+// Of a framework's scan on a CPU: one element after the other, each as late as the value before it is there, and later
+// where elements lie apart.
+double SecondsOfStep(const ir::Stage& s) {
+  constexpr double kFloat = 0.8e-9, kInt = 0.28e-9, kPair = 0.5e-9, kApart = 1.3e-9;
+  if (!s.IsScan()) return 0;
+  for (size_t i = s.iters.size(); i-- > 0 && s.iters[i].var != s.along;) {
+    if (!ir::IsInt(s.iters[i].extent, 1)) return kApart;
+  }
+  return s.outputs.size() > 1 ? kPair : IsFloat(s.outputs[0]->dtype) ? kFloat : kInt;
+}
+
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
 // readers).
 double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
@@ -138,7 +149,8 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
-  double seconds = kind == FrameworkKernel::kScatter ? 0 : flops / rate;
+  double seconds = kind == FrameworkKernel::kScatter || kind == FrameworkKernel::kScan ? 0 : flops / rate;
+  if (kind == FrameworkKernel::kScan && !target.HasKernels()) seconds = places * SecondsOfStep(s) / Cores(target);
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);
@@ -169,6 +181,15 @@ double SecondsBetween(const ir::TeProgram& group, const std::vector<size_t>& tun
   return std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
+// What a group with a scan computes beside that (its elements, what reads it), as vectors do.
+double SecondsOfValues(const ir::TeProgram& group, const Target& target) {
+  double work = 0;
+  for (const ir::Stage& s : group.stages)
+    work +=
+        CostOf(s.values, nullptr) * TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
+  return work / (SpeedsOf(target).own_rows * 1e9 * Cores(target));
+}
+
 FrameworkKernel KernelOf(const Graph& source, const ir::Stage& s) {
   return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
 }
@@ -190,7 +211,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
   std::map<int, double> around;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const std::vector<ir::Stage>& stages = kernels[k].group.stages;
-    if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return s.IsReduction(); })) continue;
+    if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return !s.IsPointwise(); })) continue;
     const ir::Stage& last = stages.back();
     if (kernel_of(last) == FrameworkKernel::kNone) continue;
     for (const std::vector<int>& call : kernels[k].origins) around[call.back()] += seconds[k];
@@ -204,10 +225,11 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
     std::vector<size_t> tuned;
     for (size_t i = 0; i < kernel.group.stages.size(); ++i) {
       const ir::Stage& s = kernel.group.stages[i];
-      if (!s.IsReduction() || kernel_of(s) == FrameworkKernel::kNone) continue;
+      if (s.IsPointwise() || kernel_of(s) == FrameworkKernel::kNone) continue;
       const DType dtype = TypeOfKernel(source, s);
       theirs += SecondsOfKernel(*kernel.group.context, s, kernel_of(s), dtype, symbols, *row, target);
       theirs += SecondsOfOperands(s, dtype, symbols, *row, target);
+      if (s.IsScan() && tuned.empty()) theirs += SecondsOfValues(kernel.group, target);
       tuned.push_back(i);
     }
     if (tuned.empty()) continue;

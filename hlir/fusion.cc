@@ -266,9 +266,10 @@ class Planner {
     }
   }
 
+  // Or a scan.
   bool IsReduction(int group) const {
     return std::any_of(members_[group].begin(), members_[group].end(),
-                       [&](int m) { return p_.stages[m].IsReduction(); });
+                       [&](int m) { return !p_.stages[m].IsPointwise(); });
   }
 
   // Groups in an order in which they can run, whose last one's result alone leaves. Whether they are one now.
@@ -393,13 +394,16 @@ class Planner {
                           [&](int q) { return std::binary_search(group.begin(), group.end(), q); });
     });
     const auto reductions =
-        std::count_if(group.begin(), group.end(), [&](int i) { return p_.stages[i].IsReduction(); });
+        std::count_if(group.begin(), group.end(), [&](int i) { return !p_.stages[i].IsPointwise(); });
     if (stays && (outputs.size() != 1 || reductions != 1)) return false;
     std::vector<Stage> stages;
     stages.reserve(group.size());
     for (int i : group) stages.push_back(p_.stages[i]);
     auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
+    // Only on CPUs does a tactic take scans along with others.
+    const auto scans = [](const Stage& s) { return s.IsScan(); };
+    if (target_.HasKernels() && kept->size() > 1 && std::any_of(kept->begin(), kept->end(), scans)) return false;
     const bool contraction = std::any_of(kept->begin(), kept->end(), [&](const Stage& s) {
       const auto same = [&](int i) { return p_.stages[i].outputs == s.outputs && IsRowSum(i, group); };
       return FindContraction(s) && std::none_of(group.begin(), group.end(), same);
@@ -563,6 +567,8 @@ StatusOr<ExtractedGroup> ExtractGroup(const TeProgram& p, const FusionPlan::Grou
       const Buffer q = buffer(b, leaves ? Cat("o", next_output++) : Cat("t", next_temp++));
       t.outputs.push_back(q);
     }
+    for (Buffer b : s.running) t.running.push_back(buffer(b, Cat(t.outputs[0]->name, "_run", t.running.size())));
+    if (s.IsScan()) t.along = vars.at(s.along);
     t.name = t.outputs[0]->name;
     t.origin = s.origin;
     t.origin_row_alignment = s.origin_row_alignment;

@@ -255,7 +255,7 @@ class Matcher {
       if (reads.size() != 1) return false;  // loads are interned: one read, however often it is used
       const TeProgram aligned = AlignEpilogue(group_);
       const Stage& out = aligned.stages[1];
-      if (out.IsReduction() || out.values.size() != 1 || out.iters.size() != acc.iters.size()) return false;
+      if (!out.IsPointwise() || out.values.size() != 1 || out.iters.size() != acc.iters.size()) return false;
       VarMap to;
       for (size_t i = 0; i < out.iters.size(); ++i) {
         // What takes a part of the product has no room for all of it.

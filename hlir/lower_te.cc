@@ -31,7 +31,7 @@ bool AlwaysHolds(const ir::TeProgram& p, const ir::RangeCheck& check) {
     int steps = 16;
     while (k-- > 0 && steps > 0) {
       const ir::Stage& s = p.stages[k];
-      if (!read.contains(s.outputs[0]) || s.IsReduction() || s.outputs.size() != 1 || !s.at.empty()) continue;
+      if (!read.contains(s.outputs[0]) || !s.IsPointwise() || s.outputs.size() != 1 || !s.at.empty()) continue;
       e = ir::InlineLoads(c, e, s.outputs[0], ir::VarsOf(s.iters), s.values[0]);
       ir::VisitLoads(e, add);
       --steps;

@@ -35,8 +35,8 @@ std::vector<const OpDef*> OpRegistry::All() const {
 const OpRegistry& OpRegistry::BuiltIn() {
   static const OpRegistry* const registry = [] {
     auto* r = new OpRegistry;
-    for (auto family : {PointwiseOps, CreationOps, ViewOps, ReductionOps, MatmulOps, NormalizationOps, IndexingOps,
-                        ConvolutionOps, PoolingOps}) {
+    for (auto family : {PointwiseOps, CreationOps, ViewOps, ReductionOps, ScanOps, MatmulOps, NormalizationOps,
+                        IndexingOps, ConvolutionOps, PoolingOps}) {
       for (OpDef& def : family()) r->Add(std::move(def)).IgnoreError();  // a test holds that names are unique
     }
     return r;

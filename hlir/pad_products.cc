@@ -116,7 +116,8 @@ class Padder {
     const auto it = readers_.find(sums);
     if (it == readers_.end() || it->second.size() != 1 || Contains(results_, sums)) return i;
     const Stage& s = stages_[it->second[0]];
-    if (s.IsReduction() || s.values.size() != 1 || !s.at.empty() || s.iters.size() != stages_[i].iters.size()) return i;
+    if (!s.IsPointwise() || s.values.size() != 1 || !s.at.empty() || s.iters.size() != stages_[i].iters.size())
+      return i;
     const Expr v = s.values[0];
     const bool rounds =
         v->op == ExprOp::kCast && IsFloat(v->type.dtype) && v->args[0] == c_.Load(sums, VarsOf(s.iters));

@@ -132,7 +132,7 @@ class Propagator {
 
   // Empty: as given.
   Order OrderOf(const Stage& s) {
-    if (!s.at.empty() || s.iters.size() < kImageRank || IsOfHeads(s) ||
+    if (!s.at.empty() || s.IsScan() || s.iters.size() < kImageRank || IsOfHeads(s) ||
         std::any_of(s.outputs.begin(), s.outputs.end(), [&](Buffer b) { return fixed_.contains(b); }))
       return {};
     const Expr image = ImageOf(s);

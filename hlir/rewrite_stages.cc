@@ -93,11 +93,12 @@ class StageRewriter {
   // Of pairs of a value and its place that `s` chooses the values alone: the largest ones, or the smallest.
   void DropPlaces(Stage& s) {
     const std::vector<Expr> running = RunningOf(c_, s);
-    const std::optional<Join> join = s.IsReduction() ? FindJoin(c_, s.values, running) : std::nullopt;
+    const std::optional<Join> join = !s.IsPointwise() ? FindJoin(c_, s.values, running) : std::nullopt;
     const std::optional<bool> largest = join ? ChoosesFirst(c_, *join, 0) : std::nullopt;
     if (!largest) return;
     s.outputs.pop_back();
     s.inits.pop_back();
+    if (s.IsScan()) s.running.pop_back();
     s.values = {Combine(c_, *largest ? Combiner::kMax : Combiner::kMin, running[0], join->elements[0])};
   }
 
@@ -180,7 +181,7 @@ class StageRewriter {
     constexpr double kMostRead = 0.75, kMostGiven = 1.05;  // of the bytes made
     constexpr int kMostDepth = 64;                         // chains of such stages end up in one expression
     const Stage& s = p_.stages[i];
-    if (s.IsReduction() || s.values.size() != 1 || results_.contains(s.outputs[0])) return false;
+    if (!s.IsPointwise() || s.values.size() != 1 || results_.contains(s.outputs[0])) return false;
     if (s.values[0]->depth > kMostDepth || CostOf(s.values[0]) >= kCostly) return false;
     const double made = TypicalBytes(s.outputs[0], p_.symbols);
     double read = 0, computed = 0;
@@ -219,7 +220,7 @@ class StageRewriter {
 
 bool IsEpilogue(const TeProgram& p, const Target& target, const std::vector<Stage>& kept,
                 const std::vector<Buffer>& outputs) {
-  if (kept.size() != 2 || outputs.size() != 1 || kept[1].IsReduction() || !FindContraction(kept[0])) return false;
+  if (kept.size() != 2 || outputs.size() != 1 || !kept[1].IsPointwise() || !FindContraction(kept[0])) return false;
   if (kept[1].outputs[0] != outputs[0] || kept[1].values.size() != 1) return false;
   std::vector<std::vector<Expr>> reads;
   Visit(kept[1].values[0], [&](Expr e) {

@@ -15,6 +15,10 @@ bool RowSpace::HasReduction() const {
   return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.reduced; });
 }
 
+bool RowSpace::HasScan() const {
+  return std::any_of(dims.begin(), dims.end(), [](const Dim& d) { return d.scanned; });
+}
+
 std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums) {
   // Classes of iterators that stand for one dimension.
   std::vector<const StageIter*> iters;
@@ -150,7 +154,7 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
     }
     return r;
   };
-  absl::flat_hash_set<int> reduced;
+  absl::flat_hash_set<int> reduced, scanned;
   size_t widest = 0;
   for (size_t k = 0; k < stages.size(); ++k) {
     const std::vector<int> mine = classes_of(k);
@@ -160,6 +164,7 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
     for (size_t i = stages[k].iters.size(); i < ids[k].size(); ++i) {
       if (!is_unit(ids[k][i])) reduced.insert(find(ids[k][i]));
     }
+    if (stages[k].IsScan() && !is_unit(id_of[stages[k].along])) scanned.insert(find(id_of[stages[k].along]));
   }
   RowSpace space;
   absl::flat_hash_map<int, int> dim;
@@ -172,7 +177,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
   }
   for (int i : widest_order) {
     dim[find(i)] = static_cast<int>(space.dims.size());
-    space.dims.push_back({iters[i]->extent, reduced.contains(find(i))});
+    const bool scans = scanned.contains(find(i));
+    space.dims.push_back({iters[i]->extent, scans || reduced.contains(find(i)), scans});
   }
   for (size_t k = 0; k < stages.size(); ++k) {
     std::vector<int> dims;
@@ -397,7 +403,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
   std::vector<Stage> kept;
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
-    if (s.IsReduction() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) {
+    if (!s.IsPointwise() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) {
       kept.push_back(std::move(stages[k]));
       continue;
     }

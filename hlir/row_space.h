@@ -15,11 +15,13 @@ struct RowSpace {
   struct Dim {
     ir::Expr extent;
     bool reduced = false;
+    bool scanned = false;  // some stage is a scan along it; it counts as reduced
   };
   std::vector<Dim> dims;  // in the order of the widest stage
   // For each stage the dimension of each iterator (data iterators, then reduce iterators); -1: extent 1, no dimension.
   std::vector<std::vector<int>> dim_of;
   bool HasReduction() const;
+  bool HasScan() const;
 };
 // `sums`: a dimension that one stage reduces, another reduction may keep: sums of columns beside sums of rows.
 std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages, bool sums = false);

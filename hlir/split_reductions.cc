@@ -204,7 +204,7 @@ class Splitter {
     const auto serves = [&](const Stage& t) {
       const std::optional<Contraction> product = FindContraction(t);
       if (&t == &s || (product && !product->m.empty() && !product->n.empty())) return false;
-      bool rows = Contains(t.outputs, load->buffer) && !t.IsReduction() && t.at.empty() && keeps(t, VarsOf(t.iters));
+      bool rows = Contains(t.outputs, load->buffer) && t.IsPointwise() && t.at.empty() && keeps(t, VarsOf(t.iters));
       for (Expr v : t.values) {
         VisitLoads(
             v, [&](Expr e) { rows = rows || (e->buffer == load->buffer && !e->has_mask && keeps(t, IndicesOf(e))); });

@@ -71,7 +71,7 @@ double TypicalBytes(Buffer b, const std::vector<SymbolFact>& symbols) {
 bool IsView(const Stage& s) {
   // Views of views become one expression, which every walk goes down again.
   constexpr int kMaxDepth = 128;
-  if (s.IsReduction() || s.values.size() != 1) return false;
+  if (!s.IsPointwise() || s.values.size() != 1) return false;
   Expr e = s.values[0];
   if (e->depth > kMaxDepth || CostOf(e) > 8) return false;
   // Padding and slicing select between one element and a constant; index arithmetic is free.
@@ -136,7 +136,7 @@ Expr MainLoad(const Stage& s, const std::vector<Expr>& values) {
       for (const auto* list : {&s.iters, &s.reduce_iters}) {
         for (const StageIter& i : *list) used += Uses(e, i.var);
       }
-      if (used > most && !Contains(s.outputs, e->buffer)) r = e, most = used;
+      if (used > most && !Writes(s, e->buffer)) r = e, most = used;
     });
   }
   return r;

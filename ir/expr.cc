@@ -276,6 +276,12 @@ Expr Context::WithArgs(Expr e, absl::Span<const Expr> args) {
   }
 }
 
+std::optional<int> LanesMoved(Expr e) {
+  const Expr n = e->args[1]->op == ExprOp::kBroadcast ? e->args[1]->args[0] : e->args[1];
+  if (!IsInt(n) || n->int_value < 0 || n->int_value > e->type.lanes) return std::nullopt;
+  return static_cast<int>(n->int_value);
+}
+
 std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> a) {
   // Wraps as two's complement: computed unsigned.
   auto u = [](int64_t v) { return static_cast<uint64_t>(v); };

@@ -431,6 +431,11 @@ class Machine {
         *lanes = FoldLanes(e, args[0].At(t), args[0].width);
         return;
       }
+      if (e->op == ExprOp::kLaneShift) {
+        const int n = LanesMoved(e).value_or(0);
+        for (int l = 0; l < e->type.lanes; ++l) lanes[l] = args[0].At(t, l < n ? l : l - n);
+        return;
+      }
       for (int l = 0; l < e->type.lanes; ++l) {
         Lane a[3];
         for (size_t k = 0; k < args.size(); ++k) a[k] = args[k].At(t, l);
@@ -458,6 +463,7 @@ class Machine {
                       : e->op == ExprOp::kLaneMul ? ExprOp::kMul
                       : e->op == ExprOp::kLaneMin ? ExprOp::kMin
                                                   : ExprOp::kMax;
+    if (e->op == ExprOp::kLaneLast) return v[count - 1];
     Lane r = v[0];
     for (int l = 1; l < count; ++l) {
       r = IsFloat(e->type.dtype) ? Lane{0, FoldFloat(op, e->type.dtype, r.f, v[l].f, 0).value_or(0)}

@@ -64,6 +64,45 @@ std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
   return r;
 }
 
+std::optional<ScanStep> ScanStepOf(Context& c, const Stmt& body, const absl::flat_hash_set<Expr>& along) {
+  ScanStep r;
+  VarMap lets;
+  const Seq* seq = As<Seq>(body);
+  for (const Stmt& x : seq == nullptr ? std::vector<Stmt>{body} : seq->stmts) {
+    const Let* let = As<Let>(x);
+    const Store* store = As<Store>(x);
+    if (let != nullptr && r.vars.empty()) {
+      lets[let->var] = Substitute(c, let->value, lets);
+      continue;
+    }
+    if (store == nullptr || store->mask != nullptr) return std::nullopt;
+    if (std::any_of(store->indices.begin(), store->indices.end(), [&](Expr e) { return Uses(e, along); })) {
+      r.results.push_back(*store);
+      continue;
+    }
+    const auto value = lets.find(store->value);
+    if (value == lets.end() || !r.results.empty()) return std::nullopt;
+    r.vars.push_back(store->value);
+    r.running.buffers.push_back(store->buffer);
+    r.running.indices.push_back(store->indices);
+    r.running.values.push_back(value->second);
+  }
+  if (r.vars.empty() || r.results.empty()) return std::nullopt;
+  // A result is made of what runs alone, or of what nothing here stores.
+  for (Store& s : r.results) {
+    VarMap others = lets;
+    for (Expr v : r.vars) others.erase(v);
+    s.value = Substitute(c, s.value, others);
+    bool reads = false;
+    for (Expr e : r.running.values) {
+      VisitLoads(e, [&](Expr x) { reads |= x->buffer == s.buffer; });
+    }
+    VisitLoads(s.value, [&](Expr) { reads = true; });
+    if (reads) return std::nullopt;
+  }
+  return r;
+}
+
 std::vector<Expr> Join::Joined(Context& c, const std::vector<Expr>& a, const std::vector<Expr>& b) const {
   std::vector<Expr> r;
   for (size_t k = 0; k < values.size(); ++k) {

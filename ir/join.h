@@ -22,6 +22,15 @@ struct Stores {
 };
 std::optional<Stores> StoresOf(Context& c, const Stmt& s);  // nullopt: it is no such sequence
 
+// A step of a scan: lets, then stores of what runs, then of results, which lie where `along` says.
+//   let v = s[i] + x[i, k]; s[i] = v; y[i, k] = f32(v)
+struct ScanStep {
+  std::vector<Expr> vars;  // v
+  Stores running;          // whose values are in terms of no lets
+  std::vector<Store> results;
+};
+std::optional<ScanStep> ScanStepOf(Context& c, const Stmt& body, const absl::flat_hash_set<Expr>& along);
+
 // nullopt where `values` are no joins of the `running` values (loads) with elements: each value is one associative
 // operator, or two chosen by `select` are the pair that comes first (ComesFirst).
 struct Join {

@@ -444,7 +444,7 @@ class Parser {
     const size_t first = op == ExprOp::kSelect ? 1 : 0;
     for (size_t i = first + 1; i < args.size(); ++i) {
       const Type a = args[first]->type, b = args[i]->type;
-      if (a.dtype != b.dtype && op != ExprOp::kShuffleXor) {
+      if (a.dtype != b.dtype && op != ExprOp::kShuffleXor && op != ExprOp::kLaneShift) {
         return Lexer::ErrorAt(at, Cat("operands of ", row.text, " are ", Print(a), " and ", Print(b)));
       }
       if (a.lanes != b.lanes && a.lanes != 1 && b.lanes != 1) {

@@ -498,7 +498,7 @@ Expr Analyzer::RewriteAnd(Expr e) {
 // A ramp is a scalar of a lane variable: simplify that, and see whether it is a ramp again.
 Expr Analyzer::RewriteVector(Expr e) {
   const int lanes = e->args[0]->type.lanes;
-  if (e->type.lanes != lanes || e->op == ExprOp::kShuffleXor) return e;
+  if (e->type.lanes != lanes || e->op == ExprOp::kShuffleXor || e->op == ExprOp::kLaneShift) return e;
   Expr lane = c_.Var(Cat("lane_of_", lanes));
   if (!vars_.contains(lane)) {
     VarInfo info;

@@ -79,11 +79,23 @@ std::vector<Expr> VarsOf(const std::vector<StageIter>& iters) {
   return r;
 }
 
-std::vector<Expr> RunningOf(Context& c, const Stage& s) {
-  std::vector<Expr> r;
-  for (Buffer b : s.outputs) r.push_back(c.Load(b, VarsOf(s.iters)));
+namespace {
+// Of a scan's iterators those that its running values have.
+std::vector<Expr> OthersOf(const Stage& s) {
+  std::vector<Expr> r = VarsOf(s.iters);
+  std::erase(r, s.along);
   return r;
 }
+}  // namespace
+
+std::vector<Expr> RunningOf(Context& c, const Stage& s) {
+  std::vector<Expr> r;
+  for (Buffer b : s.IsScan() ? s.running : s.outputs)
+    r.push_back(c.Load(b, s.IsScan() ? OthersOf(s) : VarsOf(s.iters)));
+  return r;
+}
+
+bool Writes(const Stage& s, Buffer b) { return Contains(s.outputs, b) || Contains(s.running, b); }
 
 bool Contains(const std::vector<Buffer>& buffers, Buffer b) {
   return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
@@ -93,7 +105,7 @@ std::vector<Buffer> InputsOf(const Stage& s) {
   std::vector<Buffer> r;
   for (Expr v : s.values) {
     VisitLoads(v, [&](Expr e) {
-      if (!Contains(s.outputs, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
+      if (!Writes(s, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
     });
   }
   return r;
@@ -182,6 +194,32 @@ std::vector<Buffer> Te::ReduceTuple(std::string_view name, std::vector<DType> dt
   return stages_.back().outputs;
 }
 
+std::vector<Buffer> Te::Scan(std::string_view name, std::vector<DType> dtypes, const std::vector<DType>& wide,
+                             std::vector<Expr> shape, size_t dim, std::vector<Expr> inits,
+                             const std::function<std::vector<Expr>(Indices, Indices)>& next) {
+  if (IsInt(shape[dim], 1)) {  // one step
+    std::vector<Buffer> r;
+    for (size_t k = 0; k < dtypes.size(); ++k)
+      r.push_back(Compute(name, dtypes[k], shape, [&](Indices i) { return c_.Cast(dtypes[k], next(i, inits)[k]); }));
+    return r;
+  }
+  Stage s;
+  s.name = FreshName(name);
+  s.iters = MakeIters(*this, "i", shape);
+  s.along = s.iters[dim].var;
+  s.inits = std::move(inits);
+  std::vector<Expr> others = shape;
+  others.erase(others.begin() + static_cast<ptrdiff_t>(dim));
+  for (size_t k = 0; k < dtypes.size(); ++k) {
+    const std::string buffer = k == 0 ? s.name : FreshName(name);
+    s.outputs.push_back(c_.MakeBuffer({.name = buffer, .dtype = dtypes[k], .shape = shape}));
+    s.running.push_back(c_.MakeBuffer({.name = FreshName(Cat(name, "_run")), .dtype = wide[k], .shape = others}));
+  }
+  s.values = next(VarsOf(s.iters), RunningOf(c_, s));
+  stages_.push_back(std::move(s));
+  return stages_.back().outputs;
+}
+
 namespace {
 // One naive nest with a block for `s`.
 Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
@@ -197,11 +235,23 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
     b.iters.push_back({i.var, i.extent, kind, loop});
     loops.emplace_back(loop, i.extent);
   };
-  for (const StageIter& i : s.iters) add(i, IterKind::kData);
+  for (const StageIter& i : s.iters) add(i, i.var == s.along ? IterKind::kReduce : IterKind::kData);
   for (const StageIter& i : s.reduce_iters) add(i, IterKind::kReduce);
   const std::vector<Expr> at = s.at.empty() ? VarsOf(s.iters) : s.at;
   auto stores = [&](const std::vector<Expr>& values) {
     std::vector<Stmt> v;
+    if (s.IsScan()) {
+      const bool starts = &values == &s.inits;
+      std::vector<Expr> vars;
+      for (Expr e : values) {
+        vars.push_back(starts ? e : c.Var(names.Fresh("v"), e->type));
+        if (!starts) v.push_back(MakeStmt(Let{vars.back(), e}));
+      }
+      for (size_t k = 0; k < values.size(); ++k) v.push_back(MakeStmt(Store{s.running[k], OthersOf(s), vars[k]}));
+      for (size_t k = 0; k < values.size() && !starts; ++k)
+        v.push_back(MakeStmt(Store{s.outputs[k], at, c.Cast(s.outputs[k]->dtype, vars[k])}));
+      return MakeSeq(std::move(v));
+    }
     // Several outputs read each other's running values: compute all before storing any.
     std::vector<Expr> stored = values;
     if (values.size() > 1) {
@@ -214,7 +264,7 @@ Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
     for (size_t k = 0; k < values.size(); ++k) v.push_back(MakeStmt(Store{s.outputs[k], at, stored[k]}));
     return MakeSeq(std::move(v));
   };
-  if (s.IsReduction()) b.init = stores(s.inits);
+  if (!s.IsPointwise()) b.init = stores(s.inits);
   b.body = stores(s.values);
   // Bindings are loops or 0.
   VarMap bindings;
@@ -235,7 +285,9 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
     if (q.buffer != nullptr) outer.insert(q.buffer);
   }
   for (const Stage& s : p.stages) {
-    for (Buffer b : s.outputs) names.Reserve(b->name);
+    for (const auto* list : {&s.outputs, &s.running}) {
+      for (Buffer b : *list) names.Reserve(b->name);
+    }
     for (const StageIter& i : s.iters) names.Reserve(i.var->name);
     for (const StageIter& i : s.reduce_iters) names.Reserve(i.var->name);
   }
@@ -246,6 +298,8 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
       RET_CHECK(b->shape.size() == (s.at.empty() ? s.iters.size() : s.at.size()), s.name);
       if (!outer.contains(b)) body.push_back(MakeStmt(Alloc{b}));
     }
+    RET_CHECK(!s.IsScan() || (s.running.size() == s.outputs.size() && s.at.empty()), s.name);
+    for (Buffer b : s.running) body.push_back(MakeStmt(Alloc{b}));
   }
   // Allocations come first: nests may then move among each other.
   for (const Stage& s : p.stages) body.push_back(NestOf(*p.context, s, names));
@@ -284,17 +338,26 @@ class StageReader {
     name_ = b->name;
     Stage s;
     s.name = name_.starts_with("b_") ? name_.substr(2) : name_;
+    const bool scans = WritesAlongReduced(*b);
     size_t next = 0;
     for (const BlockIter& i : b->iters) {
       const bool is_one = IsInt(i.extent, 1) && IsInt(i.binding, 0);
       if (!is_one && (next == loops.size() || i.binding != loops[next]->var || i.extent != loops[next]->extent))
         return Error("iterator ", i.var->name, " is not the loop at its place");
       next += !is_one;
-      const bool reduces = i.kind == IterKind::kReduce;
+      const bool reduces = i.kind == IterKind::kReduce && !scans;
+      if (scans && i.kind == IterKind::kReduce) {
+        if (s.IsScan()) return Error("it goes on along ", s.along->name, " and ", i.var->name);
+        s.along = i.var;
+      }
       if (!reduces && !s.reduce_iters.empty()) return Error("iterator ", i.var->name, " comes after reduced ones");
       (reduces ? s.reduce_iters : s.iters).push_back({i.var, i.extent});
     }
     if (next < loops.size()) return Error("loop ", loops[next]->var->name, " is none of its iterators");
+    if (s.IsScan()) {
+      RETURN_IF_ERROR(ReadScan(*b, s));
+      return s;
+    }
     ASSIGN_OR_RETURN(Stores body, ReadStores(b->body));
     s.outputs = std::move(body.buffers);
     s.values = std::move(body.values);
@@ -327,6 +390,75 @@ class StageReader {
     return InvalidArgument("steps on stages come before steps on loops; ",
                            name_.empty() ? Cat("'", text.substr(0, text.find('\n')), "'") : Cat("block ", name_),
                            " is no stage: ", why...);
+  }
+
+  // Whether some place that the block writes moves with what it reduces.
+  static bool WritesAlongReduced(const Block& b) {
+    bool found = false;
+    VisitStmts(b.body, [&](const Stmt& x) {
+      const Store* store = As<Store>(x);
+      for (const BlockIter& i : b.iters) {
+        if (store == nullptr || i.kind != IterKind::kReduce) continue;
+        for (Expr e : store->indices) found |= Uses(e, i.var);
+      }
+      return true;
+    });
+    return found;
+  }
+
+  // let v = <of what runs>; ...; running[others] = v; ...; outputs[iters] = v, or that converted; ...
+  Status ReadScan(const Block& b, Stage& s) const {
+    if (b.predicate != nullptr) return Error("it has a predicate");
+    if (b.init == nullptr) return Error("it starts elsewhere");
+    VarMap lets;
+    std::vector<Expr> vars;
+    std::vector<const Store*> stores;
+    for (const Stmt& x : StatementsOf(b.body)) {
+      const Let* let = As<Let>(x);
+      const Store* store = As<Store>(x);
+      if (let != nullptr && stores.empty()) {
+        vars.push_back(let->var);
+        s.values.push_back(Substitute(c_, let->value, lets));
+        lets[let->var] = s.values.back();
+      } else if (store != nullptr && store->mask == nullptr) {
+        stores.push_back(store);
+      } else {
+        return Error("it does more than store elements");
+      }
+    }
+    const size_t n = vars.size();
+    if (n == 0 || stores.size() != 2 * n)
+      return Error("expected the running values to be stored, then each where ", s.along->name, " says");
+    const std::vector<Expr> others = OthersOf(s), all = VarsOf(s.iters);
+    for (size_t k = 0; k < n; ++k) {
+      const Store &run = *stores[k], &out = *stores[n + k];
+      if (run.indices != others || run.value != vars[k])
+        return Error("expected ", run.buffer->name, " to take ", vars[k]->name, " at the other iterators than ",
+                     s.along->name);
+      if (out.indices != all || out.value != c_.Cast(out.buffer->dtype, vars[k]))
+        return Error("expected ", out.buffer->name, " to take ", vars[k]->name, " at its iterators");
+      for (size_t d = 0; d < all.size(); ++d) {
+        if (out.buffer->shape[d] != s.iters[d].extent) return Error("it writes a part of ", out.buffer->name);
+      }
+      s.running.push_back(run.buffer);
+      s.outputs.push_back(out.buffer);
+    }
+    for (const Stmt& x : StatementsOf(b.init)) {
+      const Store* store = As<Store>(x);
+      const size_t k = s.inits.size();
+      if (store == nullptr || store->mask != nullptr || k == n || store->buffer != s.running[k] ||
+          store->indices != others)
+        return Error("its start is not that of its running values");
+      s.inits.push_back(store->value);
+    }
+    if (s.inits.size() != n) return Error("its start is not that of its running values");
+    bool own = true;
+    for (Expr v : s.values) {
+      VisitLoads(v, [&](Expr e) {
+        own = own && !Contains(s.outputs, e->buffer) && (!Contains(s.running, e->buffer) || e->args == others);
+      });
+    }
+    return own ? absl::OkStatus() : Error("it reads what it writes");
   }
 
   StatusOr<Stores> ReadStores(const Stmt& s) const {
@@ -386,7 +518,7 @@ class StageReader {
 StatusOr<TeProgram> ToStages(const Func& f) {
   if (f.kind != FuncKind::kInternal) return InvalidArgument("stages are in no ", Name(f.kind), " function");
   TeProgram p{f.name, f.context, f.params, f.symbols, {}};
-  absl::flat_hash_set<Buffer> made, read, allocated;
+  absl::flat_hash_set<Buffer> made, read, allocated, running;
   const std::vector<Stmt> statements = StatementsOf(f.body);
   for (const Stmt& s : statements) {
     if (const Alloc* alloc = As<Alloc>(s)) {
@@ -399,11 +531,17 @@ StatusOr<TeProgram> ToStages(const Func& f) {
     };
     for (Buffer b : InputsOf(stage)) {
       if (allocated.contains(b) && !made.contains(b)) return error(b, "read before it is written");
+      if (running.contains(b)) return error(b, "a running value of another stage");
       if (!made.contains(b)) read.insert(b);
     }
     for (Buffer b : stage.outputs) {
       if (read.contains(b)) return error(b, "read before it is written");
       if (!made.insert(b).second) return error(b, "written by two stages");
+    }
+    for (Buffer b : stage.running) {
+      if (!allocated.contains(b)) return error(b, "a running value, for which expected an allocation");
+      if (read.contains(b) || !made.insert(b).second) return error(b, "written by two stages");
+      running.insert(b);
     }
     p.stages.push_back(std::move(stage));
   }

@@ -26,19 +26,26 @@ struct StageIter {
 // reduction: outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads
 // the running value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] =
 // values[k], where `at` is a bijection from the iterators, or those at which `where` holds, to the output's indices.
+// A scan runs over its iterator `along` in order: running[k], which has a place for each value of the other iterators,
+// starts as inits[k] and becomes values[k], which reads it as Load(running[k], other iterators), at every step; what it
+// has become, converted, is outputs[k][iters].
 struct Stage {
   std::string name;
   std::vector<Buffer> outputs;  // one, or several of one shape
   std::vector<StageIter> iters;
   std::vector<StageIter> reduce_iters;
-  std::vector<Expr> inits;   // empty unless there are reduce_iters
+  std::vector<Expr> inits;   // empty unless there are reduce_iters, or it is a scan
   std::vector<Expr> values;  // one per output
   std::vector<Expr> at;      // empty: at iters
   Expr where = nullptr;      // with `at`: what is written; null: everywhere
-  int origin = -1;           // the caller's number of what it means; -1: none
+  Expr along = nullptr;      // of a scan: the iterator's variable
+  std::vector<Buffer> running;
+  int origin = -1;  // the caller's number of what it means; -1: none
   // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
   int origin_row_alignment = 0;
   bool IsReduction() const { return !reduce_iters.empty(); }
+  bool IsScan() const { return along != nullptr; }
+  bool IsPointwise() const { return !IsReduction() && !IsScan(); }
 };
 
 // What must hold of each call, or it fails with an error that starts with `what`: begin <= low, high < end. Over a
@@ -69,6 +76,8 @@ StatusOr<Func> ToLoops(const TeProgram& program);
 StatusOr<TeProgram> ToStages(const Func& loops);
 
 bool Contains(const std::vector<Buffer>& buffers, Buffer b);
+// Whether a stage writes it: what it reads of that are its own running values.
+bool Writes(const Stage& s, Buffer b);
 // Buffers that a stage reads from others (its own accumulators apart), in order of first appearance.
 std::vector<Buffer> InputsOf(const Stage& s);
 
@@ -76,7 +85,7 @@ std::vector<Buffer> InputsOf(const Stage& s);
 // whose operands are read under that mask too.
 Expr InlineLoads(Context& c, Expr e, Buffer buffer, const std::vector<Expr>& iters, Expr value);
 std::vector<Expr> VarsOf(const std::vector<StageIter>& iters);
-// The running values of a reduction, as its values read them.
+// The running values of a reduction or a scan, as its values read them.
 std::vector<Expr> RunningOf(Context& c, const Stage& s);
 
 enum class Combiner : uint8_t { kSum, kProd, kMax, kMin, kAny, kAll };
@@ -104,6 +113,12 @@ class Te {
   std::vector<Buffer> ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,
                                   std::vector<Expr> reduce_extents, std::vector<Expr> inits,
                                   const std::function<std::vector<Expr>(Indices, Indices, Indices)>& next);
+  // A scan along dimension `dim` of `shape`: values run in dtype `wide[k]` from `inits[k]` on, and `next(indices,
+  // running values)` gives the new ones, which results hold in `dtypes[k]`. Parts may be joined in any grouping, in
+  // order, where `next` is such a join (ir/join.h).
+  std::vector<Buffer> Scan(std::string_view name, std::vector<DType> dtypes, const std::vector<DType>& wide,
+                           std::vector<Expr> shape, size_t dim, std::vector<Expr> inits,
+                           const std::function<std::vector<Expr>(Indices, Indices)>& next);
   // b[indices; mask]: 0 where the mask is false, and memory is not touched there.
   Expr At(Buffer b, std::vector<Expr> indices, Expr mask = nullptr) { return c_.Load(b, std::move(indices), mask); }
 

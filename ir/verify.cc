@@ -144,6 +144,7 @@ class Verifier {
     if ((is_logic && t != DType::kBool) || (NeedsFloat(e->op) && !IsFloat(t)) || (NeedsInt(e->op) && IsFloat(t)))
       return Bad(e);
     if (e->op == ExprOp::kShuffleXor) return IsInt(e->args[1]->type.dtype) ? Status() : Bad(e);
+    if (e->op == ExprOp::kLaneShift) return LanesMoved(e) ? Status() : Bad(e);
     for (Expr a : e->args) {
       if (a->type.dtype != t) return Bad(e);
     }

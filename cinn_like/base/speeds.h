@@ -12,7 +12,7 @@ namespace cinn_like {
 
 // What kind of tuned kernel a framework has for an op. An op says it of itself (hlir::OpDef::framework_kernel).
 // A scatter adds each element of an operand to one of the result: memory takes all of its time.
-enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling, kScatter };
+enum class FrameworkKernel : uint8_t { kNone, kProduct, kConvolution, kPooling, kScatter, kScan };
 
 struct SpeedRow {
   // By type; where nothing else is said of one core or SM, in 1e9 floating-point operations a second.

@@ -10,6 +10,7 @@ std::vector<OpDef> PointwiseOps();
 std::vector<OpDef> CreationOps();
 std::vector<OpDef> ViewOps();
 std::vector<OpDef> ReductionOps();
+std::vector<OpDef> ScanOps();
 std::vector<OpDef> MatmulOps();
 std::vector<OpDef> NormalizationOps();
 std::vector<OpDef> IndexingOps();

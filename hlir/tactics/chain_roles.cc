@@ -190,10 +190,12 @@ const Stage& Chain::StageOf(const std::string& name) const { return StageNamed(s
 
 bool MayBeChain(const TeProgram& group) {
   const auto is_reduction = [](const Stage& s) { return s.IsReduction(); };
+  const auto is_scan = [](const Stage& s) { return s.IsScan(); };
   const auto is_contraction = [](const Stage& s) { return FindContraction(s).has_value(); };
   const auto is_result = [](const Param& p) { return p.role == ParamRole::kResult; };
   return std::count_if(group.stages.begin(), group.stages.end(), is_reduction) >= 3 &&
          std::any_of(group.stages.begin(), group.stages.end(), is_contraction) &&
+         std::none_of(group.stages.begin(), group.stages.end(), is_scan) &&
          std::count_if(group.params.begin(), group.params.end(), is_result) == 1;
 }
 

@@ -120,7 +120,7 @@ class MatmulGpu {
     const Stage& acc = group_.stages[0];
     const std::optional<Contraction> con = FindContraction(acc);
     if (!con || acc.outputs.size() != 1) return false;
-    if (group_.stages.size() == 2 && (group_.stages[1].IsReduction() || group_.stages[1].outputs.size() != 1))
+    if (group_.stages.size() == 2 && (!group_.stages[1].IsPointwise() || group_.stages[1].outputs.size() != 1))
       return false;
     const bool is_result = std::any_of(group_.params.begin(), group_.params.end(),
                                        [&](const Param& p) { return p.buffer == acc.outputs[0]; });

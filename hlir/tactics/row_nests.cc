@@ -56,7 +56,7 @@ Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
 
 // {contraction, pointwise stage}
 bool HasEpilogue(const TeProgram& p) {
-  return p.stages.size() == 2 && FindContraction(p.stages[0]) && !p.stages[1].IsReduction();
+  return p.stages.size() == 2 && FindContraction(p.stages[0]) && p.stages[1].IsPointwise();
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ StatusOr<bool> RowNests::Read() {
   for (size_t k = 0; k < group.stages.size(); ++k) {
     RowNest nest;
     nest.block = "b_" + group.stages[k].name;
-    nest.reduction = group.stages[k].IsReduction();
+    nest.reduction = !group.stages[k].IsPointwise();
     const std::vector<std::string> names = schedule.LoopsAround(nest.block);
     size_t next = 0;
     for (int d : space.dim_of[k]) {
@@ -445,6 +445,7 @@ int RowNests::WidestAlong(int dim) const {
 
 bool RowNests::CanCoalesce(int d) const {
   if (space.dims[d].reduced != space.dims[d + 1].reduced) return false;
+  if (space.dims[d].scanned || space.dims[d + 1].scanned) return false;
   Context& c = *group.context;
   Analyzer a(c);
   for (const StageAccess& x : AccessesOf(group)) {
@@ -504,6 +505,7 @@ std::vector<Buffer> RowNests::Temporaries() const {
     for (Buffer b : s.outputs) {
       if (!IsParam(group, b)) r.push_back(b);
     }
+    r.insert(r.end(), s.running.begin(), s.running.end());
   }
   return r;
 }

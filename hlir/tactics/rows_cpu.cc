@@ -9,6 +9,7 @@
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
+#include "ir/join.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -65,8 +66,9 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
   for (size_t k = 0; k < r.group.stages.size(); ++k) {
     const ir::Stage& stage = r.group.stages[k];
-    if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
+    if (!Writes(stage, b)) continue;
     for (size_t i = 0; i < stage.iters.size(); ++i) {
+      if (stage.iters[i].var == stage.along && Contains(stage.running, b)) continue;
       const int d = r.space.dim_of[k][i];
       if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
     }
@@ -79,12 +81,30 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
 // the other is about to write; few columns are split by rows instead (hlir/split_reductions.h).
 int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const Target& target) {
   int64_t sums = 1;
-  for (const ir::Stage& s : r.group.stages)
-    sums = std::max(sums, s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0);
+  for (const ir::Stage& s : r.group.stages) {
+    int64_t own = s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
+    for (ir::Buffer b : s.running) own += (BytesOf(b->dtype) + 3) / 4;
+    sums = std::max(sums, own);
+  }
   const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
   const int64_t all = (extent + lanes - 1) / lanes, most = std::max<int64_t>(registers / sums, 1);
   const int64_t chunks = (all + most - 1) / most;
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
+}
+
+// What a scan's steps take more than their values, of a vector's worth: wide running values, and for lanes along it
+// those before them, 1, 2, 4, ... apart.
+double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
+  const std::vector<ir::Expr> running = RunningOf(c, s);
+  const std::optional<ir::Join> join = FindJoin(c, s.values, running);
+  if (!join) return 0;
+  int bytes = 4;
+  for (ir::Buffer b : s.running) bytes = std::max(bytes, BytesOf(b->dtype));
+  const double wide = bytes / 4.0, each = CostOf(join->Joined(c, running, running), nullptr);
+  const double moves = 1 + static_cast<double>(running.size());
+  // In registers, of what others take, which wait for memory; pairs are many conditions.
+  const double part = running.size() > 1 ? 0.5 : 0.15;
+  return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
 // What all threads together need for the values of a group: vector operations, more of them where a load is masked or
@@ -92,6 +112,7 @@ int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const T
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
   constexpr double kMasked = 2, kEveryOther = 2, kApart = 16;  // operations that take as long as such a load
+  constexpr double kScattered = 64;                            // and such a store
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
@@ -117,10 +138,16 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         }
       }
     }
+    if (r.space.HasScan()) {  // gradients of scans read backwards, at clamped places
+      for (const auto* list : {&s.iters, &s.reduce_iters}) {
+        for (const ir::StageIter& i : *list)
+          a.BindRange(i.var, c.Int(0), i.var == lane ? c.Sub(i.extent, c.Int(1)) : i.extent);
+      }
+    }
     const int64_t widest = WidestLanes(group, target);
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
-    double cost = CostOf(s.values, lane);
+    double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1) : 0);
     for (ir::Expr value : s.values) {
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
@@ -129,11 +156,20 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
         if (ir::IsInt(step, 2))
           cost += kEveryOther;
+        else if (ir::IsInt(step, -1))
+          ++cost;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
           cost += kApart;
         if (e->has_mask) cost += kMasked;
         return true;
       });
+    }
+    // Rows side by side, each along a scan, are written as far apart as they are read.
+    for (ir::Buffer b : s.outputs) {
+      if (!r.space.HasScan() || lane == nullptr || !in_memory.contains(b)) continue;
+      const ir::Expr offset = ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at);
+      const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
+      if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0)) cost += kScattered;
     }
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
@@ -265,7 +301,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   const int64_t vector_lanes = LanesFor(r, target, vector);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
-      vector_is_reduced || reduced.empty() ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
+      (vector_is_reduced && !r.space.dims[vector].scanned) || reduced.empty() ? LanesInFlight(r, vector_lanes, vector)
+                                                                              : vector_lanes);
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
@@ -293,6 +330,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);
   std::vector<std::string> rows, chunks;
+  std::vector<size_t> in_lanes;  // loops of each nest that are those of a chunk
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
@@ -327,6 +365,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
     if (!row.empty()) rows.push_back(row);
     if (!lane.empty()) s.Step("vectorize ", lane);
+    in_lanes.push_back(lane.empty() ? 0 : !vector_is_reduced && vectors > 1 ? 2 : 1);
   }
   auto merge = [&](const std::vector<std::string>& loops) {
     std::string step = "merge";
@@ -337,6 +376,23 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   merge(chunks);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
+  // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.
+  bool in_step = r.space.HasScan() && r.nests.size() > 1;
+  for (size_t depth = shared_loops; in_step; ++depth) {
+    std::vector<std::string> same;
+    size_t inner = 0;
+    for (size_t k = 0; k < r.nests.size(); ++k) {
+      const std::vector<std::string> loops = s.LoopsAround(r.nests[k].block);
+      if (loops.size() > depth + in_lanes[k])
+        same.push_back(loops[depth]);
+      else
+        ++inner;
+    }
+    if (inner == r.nests.size()) break;
+    std::string step = "merge";
+    for (const std::string& l : same) step += " " + l;
+    in_step = inner == 0 && s.Try(step);
+  }
   for (const RowNest& nest : r.nests) {
     if (!nest.reduction) continue;
     const std::vector<std::string> loops = s.LoopsAround(nest.block);
@@ -348,7 +404,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   int64_t stack = 0;
   for (ir::Buffer b : r.Temporaries()) {
-    const int64_t bytes = RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
+    const int64_t bytes =
+        in_step ? BytesOf(b->dtype) * vectors * lanes : RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
     const bool fits = bytes <= (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes) && stack + bytes <= kMaxStackBytes;
     if (!fits && s.Try(Cat("inline b_", b->name))) continue;
     s.Step("scope ", b->name, " local");

@@ -597,7 +597,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Tar
   if (!r) {
     ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group));
   }
-  if (!r) return std::vector<Proposal>();
+  if (!r || r->space.HasScan()) return std::vector<Proposal>();
   return RowsGpu(*std::move(r), target, point).Run(until);
 }
 

@@ -86,8 +86,24 @@ StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target
     for (const ir::Stage& stage : group.stages) {
       std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
       size_t data = 0;
-      for (const ir::StageIter& i : stage.iters) data += !ir::IsInt(i.extent, 1);
+      std::string scan;
+      for (const ir::StageIter& i : stage.iters) {
+        if (ir::IsInt(i.extent, 1)) continue;
+        RET_CHECK(data < loops.size(), group.name, ": ", stage.name);
+        if (i.var != stage.along) {
+          ++data;
+          continue;
+        }
+        scan = loops[data];
+        loops.erase(loops.begin() + static_cast<ptrdiff_t>(data));
+      }
       RET_CHECK(data <= loops.size(), group.name, ": ", stage.name);
+      for (ir::Buffer b : stage.running) s.Step("scope ", b->name, " local");
+      if (!scan.empty() && data > 0) {  // each thread goes along it
+        std::string order = "reorder";
+        for (size_t k = 0; k < data; ++k) order += " " + loops[k];
+        s.Step(order, " ", scan);
+      }
       if (data == 0) continue;  // a kernel of one thread: guard_stores
       loops.resize(data);
       const std::string all = s.Fresh("e"), block = s.Fresh("eb"), thread = s.Fresh("et");

@@ -133,7 +133,8 @@ class Checker {
     if (e->op == ExprOp::kRamp) return c_.Add(e->args[0], c_.Mul(e->args[1], lane));
     if (e->op == ExprOp::kBroadcast) return e->args[0];
     if (auto it = lets_.find(e); it != lets_.end()) return LaneOf(it->second, lane);
-    if (e->op == ExprOp::kVar || e->op == ExprOp::kLoad || e->op == ExprOp::kShuffleXor || e->args.empty())
+    if (e->op == ExprOp::kVar || e->op == ExprOp::kLoad || e->op == ExprOp::kShuffleXor ||
+        e->op == ExprOp::kLaneShift || e->op == ExprOp::kLaneLast || e->args.empty())
       return nullptr;
     std::vector<Expr> args;
     for (Expr x : e->args) {

@@ -56,7 +56,8 @@ class Legalizer {
     if (divides && !IsFloat(t)) return Divide(e, args[0], args[1]);
     const bool has_half = IsHalf(t) || IsHalf(e->type.dtype);
     if (!has_half || RowOf(e->op) == nullptr || e->op == ExprOp::kSelect) return c_.WithArgs(e, args);
-    if (e->op == ExprOp::kShuffleXor) return c_.Cast(t, c_.Make(e->op, {c_.Cast(DType::kF32, args[0]), args[1]}));
+    if (e->op == ExprOp::kShuffleXor || e->op == ExprOp::kLaneShift)
+      return c_.Cast(t, c_.Make(e->op, {c_.Cast(DType::kF32, args[0]), args[1]}));
     std::vector<Expr> wide;
     for (Expr a : args) wide.push_back(IsHalf(a->type.dtype) ? c_.Cast(DType::kF32, a) : a);
     Expr r = c_.Make(e->op, std::move(wide));

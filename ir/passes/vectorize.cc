@@ -2,6 +2,7 @@
 
 #include "ir/analyzer.h"
 #include "ir/clone.h"
+#include "ir/join.h"
 #include "ir/te.h"
 
 namespace cinn_like::ir {
@@ -164,6 +165,7 @@ class Lanes {
   }
   Expr Wide(Expr e) { return c_.Broadcast(e, lanes_); }
   bool ok() const { return ok_; }
+  void Define(Expr var, Expr vector) { vectors_[var] = vector; }
   void set_mask(Expr m) {
     mask_ = m;
     memo_.clear();
@@ -293,6 +295,7 @@ class Vectorizer {
     }
     if (Stmt r = OnlyFirst(*n); r != nullptr) return Run(r);
     if (Stmt r = Reduction(*n); r != nullptr) return r;
+    if (Stmt r = Scan(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
     if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
     if (IsInt(n->extent) && n->extent->int_value > 1 && n->extent->int_value <= kMostLanes) {
@@ -407,6 +410,106 @@ class Vectorizer {
     Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
                         MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, joined})})});
     return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
+  }
+
+  // A vectorized loop around one step of a scan: in lanes, parts of 1, 2, 4, ... are joined with those before them,
+  // then all with what ran up to here. Null: not such.
+  Stmt Scan(const For& n) {
+    if (n.kind != ForKind::kVectorized || !IsInt(n.extent) || n.extent->int_value < 2 ||
+        n.extent->int_value > kMostLanes)
+      return nullptr;
+    const int lanes = static_cast<int>(n.extent->int_value);
+    const If* guard = As<If>(n.body);
+    if (guard != nullptr && guard->otherwise != nullptr) return nullptr;
+    const std::optional<ScanStep> step = ScanStepOf(c_, guard != nullptr ? guard->then : n.body, {n.var});
+    if (!step) return nullptr;
+    const size_t size = step->vars.size();
+    const std::vector<Expr> running = step->running.Running(c_);
+    const std::optional<Join> join = FindJoin(c_, step->running.values, running);
+    if (!join) return nullptr;
+    std::vector<Buffer> written = step->running.buffers;
+    for (const Store& s : step->results) written.push_back(s.buffer);
+    bool reads_result = false;
+    for (Expr e : join->elements) {
+      VisitLoads(e, [&](Expr x) { reads_result |= Contains(written, x->buffer); });
+    }
+    // Lanes that are off change nothing.
+    std::vector<Expr> neutral;
+    for (size_t k = 0; k < size; ++k) {
+      const ExprOp op = step->running.values[k]->op;
+      neutral.push_back(op == ExprOp::kSelect ? running[k] : NeutralOf(c_, op, running[k]->type.dtype));
+      if (neutral[k] == nullptr) return nullptr;
+    }
+    if (reads_result) return nullptr;
+    std::vector<Expr> first, second;
+    for (size_t k = 0; k < size; ++k) {
+      first.push_back(c_.Var(Cat("first", k), running[k]->type));
+      second.push_back(c_.Var(Cat("second", k), running[k]->type));
+    }
+    const std::vector<Expr> joined = join->Joined(c_, first, second);
+    a_.BindRange(n.var, c_.Int(0), n.extent);
+    Lanes spread(a_, names_, n.var, lanes);
+    const auto make = [&](Expr mask) -> Stmt {
+      std::vector<Stmt> out;
+      const auto let = [&](std::string_view name, const std::vector<Expr>& values) {
+        std::vector<Expr> vars;
+        for (Expr e : values) {
+          vars.push_back(c_.Var(names_.Fresh(name), e->type));
+          out.push_back(MakeStmt(Let{vars.back(), e}));
+        }
+        return vars;
+      };
+      const auto join_of = [&](const std::vector<Expr>& a, const std::vector<Expr>& b) {
+        VarMap map;
+        for (size_t k = 0; k < size; ++k) map[first[k]] = a[k], map[second[k]] = b[k];
+        std::vector<Expr> r;
+        for (Expr e : joined) r.push_back(Substitute(c_, e, map));
+        return r;
+      };
+      spread.set_mask(mask);
+      std::vector<Expr> x;
+      for (size_t k = 0; k < size; ++k) {
+        x.push_back(spread.Wide(spread.Vector(join->elements[k])));
+        if (mask != nullptr) x[k] = c_.Select(mask, x[k], c_.Broadcast(neutral[k], lanes));
+      }
+      x = let("part", x);
+      for (int d = 1; d < lanes; d *= 2) {
+        std::vector<Expr> before, next;
+        for (Expr e : x) before.push_back(c_.Make(ExprOp::kLaneShift, {e, c_.Int(d, DType::kI32)}));
+        const Expr has = c_.Make(ExprOp::kLe, {c_.Int(d), c_.Ramp(c_.Int(0), c_.Int(1), lanes)});
+        const std::vector<Expr> of_both = join_of(before, x);
+        for (size_t k = 0; k < size; ++k) next.push_back(c_.Make(ExprOp::kSelect, {has, of_both[k], x[k]}));
+        x = let("part", next);
+      }
+      const std::vector<Expr> ran = let("ran", running);
+      std::vector<Expr> wide, last;
+      for (size_t k = 0; k < size; ++k) {
+        wide.push_back(c_.Broadcast(ran[k], lanes));
+        last.push_back(c_.Make(ExprOp::kLaneLast, {x[k]}));
+      }
+      const std::vector<Expr> whole = join_of(wide, x), next = join_of(ran, last);
+      for (size_t k = 0; k < size; ++k) {
+        out.push_back(MakeStmt(Store{step->running.buffers[k], step->running.indices[k], next[k], nullptr}));
+        spread.Define(step->vars[k], whole[k]);
+      }
+      for (const Store& s : step->results) {
+        Store r{s.buffer, {}, spread.Wide(spread.Vector(s.value)), mask};
+        for (Expr e : s.indices) r.indices.push_back(spread.Vector(e));
+        out.push_back(MakeStmt(std::move(r)));
+      }
+      return spread.ok() ? MakeSeq(std::move(out)) : nullptr;
+    };
+    Expr lane = nullptr, uniform = nullptr;
+    for (Expr e : guard == nullptr ? std::vector<Expr>{} : Lanes::Conjuncts(guard->cond)) {
+      Expr& to = spread.Depends(e) ? lane : uniform;
+      to = to == nullptr ? e : c_.And(to, e);
+    }
+    Stmt r =
+        lane == nullptr
+            ? make(nullptr)
+            : spread.Guard(lane, [&] { return make(nullptr); }, [&] { return make(spread.Wide(spread.Vector(lane))); });
+    if (r == nullptr || !spread.ok()) return nullptr;
+    return uniform == nullptr ? r : MakeStmt(If{uniform, r, nullptr});
   }
 
   Context& c_;

@@ -5,6 +5,7 @@
 
 #include "ir/join.h"
 #include "ir/schedule/dependence.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -54,20 +55,26 @@ std::unique_ptr<Reduction> ReductionOf(Context& c, const Block& b) {
   r->starts_at_zero = std::all_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) {
     return i.kind == IterKind::kReduce ? StartsAtZero(i.binding, r->loops) : !Uses(i.binding, r->loops);
   });
+  if (!goes_on && !r->starts_at_zero) return r;
+  const auto reads_none = [](const Join& join, const std::vector<Buffer>& written) {
+    bool none = true;
+    for (Expr e : join.elements) {
+      VisitLoads(e, [&](Expr x) { none = none && !Contains(written, x->buffer); });
+    }
+    return none;
+  };
+  if (const std::optional<ScanStep> step = ScanStepOf(c, b.body, own)) {
+    const std::optional<Join> join = FindJoin(c, step->running.values, step->running.Running(c));
+    r->scans = join && reads_none(*join, BuffersWritten(b.body));
+    return r;
+  }
   const std::optional<Stores> stores = StoresOf(c, b.body);
-  if (!(goes_on || r->starts_at_zero) || !stores) return r;
+  if (!stores) return r;
   const std::vector<Expr> running = stores->Running(c);
   const std::optional<Join> join = FindJoin(c, stores->values, running);
   r->any_order = join.has_value();
   for (Expr e : running) r->any_order &= !Uses(e, own);
-  for (Expr e : r->any_order ? join->elements : std::vector<Expr>{}) {
-    Visit(e, [&](Expr x) {
-      if (x->op == ExprOp::kLoad &&
-          std::find(stores->buffers.begin(), stores->buffers.end(), x->buffer) != stores->buffers.end())
-        r->any_order = false;
-      return r->any_order;
-    });
-  }
+  r->any_order = r->any_order && reads_none(*join, stores->buffers);
   return r;
 }
 
@@ -216,8 +223,19 @@ void Dependences::Collect(const Func& f) {
       const size_t start = accesses_.size();
       if (n->init != nullptr) add_all(n->init);
       add_all(n->body);
-      // Only what it reduces into is an accumulator.
-      const std::vector<Buffer> into = BuffersWritten(n->body);
+      // Only what it reduces into is an accumulator: no results of a scan.
+      std::vector<Buffer> into = BuffersWritten(n->body);
+      VarSet own;
+      for (const BlockIter& i : n->iters) {
+        if (i.kind == IterKind::kReduce) own.insert(i.var);
+      }
+      VisitStmts(n->body, [&](const Stmt& x) {
+        const Store* store = As<Store>(x);
+        for (Expr e : store == nullptr ? std::vector<Expr>{} : store->indices) {
+          if (Uses(e, own)) std::erase(into, store->buffer);
+        }
+        return true;
+      });
       for (size_t k = start; k < accesses_.size(); ++k) {
         if (std::find(into.begin(), into.end(), accesses_[k].buffer) == into.end()) accesses_[k].sum = nullptr;
       }
@@ -257,6 +275,7 @@ void Dependences::Collect(const Func& f) {
     });
     sum->starts_at_zero &= once;
     sum->any_order &= once;
+    sum->scans &= once;
   }
 }
 

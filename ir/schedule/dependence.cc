@@ -197,8 +197,9 @@ bool Dependences::Where(const Access& a, const Access& b, const VarMap& rename, 
 // Whether the two are steps of one reduction that the loop of `var` may take in any order: nothing else moves that is
 // not known to stand still.
 bool Dependences::IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed,
-                         Expr var) {
-  if (a.sum == nullptr || a.sum != b.sum || !a.sum->any_order || !a.sum->loops.contains(var)) return false;
+                         Expr var, bool in_lanes) {
+  if (a.sum == nullptr || a.sum != b.sum || !a.sum->loops.contains(var)) return false;
+  if (!a.sum->any_order && !(in_lanes && a.sum->scans)) return false;
   return std::all_of(a.loops.begin(), a.loops.end(), [&](const For* n) {
     return std::find(fixed.begin(), fixed.end(), n) != fixed.end() || a.sum->loops.contains(n->var) ||
            Distance(known, n->var) == 0;
@@ -249,7 +250,8 @@ std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop
       const VarMap rename = Rename(a, b, fixed);
       auto apart = [&] {
         const auto known = Meet(a, b, rename);
-        return !known || Distance(*known, n.var) == 0 || (reductions && IsFree(a, b, *known, fixed, n.var));
+        return !known || Distance(*known, n.var) == 0 ||
+               (reductions && IsFree(a, b, *known, fixed, n.var, kind == ForKind::kVectorized));
       };
       if (apart() || Where(a, b, rename, apart)) continue;
       conflict = {&a, &b};

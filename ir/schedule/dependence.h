@@ -25,6 +25,7 @@ struct Reduction {
   // Its steps may run in any order: they join into accumulators that reduce iterators don't move, and loops that carry
   // it move nothing else and start it where they are 0.
   bool any_order = false;
+  bool scans = false;           // they join, but each writes what it has come to: lanes may, that go up in order
   bool starts_at_zero = false;  // that alone: where its loops are 0, so are its iterators, and no other iterator moves
 };
 
@@ -106,7 +107,8 @@ class Dependences {
   VarMap Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
   bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
-  bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var);
+  bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var,
+              bool in_lanes = false);
   bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed, bool inside = true);
   // The touches of one buffer in the range, two by two, one of them writing, one changed; each with itself, too.
   std::vector<std::pair<const Access*, const Access*>> PairsOf(Buffer b, const Range& range,

@@ -39,6 +39,7 @@ bool IsIdempotent(ExprOp op) {
 // How a stage joins what it reduces, whose parts can then be joined in any order and start as it does: with what
 // changes nothing, or what may be joined as often as there are parts.
 StatusOr<Join> JoinOf(Context& c, const Stage& s) {
+  RETURN_IF_ERROR(CheckNoScan(s));
   std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
   if (!join) return InvalidArgument("stage ", s.name, " does not join elements by an operator that takes any order");
   for (size_t k = 0; k < s.values.size(); ++k) {
@@ -147,6 +148,7 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
   Context& c = *p.context;
   Stage& s = p.stages[at];
+  RETURN_IF_ERROR(CheckNoScan(s));
   ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
   const StageIter old = AllIters(s)[dim];
   if (multiple < 1 || multiple > INT32_MAX)

@@ -22,7 +22,9 @@ std::vector<StageIter> AllIters(const Stage& s) {
 Func NamesOf(const TeProgram& p) {
   Func f{p.name, FuncKind::kInternal, p.params, p.symbols, nullptr, p.context};
   for (const Stage& s : p.stages) {
-    for (Buffer b : s.outputs) f.params.push_back({.buffer = b});
+    for (const auto* list : {&s.outputs, &s.running}) {
+      for (Buffer b : *list) f.params.push_back({.buffer = b});
+    }
     for (const StageIter& i : AllIters(s)) f.params.push_back({.var = i.var});
   }
   return f;
@@ -51,10 +53,16 @@ bool WritesAllocations(const TeProgram& p, const Stage& s) {
   return s.at.empty() && std::none_of(s.outputs.begin(), s.outputs.end(), is_param);
 }
 
+Status CheckNoScan(const Stage& s) {
+  if (!s.IsScan()) return absl::OkStatus();
+  return InvalidArgument("stage ", s.name, " is a scan along ", s.along->name, ", whose iterators stay as they are");
+}
+
 StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
   Context& c = *p.context;
   Stage& s = p.stages[stage];
   const bool reshapes = WritesAllocations(p, s);
+  RETURN_IF_ERROR(CheckNoScan(s));
   if (s.IsReduction() && !reshapes)
     return InvalidArgument("stage ", s.name, " reduces into a result, whose shape stays: keep it first");
   const std::vector<Expr> vars = VarsOf(to.iters), moved = to.indices(VarsOf(s.iters));

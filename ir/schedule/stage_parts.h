@@ -20,6 +20,9 @@ void BindFacts(Analyzer& a, const TeProgram& p, const std::vector<StageIter>& it
 // Whether a stage writes allocations at its iterators, whose shape is then the stage's own affair.
 bool WritesAllocations(const TeProgram& p, const Stage& s);
 
+// InvalidArgument of a scan: its iterators and their order are its meaning.
+Status CheckNoScan(const Stage& s);
+
 // Other iterators for a stage.
 struct NewIters {
   std::vector<StageIter> iters, reduce_iters;

@@ -56,6 +56,7 @@ bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
 }  // namespace
 
 StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vector<std::string>& names) {
+  RETURN_IF_ERROR(CheckNoScan(s));
   if (s.IsReduction()) return InvalidArgument("stage ", s.name, " reduces; only a pointwise stage can be aligned");
   if (!s.at.empty()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
   if (!to.at.empty()) return InvalidArgument("stage ", to.name, " does not write at its iterators");
@@ -251,7 +252,7 @@ StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {
     if (d.before) return InvalidArgument("stage ", d.name, " stands somewhere already, so it goes before no other");
     VarMap own;
     bool same =
-        exists < at && !s.IsReduction() && s.at.empty() && s.values.size() == 1 && s.iters.size() == iters.size();
+        exists < at && s.IsPointwise() && s.at.empty() && s.values.size() == 1 && s.iters.size() == iters.size();
     for (size_t i = 0; same && i < iters.size(); ++i) {
       own[s.iters[i].var] = iters[i].var;
       same = s.iters[i].extent == iters[i].extent;

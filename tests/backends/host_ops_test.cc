@@ -424,6 +424,58 @@ TEST_P(HostOps, LaneReductions) {
   }
 }
 
+// y: lanes moved up by `by`, the last one, then x backwards, read and written so, and the even lanes of x backwards
+// under a mask.
+TEST_P(HostOps, LanesThatMove) {
+  constexpr int kLanes = 8;
+  auto context = std::make_shared<ir::Context>();
+  ir::Context& c = *context;
+  ir::Module module{context, {}};
+  const ir::Expr up = c.Ramp(c.Int(0), c.Int(1), kLanes), down = c.Ramp(c.Int(kLanes - 1), c.Int(-1), kLanes);
+  const ir::Expr even = c.Make(ExprOp::kEq, {c.Make(ExprOp::kBitAnd, {up, c.Int(1)}), c.Broadcast(c.Int(0), kLanes)});
+  const auto at = [&](ir::Expr first, int by) { return c.Ramp(c.Int(by), first, kLanes); };
+  for (const DType t : {DType::kF32, DType::kF64, DType::kI64, DType::kU8}) {
+    for (const int by : {0, 1, 3, 7, 8}) {
+      const ir::Buffer x = c.MakeBuffer({.name = "x", .dtype = t, .shape = {c.Int(kLanes)}});
+      const ir::Buffer y = c.MakeBuffer({.name = "y", .dtype = t, .shape = {c.Int(5 * kLanes)}});
+      const ir::Expr v = c.Load(x, {up});
+      const std::vector<ir::Store> stores = {
+          {y, {at(c.Int(1), 0)}, c.Make(ExprOp::kLaneShift, {v, c.Int(by, DType::kI32)})},
+          {y, {c.Int(kLanes)}, c.Make(ExprOp::kLaneLast, {v})},
+          {y, {at(c.Int(1), 2 * kLanes)}, c.Load(x, {down})},
+          {y, {at(c.Int(-1), 4 * kLanes - 1)}, v},
+          {y, {at(c.Int(-1), 5 * kLanes - 1)}, c.Load(x, {down}, even), even}};
+      std::vector<ir::Stmt> body;
+      for (const ir::Store& s : stores) body.push_back(ir::MakeStmt(s));
+      module.funcs.push_back({Cat("m", Name(t), by),
+                              ir::FuncKind::kInternal,
+                              {{.buffer = x}, {.buffer = y}},
+                              {},
+                              ir::MakeSeq(std::move(body)),
+                              context});
+    }
+  }
+  const auto compiler = CompileForTest(module, GetParam());
+  for (const DType t : {DType::kF32, DType::kF64, DType::kI64, DType::kU8}) {
+    for (const int by : {0, 1, 3, 7, 8}) {
+      Memory x(t, kLanes), y(t, 5 * kLanes);
+      for (int i = 0; i < kLanes; ++i) x.Set(i, {i + 1, i + 1.0});
+      const Value before = y.Get(5 * kLanes - 2);
+      ASSERT_EQ(CallInternal(*compiler, Cat("m", Name(t), by), x.data(), y.data()), 0);
+      const auto is = [&](const Value& a, const Value& b) { return IsFloat(t) ? a.f == b.f : a.i == b.i; };
+      EXPECT_TRUE(is(y.Get(kLanes), x.Get(kLanes - 1)));
+      for (int i = 0; i < kLanes; ++i) {
+        EXPECT_TRUE(is(y.Get(i), x.Get(i < by ? i : i - by))) << Name(t) << by << " " << i;
+        EXPECT_TRUE(is(y.Get(2 * kLanes + i), x.Get(kLanes - 1 - i))) << Name(t) << i;
+        EXPECT_TRUE(is(y.Get(3 * kLanes + i), x.Get(kLanes - 1 - i))) << Name(t) << i;
+        // Lane k, if it is even, holds x[7 - k] and goes to the 7 - k-th place.
+        const bool on = (kLanes - 1 - i) % 2 == 0;
+        EXPECT_TRUE(is(y.Get(4 * kLanes + i), on ? x.Get(i) : before)) << Name(t) << i;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, HostOps, ::testing::Values("cpu", "x86_64 -mcpu=x86-64-v3", "x86_64 -mcpu=x86-64"));
 
 }  // namespace

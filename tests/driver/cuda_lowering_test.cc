@@ -376,6 +376,28 @@ TEST(CudaLowering, ReductionsOfPairs) {
   EXPECT_NE(source.find("cinn_min_i32(int"), source.npos) << source;
 }
 
+// A thread goes along a scan; the others are side by side, and what computes its elements is in its loop.
+TEST(CudaLowering, Scans) {
+  std::mt19937 rng(8);
+  for (const char* shape : {"3,127", "300,40", "1,1"}) {
+    for (const char* op : {"cumsum", "cummax"}) {
+      for (int axis : {0, 1}) {
+        const std::string t = Cat("f32[", shape, "]"), two = op[3] == 's' ? "" : Cat(", i64[", shape, "]");
+        ExpectRuns(ParseGraph(Cat("graph @scan(%x: ", t, ", %y: ", t, ") {\n  %0 = mul(%x, %y) : ", t, "\n  %1",
+                                  two.empty() ? "" : ", %2", " = ", op, "(%0) {axis=", axis, "} : ", t, two,
+                                  "\n  %3 = neg(%1) : ", t, "\n  return %3", two.empty() ? "" : ", %2", "\n}\n")),
+                   1, rng);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  const std::string source = Emit(
+      ParseGraph("graph @scan(%x: f32[64,300,4096]) {\n  %0 = exp(%x) : f32[64,300,4096]\n  %1 = cumsum(%0) {axis=1} : "
+                 "f32[64,300,4096]\n  return %1\n}\n"));
+  EXPECT_EQ(Count(source, "__global__"), 1) << source;
+  EXPECT_NE(source.find("< 300"), source.npos) << source;  // a thread's loop
+}
+
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.
 TEST(CudaLowering, ReductionsToFewResults) {
   std::mt19937 rng(8);

@@ -283,6 +283,85 @@ TEST(Sizes, RandomReductions) {
   }
 }
 
+// Scans along any dimension, with what computes their elements and what reads their results, perhaps a reduction.
+TEST(Sizes, RandomScans) {
+  Mutator mutator;
+  std::mt19937 rng(mutator.seed());
+  const auto pick = [&](const auto&... of) {
+    const std::string all[] = {of...};
+    return all[rng() % sizeof...(of)];
+  };
+  for (int round = 0; round < Rounds(120); ++round) {
+    const std::string op = pick("cumsum", "cumsum", "cumprod", "cummax", "cummin");
+    const bool is_pair = op == "cummax" || op == "cummin";
+    // The evaluator does not round to 16 bits in between, nor count in 64 bits.
+    const std::string t = op == "cumsum" ? pick("f32", "f64", "i64", "i32") : pick("f32", "f64", "f32");
+    const bool is_float = t[0] == 'f';
+    const size_t rank = 1 + rng() % 3, longest = rng() % rank;
+    const size_t axis = rng() % 3 == 0 ? longest : rng() % rank;
+    const int64_t symbol = 1 + static_cast<int64_t>(rng() % 64);
+    std::vector<std::string> shape;
+    bool has_symbol = false;
+    for (size_t d = 0; d < rank; ++d) {
+      const bool is_symbol = !has_symbol && rng() % 5 == 0;
+      has_symbol |= is_symbol;
+      shape.push_back(is_symbol ? "n" : std::to_string(1 + rng() % (d == longest ? 300 : rank > 2 ? 9 : 40)));
+    }
+    const std::string dims = Cat("[", absl::StrJoin(shape, ","), "]"), in = Cat(t, dims);
+    std::string body, x = "%x";
+    const auto add = [&](const std::string& value, const std::string& type) {
+      x = Cat("%", body.size());
+      body += Cat("  ", x, " = ", value, " : ", type, "\n");
+      return x;
+    };
+    if (op == "cumprod") {  // near 1
+      add("sigmoid(%x)", in);
+      add(Cat("add(", x, ", ", x, ")"), in);
+    } else if (is_float && rng() % 2 == 0) {
+      add(is_pair ? "round(%x)" : "neg(%x)", in);
+      if (is_pair && rng() % 3 == 0) add(Cat("div(%x, ", x, ")"), in);  // infinities and NaN
+    }
+    const std::string from = x;
+    std::string results;
+    if (is_pair) {
+      const std::string values = Cat("%v", round), places = Cat("%p", round);
+      body += Cat("  ", values, ", ", places, " = ", op, "(", from, ") {axis=", axis, "} : ", in, ", i64", dims, "\n");
+      results = rng() % 4 == 0 ? values : rng() % 3 == 0 ? places : Cat(values, ", ", places);
+      x = values;
+    } else {
+      results = add(Cat(op, "(", from, ") {axis=", axis, "}"), in);
+    }
+    const std::string scanned = x;
+    switch (rng() % 5) {
+      case 0:
+        results += ", " + add(Cat("add(", scanned, ", ", scanned, ")"), in);
+        break;
+      case 1:
+        results = add(Cat("mul(", scanned, ", ", from, ")"), in);
+        break;
+      case 2:
+        if (rank > 1 || rng() % 2 == 0) {
+          std::vector<std::string> left = shape;
+          left.erase(left.begin() + static_cast<ptrdiff_t>(axis));
+          results += ", " + add(Cat("reduce_max(", scanned, ") {axes=[", axis, "], keepdims=false}"),
+                                Cat(t, "[", absl::StrJoin(left, ","), "]"));
+        }
+        break;
+      case 3:
+        if (!is_pair && op == "cumsum")
+          results += ", " + add(Cat("cumsum(", scanned, ") {axis=", rng() % rank, "}"), in);
+        break;
+      default:
+        break;
+    }
+    const auto g = Parse(Cat("graph @scan(%x: ", in, ")", has_symbol ? " where n in 1..64" : "", " {\n", body,
+                             "  return ", results, "\n}\n"));
+    ASSERT_TRUE(g.ok()) << g.status() << body;
+    ExpectRuns(*g, rng, false, symbol);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What fusion and panels make of masks: where an element is not asked for, nor is the index that it stands at, and
 // what is kept inside of a panel's last tile is so in its mask.
 TEST(Sizes, MaskedAccessesStayInBounds) {

@@ -59,6 +59,18 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
   EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
 }
 
+// Eager adds one element after the other; lanes go across rows or along them.
+TEST(Bids, ScansStayOnCpus) {
+  for (const char* scan : {"f32[64,4096]) {\n  %0 = cumsum(%x) {axis=1} : f32[64,4096]",
+                           "f32[4096,64]) {\n  %0 = cumsum(%x) {axis=0} : f32[4096,64]",
+                           "f32[8,512,128]) {\n  %0 = cumprod(%x) {axis=1} : f32[8,512,128]",
+                           "i64[32,512]) {\n  %0 = cumsum(%x) {axis=1} : i64[32,512]",
+                           "f32[1,1000000]) {\n  %0 = cumsum(%x) {axis=1} : f32[1,1000000]"}) {
+    const std::string graph = Cat("graph @f(%x: ", scan, "\n  return %0\n}\n");
+    EXPECT_TRUE(LostOps(graph.c_str(), "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512").empty()) << graph;
+  }
+}
+
 // One kernel of ours is weighed against the framework's products and what then lies between them.
 TEST(Bids, WhatJoinsTwoProductsIsWeighedWithWhatIsBetween) {
   constexpr char kWindows[] =
@@ -234,6 +246,21 @@ TEST(Bids, ConvolutionsOfChannelsLastGoBackOnAGpu) {
   const auto compiled = CompileGraph(*hlir::Parse(graph), *Target::Parse(target), Uncached());
   ASSERT_TRUE(compiled.ok()) << compiled.status();
   EXPECT_EQ((*compiled)->report().lost.size(), 1u);
+}
+
+// A thread goes along each row there, and waits for memory at every step.
+TEST(Bids, ScansOfAGpuAreTheFrameworks) {
+  const std::string target = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800 -libs=cublas -framework=auto";
+  const auto compiled = CompileGraph(*hlir::Parse(R"(graph @f(%x: f32[64,4096]) {
+  %0 = exp(%x) : f32[64,4096]
+  %1 = cumsum(%0) {axis=0} : f32[64,4096]
+  return %1
+}
+)"),
+                                     *Target::Parse(target), Uncached());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ((*compiled)->report().lost.size(), 1u);
+  EXPECT_EQ((*compiled)->report().lost[0].op, 1);
 }
 
 // The framework's kernel is fed from rows of any alignment; ours reads padded copies, and keeps the product.

@@ -209,6 +209,7 @@ class Evaluator {
       });
     }
     if (name.starts_with("reduce_") || name.starts_with("arg")) return Reduce(op, x[0], &r);
+    if (name.starts_with("cum")) return Scan(op, x[0], y);
     if (name.find("softmax") != name.npos || name.ends_with("_norm")) return Normalize(op, x, &r);
     if (name.starts_with("conv")) return Convolve(op, x, &r);
     if (name.find("_pool") != name.npos) return Pool(op, x, y);
@@ -356,6 +357,30 @@ class Evaluator {
       }
       r->data[k] = v;
     }
+  }
+
+  // One result, or values and their places.
+  void Scan(const Op& op, const Tensor& x, T* y) const {
+    const std::string& name = op.def->name;
+    const auto axis = static_cast<size_t>(op.attrs.Int("axis"));
+    Tensor& r = (*y)[0];
+    ForEachIndex(r.shape, [&](const Index& i) {  // in order along the axis
+      Index before = i;
+      --before[axis];
+      const double e = x[i];
+      if (i[axis] == 0) {
+        r[i] = e;
+        if (y->size() > 1) (*y)[1][i] = 0;
+      } else if (y->size() == 1) {
+        const double v = name == "cumsum" ? r[before] + e : r[before] * e;
+        r[i] = IsInt(r.dtype) ? CastTo(r.dtype, v) : v;
+      } else {
+        const double best = r[before];
+        const bool takes = std::isnan(e) || (!std::isnan(best) && (name == "cummax" ? e >= best : e <= best));
+        r[i] = takes ? e : best;
+        (*y)[1][i] = takes ? i[axis] : (*y)[1][before];
+      }
+    });
   }
 
   void Normalize(const Op& op, const T& x, Tensor* r) const {

@@ -38,6 +38,9 @@ inline std::vector<std::string> GraphTextsForTactics() {
         add("graph @softmax(%x: D[S]) where n in 1..4096 hint 300 {\n  %0 = softmax(%x) {axis=A} : D[S]\n"
             "  return %0\n}\n",
             {{"D[S]", Cat(dtype, "[", shape, "]")}, {"axis=A", Cat("axis=", axis)}});
+        add("graph @running(%x: D[S], %y: D[S]) where n in 1..4096 {\n  %0 = mul(%x, %y) : D[S]\n"
+            "  %1 = cumsum(%0) {axis=A} : D[S]\n  %2 = exp(%1) : D[S]\n  return %2\n}\n",
+            {{"D[S]", Cat(dtype, "[", shape, "]")}, {"axis=A", Cat("axis=", axis)}});
         add("graph @sums(%x: D[S], %y: D[S]) where n in 1..4096 {\n  %0 = mul(%x, %y) : D[S]\n"
             "  %1 = reduce_max(%0) {axes=[A], keepdims=true} : D[K]\n  %2 = sub(%0, %1) : D[S]\n"
             "  %3 = exp(%2) : D[S]\n  %4 = reduce_sum(%3) {axes=[A], keepdims=true} : D[K]\n"

@@ -155,6 +155,36 @@ const Illegal kIllegal[] = {
        for i in 0..7 { block scan(u in 0..7 = i) { y[u + 1] = y[u] + x[u] } } })",
      "parallel i",
      {"parallel i: the loop carries a dependence: block scan reads y[i] and block scan writes y[i + 1]"}},
+    {"ParallelRunningSum",
+     R"(func @f(x: f32[8, 16], y: f32[8, 16]) {
+       alloc s: f64[8] @global
+       for i in 0..8 { for k in 0..16 {
+         block run(u in 0..8 = i, r reduce 0..16 = k) init { s[u] = f64(0.0) } {
+           let v = s[u] + f64(x[u, r])
+           s[u] = v
+           y[u, r] = f32(v) } } } })",
+     "parallel k",
+     {"parallel k: the loop carries a reduction", "for k in 0..16"}},
+    {"ThreadsOfARunningSum",
+     R"(func @f(x: f32[8, 16], y: f32[8, 16]) {
+       alloc s: f64[8] @global
+       for i in 0..8 { for k in 0..16 {
+         block run(u in 0..8 = i, r reduce 0..16 = k) init { s[u] = f64(0.0) } {
+           let v = s[u] + f64(x[u, r])
+           s[u] = v
+           y[u, r] = f32(v) } } } })",
+     "bind k threadIdx.x",
+     {"threadIdx.x k: the loop carries a reduction"}},
+    {"VectorizeWhatIsNoJoin",
+     R"(func @f(x: f32[8, 16], y: f32[8, 16]) {
+       alloc s: f32[8] @global
+       for i in 0..8 { for k in 0..16 {
+         block run(u in 0..8 = i, r reduce 0..16 = k) init { s[u] = 0.0 } {
+           let v = s[u] * 0.5 + x[u, r]
+           s[u] = v
+           y[u, r] = v } } } })",
+     "vectorize k",
+     {"vectorized k: the loop carries a reduction"}},
     {"ParallelTemporary",
      R"(func @f(x: f32[8, 4], y: f32[8, 4]) {
        alloc t: f32[4] @global
@@ -435,6 +465,15 @@ constexpr char kBack[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..
     t[u] = t[u] + x[u, 11 - r] } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = x[w, z] - t[w] } } } })";
 
+constexpr char kRun[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc s: f64[n] @global
+  alloc t: f32[n, 12] @global
+  for i in 0..n { for k in 0..12 { block run(u in 0..n = i, r reduce 0..12 = k) init { s[u] = f64(0.0) } {
+    let a = s[u] + f64(x[u, r])
+    s[u] = a
+    t[u, r] = f32(a) } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, z] * 2.0 } } } })";
+
 struct Legal {
   const char* program;
   const char* steps;
@@ -527,6 +566,16 @@ const Legal kLegal[] = {
     {kTurn, "fuse i j -> ij\nparallel ij"},
     {kTurn, "split i 4 -> io ii\nsplit j 2 -> jo ji\nreorder io jo ii ji"},
     {kDown, "compute_at a p\nscope t local"},
+    {kRun, "parallel i"},
+    {kRun, "vectorize k"},
+    {kRun, "split k 5 -> ko ki\nvectorize ki"},
+    {kRun, "reorder k i"},
+    {kRun, "unroll k"},
+    {kRun, "split_init run k -> start"},
+    {kRun, "split k 8 -> ko ki\nvectorize ki\nsplit_init run ko -> start"},
+    {kRun, "split i 4 -> io ii\nreorder io k ii\nvectorize ii\nparallel io"},
+    {kRun, "merge i p\nmerge k q\nscope t local\nscope s local"},
+    {kRun, "merge i p\nsplit k 4 -> ko ki\nsplit q 4 -> qo qi\nvectorize ki\nmerge ko qo\nscope t local\nparallel i"},
     {kScan, "parallel i"},
     {kScan, "split i 4 -> io ii\nparallel io"},
     {kScan, "unroll j"},

@@ -74,6 +74,8 @@ CASES = {
     "reductions": lambda a, b: (a.sum(), a.sum(1), a.mean((0, 1), keepdim=True), a.amax(-1), a.amin(0), a.prod(1),
                                 a.max(), (a > 0).any(1), (a > 0).all(), (a > 0).sum()),
     "extremes": lambda a, b: (*a.max(1), *a.min(0, keepdim=True), a.argmax(), a.argmin(1, keepdim=True)),
+    "scans": lambda a, b: (a.cumsum(1), (b * 2).cumsum(0) + a, a.cumprod(-1), *a.cummax(1), *b.cummin(0),
+                           (a > 0).cumsum(0), a.cumsum(1, dtype=torch.float64)),
     "moments": lambda a, b: (a.var(), a.var(1, correction=0), a.std(0), *torch.var_mean(a, 1)),
     "norm": lambda a, b: (torch.linalg.vector_norm(a, dim=1), F.normalize(a)),
     "softmax": lambda a, b: (a.softmax(1), F.log_softmax(b, 0), a.logsumexp(1)),

@@ -217,6 +217,70 @@ def test_the_largest_elements_of_no_rows(real_library):
     check(lambda x: (x.amax(1), x.max(1).values, x.argmin(1)), torch.empty(0, 3))
 
 
+SCAN_SHAPES = [(7,), (3, 130), (40, 33), (2, 19, 18), (5, 0), (1, 1000)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32,
+                                   torch.uint8, torch.bool], ids=str)  # fmt: skip
+@pytest.mark.parametrize("shape", SCAN_SHAPES, ids=str)
+def test_running_sums(real_library, shape, dtype):
+    """Along every axis, alone and between pointwise functions; integers are summed up as int64."""
+    x = torch.randint(0, 3, shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+    def fn(x):
+        for d in range(x.dim()):
+            yield x.cumsum(d)
+            yield (x * 1).cumsum(d) * 2 + 1
+            yield (x > 0).cumsum(-d)
+            yield x.cumsum(d, dtype=torch.float32)
+
+    check(lambda x: tuple(fn(x)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
+def test_running_products(real_library, dtype):
+    x = torch.tensor([[1, 2, -1, 3, 1, 0, 5] * 5, [2, 1, 1, -1, 1, 2, 1] * 5]).to(dtype)
+    check(lambda x: (x.cumprod(0), x.cumprod(1), (x * 2).cumprod(1) - 1), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool], ids=str)
+@pytest.mark.parametrize("shape", SCAN_SHAPES, ids=str)
+def test_running_extremes_and_their_places(real_library, shape, dtype):
+    """The last of equals, and of NaN."""
+    x = torch.randint(0, 9, shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+    xs = [x]
+    if dtype.is_floating_point and x.numel():
+        y = x.clone().flatten()
+        y[:: max(y.numel() // 5, 1)] = math.nan
+        xs += [y.reshape(shape), torch.full_like(x, -math.inf)]
+
+    def fn(x):
+        for d in range(x.dim()):
+            yield from (*x.cummax(d), *x.cummin(d), x.cummax(d).values, x.cummin(d).indices)
+
+    for x in xs:
+        check(lambda x: tuple(fn(x)), x)
+
+
+def test_a_long_running_sum_is_as_exact_as_eager(real_library):
+    x = torch.full((300000,), 0.1)
+    torch.testing.assert_close(torch.compile(lambda x: x.cumsum(0), backend=backend)(x), x.cumsum(0), rtol=1e-6, atol=0)
+
+
+def test_a_scan_of_symbolic_sizes_and_its_gradient(real_library):
+    fn = lambda x, w: (x * w).cumsum(1).sigmoid()  # noqa: E731
+    compiled = torch.compile(fn, backend=backend, dynamic=True)
+    for rows, columns in ((3, 50), (17, 64), (1, 129)):
+        x = torch.randn(rows, columns)
+        ws = [torch.ones(columns, requires_grad=True) for _ in range(2)]
+        results = [f(x, w) for f, w in zip((fn, compiled), ws)]
+        for r in results:
+            r.square().sum().backward()
+        torch.testing.assert_close(results[1], results[0])
+        torch.testing.assert_close(ws[1].grad, ws[0].grad)
+    assert not cinn_like.report().failures
+
+
 def extremes(x):
     for d in range(x.dim()):
         yield from (*x.max(d), *x.min(d, keepdim=True), x.argmax(d), (x * 2 + 1).argmin(d, keepdim=True))

@@ -1,4 +1,4 @@
-"""Rows of the table: reductions and softmax."""
+"""Rows of the table: reductions, scans and softmax."""
 
 import torch
 
@@ -91,6 +91,31 @@ def extreme_dim(name):
 
 
 TABLE[aten.max.dim], TABLE[aten.min.dim] = extreme_dim("max"), extreme_dim("min")
+
+
+def scan(name):
+    def rule(w, out, x, axis, *, dtype=None):
+        x = w.cast(x, out.dtype)
+        return w.op(name, [x], (x.dtype, x.shape), axis=axis % x.rank) if x.rank else x
+
+    return rule
+
+
+TABLE[aten.cumsum.default], TABLE[aten.cumprod.default] = scan("cumsum"), scan("cumprod")
+
+
+def extreme_scan(name):
+    def rule(w, out, x, axis):
+        if x.rank == 0:
+            return x, w.full(0, torch.int64)
+        values = w.cast(x, torch.uint8) if x.dtype == torch.bool else x
+        values, places = w.op(name, [values], [(values.dtype, x.shape), (torch.int64, x.shape)], axis=axis % x.rank)
+        return w.cast(values, x.dtype), places
+
+    return rule
+
+
+TABLE[aten.cummax.default], TABLE[aten.cummin.default] = extreme_scan("cummax"), extreme_scan("cummin")
 
 
 def moments(w, x, axes, correction):
