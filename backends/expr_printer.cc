@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "absl/strings/str_replace.h"
 #include "ir/linear.h"
@@ -59,9 +60,6 @@ int Needed(int precedence, size_t k) {
 std::string Paren(const std::string& text, int precedence, int needed) {
   return precedence >= needed ? text : Cat("(", text, ")");
 }
-
-// The variable of a loop over lanes.
-constexpr std::string_view kLane = "l";
 
 constexpr std::string_view kFields[] = {".x", ".y", ".z", ".w"};
 }  // namespace
@@ -153,7 +151,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       }
       if (e->type.lanes == 1) return {it->second};
       if (!d_.HasLaneLoops()) return {Cat(it->second, "_", lane)};
-      return {Cat(it->second, "[", lane == kEachLane ? std::string(kLane) : Cat(lane), "]")};
+      return {Cat(it->second, "[", lane == kEachLane ? each_lane_ : Cat(lane), "]")};
     }
     case ExprOp::kLoad:
       return LoadLane(e, lane);
@@ -168,7 +166,7 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       if (lane == kEachLane) {
         const Piece s = Lane(stride, 0);
         const std::string steps =
-            ir::IsInt(stride, 1) ? std::string(kLane) : Cat(kLane, " * ", Paren(s.text, s.precedence, kUnary));
+            ir::IsInt(stride, 1) ? each_lane_ : Cat(each_lane_, " * ", Paren(s.text, s.precedence, kUnary));
         if (ir::IsInt(base, 0)) return {steps, ir::IsInt(stride, 1) ? kAtom : kProduct};
         const Piece b = Lane(base, 0);
         return {Cat(Paren(b.text, b.precedence, kSum), " + ", steps), kSum};
@@ -187,7 +185,15 @@ ExprPrinter::Piece ExprPrinter::Compute(Expr e, int lane) {
       return Lane(e->args[0], e->args[0]->type.lanes - 1);
     case ExprOp::kLaneShift: {
       const int n = ir::LanesMoved(e).value_or(0);
-      return Lane(e->args[0], lane < n ? lane : lane - n);
+      if (lane != kEachLane) return Lane(e->args[0], lane < n ? lane : lane - n);
+      // The text of another lane, which shares none with this one's.
+      const std::string here = each_lane_;
+      auto memo = std::exchange(memo_, {});
+      each_lane_ = Cat("(", here, " < ", n, " ? ", here, " : ", here, " - ", n, ")");
+      Piece p = Lane(e->args[0], kEachLane);
+      each_lane_ = here;
+      memo_ = std::move(memo);
+      return p;
     }
     case ExprOp::kLaneAdd:
     case ExprOp::kLaneMul:

@@ -99,6 +99,7 @@ class ExprPrinter {
   void CountAhead(ir::Expr select);
 
   static constexpr int kEachLane = -1;
+  static constexpr std::string_view kLane = "l";  // the variable of a loop over lanes
   struct Piece {
     std::string text;
     int precedence = kAtom;
@@ -151,6 +152,7 @@ class ExprPrinter {
   absl::flat_hash_map<ir::Buffer, int64_t> panels_;
   absl::flat_hash_map<ir::Expr, int> uses_;
   absl::flat_hash_map<std::pair<ir::Expr, int>, Piece> memo_;
+  std::string each_lane_{kLane};  // the number of lane kEachLane
   absl::flat_hash_map<ir::Expr, Words> words_;
   absl::flat_hash_map<ir::Expr, bool> is_data_;
   int next_temporary_ = 0;

@@ -375,6 +375,27 @@ func @downb(a: f32[65536], y: bf16[65536]) { for i in 0..65536 { y[i] = bf16(a[i
   }
 }
 
+TEST(CSource, LanesThatMove) {
+  const CProgram program(R"(
+func @f(x: f32[64], y: f32[8], z: f32[8], s: f32[1]) {
+  let v = x[ramp(3, 2, 8)]
+  y[ramp(0, 1, 8)] = lane_shift(v, 2) + v
+  z[ramp(0, 1, 8)] = lane_shift(lane_shift(x[ramp(8, 1, 8)], 4) * v, 1)
+  s[0] = lane_last(x[ramp(8, 1, 8)])
+})");
+  std::vector<float> x(64), y(8), z(8), s(1);
+  Random random;
+  for (float& v : x) v = static_cast<float>(random.Float(-2, 2));
+  ASSERT_EQ(program.Call("f", x.data(), y.data(), z.data(), s.data()), 0) << program.source();
+  const auto moved = [](size_t i, size_t n) { return i < n ? i : i - n; };
+  for (size_t i = 0; i < 8; ++i) {
+    EXPECT_EQ(y[i], x[3 + 2 * moved(i, 2)] + x[3 + 2 * i]) << program.source();
+    const size_t k = moved(i, 1);
+    EXPECT_EQ(z[i], x[8 + moved(k, 4)] * x[3 + 2 * k]) << program.source();
+  }
+  EXPECT_EQ(s[0], x[15]);
+}
+
 TEST(CSource, LanesMasksAndReversal) {
   const CProgram program(R"(
 func @f(x: f32[64], y: f32[64], s: f32[4], z: i32[8], n: i64) where n in 0..64 {
