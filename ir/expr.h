@@ -168,9 +168,9 @@ Expr MaskOf(Expr load);  // null if none
 // The value of `v` once stored as `t` (rounding, wrapping).
 double RoundTo(DType t, double v);
 int64_t WrapTo(DType t, int64_t v);
-// Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).
 // How far lane_shift moves lanes; nullopt: by no constant from 0 up.
 std::optional<int> LanesMoved(Expr e);
+// Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).
 std::optional<int64_t> FoldInt(ExprOp op, DType t, absl::Span<const int64_t> args);
 // Whether it wraps as i64.
 bool Overflows(ExprOp op, absl::Span<const int64_t> args);

@@ -274,7 +274,7 @@ StatusOr<TeProgram> Define(TeProgram p, const Definition& d) {
     Status readable;
     Visit(value, [&](Expr e) {
       for (size_t k = before; k < p.stages.size(); ++k) {
-        if (Contains(p.stages[k].outputs, e->buffer))
+        if (e->buffer != nullptr && Writes(p.stages[k], e->buffer))
           readable.Update(InvalidArgument(d.value, " reads ", e->buffer->name, ", which stage ", p.stages[k].name,
                                           " is still to compute"));
       }
