@@ -29,12 +29,9 @@ int LanesOf(llvm::Value* v) {
   return vector == nullptr ? 1 : static_cast<int>(vector->getNumElements());
 }
 
-bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
-bool IsDownRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], -1); }
-bool IsEveryOther(Expr index) {
-  return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 2) && index->type.lanes % 2 == 0;
-}
+constexpr size_t kMostTurns = 4;  // masks that are joined for one
 
+bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
 }  // namespace
 
 AliasScopes::AliasScopes(llvm::LLVMContext& context, const ir::Func& func) {
@@ -133,16 +130,40 @@ llvm::Value* ExprEmitter::EmitIntDivision(Expr e, llvm::Value* x, llvm::Value* y
       bad = b_.CreateOr(bad, b_.CreateAnd(is_min, is_minus_1));
     }
     y = b_.CreateSelect(bad, llvm::ConstantInt::get(y->getType(), 1), y);
+    if (y->getType()->isVectorTy()) {
+      // No processor divides integers in lanes, or has a remainder beside a quotient there.
+      llvm::Value* q = DivideLanes(e->type, x, y);
+      const bool floors = is_signed && (e->op == ExprOp::kDiv || e->op == ExprOp::kMod);
+      if (!is_mod && !floors) return q;
+      llvm::Value* rem = b_.CreateSub(x, b_.CreateMul(q, y));
+      return floors ? Floored(is_mod, q, rem, y) : rem;
+    }
   }
   if (!is_signed) return is_mod ? b_.CreateURem(x, y) : b_.CreateUDiv(x, y);
   if (e->op == ExprOp::kTruncDiv) return b_.CreateSDiv(x, y);
   llvm::Value* rem = b_.CreateSRem(x, y);
   if (e->op == ExprOp::kTruncMod) return rem;
-  // Floor: a remainder of the other sign than the divisor moves by one divisor.
-  llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
+  return Floored(is_mod, is_mod ? nullptr : b_.CreateSDiv(x, y), rem, y);
+}
+
+// Truncated. Through floats where these hold more than the integers do: a quotient that is no integer is further from
+// one than they err.
+llvm::Value* ExprEmitter::DivideLanes(ir::Type t, llvm::Value* x, llvm::Value* y) {
+  const bool is_signed = IsSigned(t.dtype);
+  const unsigned bits = y->getType()->getScalarSizeInBits();
+  if (bits > 32) return is_signed ? b_.CreateSDiv(x, y) : b_.CreateUDiv(x, y);
+  llvm::Type* number = ValueType(b_.getContext(), {bits <= 16 ? DType::kF32 : DType::kF64, t.lanes});
+  if (is_signed)
+    return b_.CreateFPToSI(b_.CreateFDiv(b_.CreateSIToFP(x, number), b_.CreateSIToFP(y, number)), x->getType());
+  return b_.CreateFPToUI(b_.CreateFDiv(b_.CreateUIToFP(x, number), b_.CreateUIToFP(y, number)), x->getType());
+}
+
+// A remainder of the other sign than the divisor moves by one divisor.
+llvm::Value* ExprEmitter::Floored(bool is_mod, llvm::Value* quotient, llvm::Value* rem, llvm::Value* y) {
+  llvm::Value* zero = llvm::Constant::getNullValue(rem->getType());
   llvm::Value* wrong = b_.CreateAnd(b_.CreateICmpNE(rem, zero), b_.CreateICmpSLT(b_.CreateXor(rem, y), zero));
   if (is_mod) return b_.CreateAdd(rem, b_.CreateSelect(wrong, y, zero));
-  return b_.CreateAdd(b_.CreateSDiv(x, y), b_.CreateSExt(wrong, x->getType()));
+  return b_.CreateAdd(quotient, b_.CreateSExt(wrong, rem->getType()));
 }
 
 llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::Value* y) {
@@ -228,10 +249,10 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
       if (is_float) return b_.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, b_.CreateFDiv(x, y));
       return EmitIntDivision(e, x, y);
     case ExprOp::kTruncMod:
-      return is_float ? b_.CreateFRem(x, y) : EmitIntDivision(e, x, y);
+      return is_float ? math_.EmitRemainder(b_, x, y) : EmitIntDivision(e, x, y);
     case ExprOp::kMod: {
       if (!is_float) return EmitIntDivision(e, x, y);
-      llvm::Value* rem = b_.CreateFRem(x, y);
+      llvm::Value* rem = math_.EmitRemainder(b_, x, y);
       llvm::Value* zero = llvm::Constant::getNullValue(x->getType());
       llvm::Value* signs_differ = b_.CreateXor(b_.CreateFCmpOLT(rem, zero), b_.CreateFCmpOLT(y, zero));
       llvm::Value* wrong = b_.CreateAnd(b_.CreateFCmpONE(rem, zero), signs_differ);
@@ -384,42 +405,89 @@ llvm::Value* ExprEmitter::EmitLoad(Expr e) {
     r = load = whole ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
                      : b_.CreateMaskedLoad(type, pointer, align, Splat(m, lanes), zero);
     if (whole && m != nullptr) r = b_.CreateSelect(Splat(m, lanes), load, zero);
-  } else if (IsDownRamp(indices[0])) {
-    // A contiguous access that ends with the first lane's element.
-    llvm::Value* pointer =
-        b_.CreateConstGEP1_64(type->getScalarType(), EmitPointer(e->buffer, indices[0]->args[0]), uint64_t(1 - lanes));
-    load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
-                        : b_.CreateMaskedLoad(type, pointer, align, b_.CreateVectorReverse(Splat(m, lanes)), zero);
-    r = b_.CreateVectorReverse(load);
-  } else if (IsEveryOther(indices[0])) {
-    // Two contiguous accesses side by side, of which the second begins with the last element of the first, so that
-    // none reaches beyond the last lane's; then what lies between lanes is dropped.
-    llvm::Value* base = EmitPointer(e->buffer, indices[0]->args[0]);
-    llvm::Value* none = llvm::Constant::getNullValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
-    std::vector<int> from(static_cast<size_t>(lanes));
-    llvm::Value* part[2];
-    for (const int k : {0, 1}) {
-      const int first = k * (lanes - 1);
-      std::vector<int> lane_of(static_cast<size_t>(lanes), lanes);  // `lanes`: no lane's element
-      for (int i = k * lanes / 2; i < (k + 1) * lanes / 2; ++i) {
-        lane_of[static_cast<size_t>(2 * i - first)] = i;
-        from[static_cast<size_t>(i)] = 2 * i - first + k * lanes;
-      }
-      llvm::Value* pointer = k == 0 ? base : b_.CreateConstInBoundsGEP1_32(type->getScalarType(), base, first);
-      load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
-                          : b_.CreateMaskedLoad(type, pointer, align,
-                                                b_.CreateShuffleVector(Splat(m, lanes), none, lane_of), zero);
-      if (k == 0) alias_.Annotate(load, e->buffer);
-      part[k] = load;
-    }
-    r = b_.CreateShuffleVector(part[0], part[1], from);
+  } else if (const auto near = FindNearLanes(indices[0], m == nullptr ? static_cast<size_t>(lanes) : kMostTurns)) {
+    r = EmitNearLoad(e, *near, m);
   } else {
     llvm::Value* all = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
     r = load = b_.CreateMaskedGather(type, Pointers(e->buffer, indices[0], lanes), align,
                                      m == nullptr ? all : Splat(m, lanes), zero);
   }
-  alias_.Annotate(load, e->buffer);
+  if (load != nullptr) alias_.Annotate(load, e->buffer);
   return e->type.dtype == DType::kBool ? b_.CreateICmpNE(r, zero) : r;
+}
+
+// To the element of lane 0, which need not be in the buffer where a mask says that it is absent.
+llvm::Value* ExprEmitter::EmitFirstPointer(Buffer buffer, Expr index) {
+  llvm::Value* base = Find(buffer);
+  if (index->op == ExprOp::kRamp || base == nullptr)
+    return EmitPointer(buffer, index->op == ExprOp::kRamp ? index->args[0] : index);
+  return b_.CreateGEP(MemoryType(b_.getContext(), {buffer->dtype, 1}), base,
+                      b_.CreateExtractElement(Emit(index), uint64_t{0}));
+}
+
+// Of a part's elements, those that some lane of `mask` wants.
+llvm::Value* ExprEmitter::WantedOf(const NearLanes::Part& part, llvm::Value* mask) {
+  const int none = LanesOf(mask);
+  llvm::Value* wanted = nullptr;
+  for (const std::vector<int>& turn : part.lanes) {
+    std::vector<int> from;
+    for (int lane : turn) from.push_back(lane < 0 ? none : lane);
+    llvm::Value* v = b_.CreateShuffleVector(mask, llvm::Constant::getNullValue(mask->getType()), from);
+    wanted = wanted == nullptr ? v : b_.CreateOr(wanted, v);
+  }
+  return wanted;
+}
+
+// Elements between those of lanes are read too, if no mask says that lanes are absent.
+llvm::Value* ExprEmitter::EmitNearLoad(Expr e, const NearLanes& near, llvm::Value* m) {
+  const int lanes = e->type.lanes;
+  const llvm::Align align(BytesOf(e->type.dtype));
+  llvm::Type* element = MemoryType(b_.getContext(), {e->type.dtype, 1});
+  llvm::Value* base = EmitFirstPointer(e->buffer, ir::IndicesOf(e)[0]);
+  llvm::Value* r = nullptr;
+  bool shares = false;
+  for (size_t k = 0; k < near.parts.size(); ++k) {
+    const NearLanes::Part& part = near.parts[k];
+    if (part.lanes.empty()) continue;
+    llvm::Value* pointer = b_.CreateConstGEP1_64(element, base, static_cast<uint64_t>(part.first));
+    auto* type = llvm::FixedVectorType::get(element, static_cast<unsigned>(part.elements));
+    llvm::Instruction* load = m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedLoad(type, pointer, align))
+                                           : b_.CreateMaskedLoad(type, pointer, align, WantedOf(part, Splat(m, lanes)),
+                                                                 llvm::Constant::getNullValue(type));
+    alias_.Annotate(load, e->buffer);
+    // Lanes of this part from it, those of others as they are.
+    std::vector<int> from, both;
+    for (int i = 0; i < lanes; ++i) {
+      const auto lane = static_cast<size_t>(i);
+      const bool here = near.part_of[lane] == static_cast<int>(k);
+      from.push_back(here ? near.element_of[lane] : -1);
+      both.push_back(here ? lanes + i : i);
+    }
+    llvm::Value* v = b_.CreateShuffleVector(load, from);
+    r = r == nullptr ? v : b_.CreateShuffleVector(r, v, both);
+    shares |= part.lanes.size() > 1;
+  }
+  // An element that one lane wants is none for another.
+  return m == nullptr || !shares ? r : b_.CreateSelect(Splat(m, lanes), r, llvm::Constant::getNullValue(r->getType()));
+}
+
+// What lies between lanes stays as it is.
+void ExprEmitter::EmitNearStore(const ir::Store& s, const NearLanes& near, llvm::Value* value, llvm::Value* m) {
+  const llvm::Align align(BytesOf(s.buffer->dtype));
+  llvm::Type* element = MemoryType(b_.getContext(), {s.buffer->dtype, 1});
+  llvm::Value* base = EmitFirstPointer(s.buffer, s.indices[0]);
+  llvm::Value* all = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), LanesOf(value)));
+  for (const NearLanes::Part& part : near.parts) {
+    if (part.lanes.empty()) continue;
+    llvm::Value* pointer = b_.CreateConstGEP1_64(element, base, static_cast<uint64_t>(part.first));
+    const std::vector<int>& from = part.lanes[0];
+    llvm::Value* v = b_.CreateShuffleVector(value, from);
+    const bool whole = m == nullptr && std::count(from.begin(), from.end(), -1) == 0;
+    alias_.Annotate(
+        whole ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(v, pointer, align))
+              : b_.CreateMaskedStore(v, pointer, align, WantedOf(part, m == nullptr ? all : Splat(m, LanesOf(value)))),
+        s.buffer);
+  }
 }
 
 void ExprEmitter::EmitStore(const ir::Store& s) {
@@ -459,29 +527,8 @@ void ExprEmitter::EmitStore(const ir::Store& s) {
     alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
                                  : b_.CreateMaskedStore(value, pointer, align, Splat(m, lanes)),
                     s.buffer);
-  } else if (IsDownRamp(index)) {
-    llvm::Value* pointer = b_.CreateConstGEP1_64(value->getType()->getScalarType(),
-                                                 EmitPointer(s.buffer, index->args[0]), uint64_t(1 - lanes));
-    value = b_.CreateVectorReverse(value);
-    alias_.Annotate(m == nullptr ? static_cast<llvm::Instruction*>(b_.CreateAlignedStore(value, pointer, align))
-                                 : b_.CreateMaskedStore(value, pointer, align, b_.CreateVectorReverse(Splat(m, lanes))),
-                    s.buffer);
-  } else if (IsEveryOther(index)) {
-    // As such a load: two contiguous accesses side by side, whose masks leave what lies between lanes as it is.
-    llvm::Value* base = EmitPointer(s.buffer, index->args[0]);
-    llvm::Type* bits = llvm::FixedVectorType::get(b_.getInt1Ty(), lanes);
-    llvm::Value* none = llvm::Constant::getNullValue(bits);
-    llvm::Value* wanted = m == nullptr ? llvm::Constant::getAllOnesValue(bits) : Splat(m, lanes);
-    for (const int k : {0, 1}) {
-      const int first = k * (lanes - 1);
-      std::vector<int> lane_of(static_cast<size_t>(lanes), lanes);  // `lanes`: no lane's element
-      for (int i = k * lanes / 2; i < (k + 1) * lanes / 2; ++i) lane_of[static_cast<size_t>(2 * i - first)] = i;
-      llvm::Value* pointer =
-          k == 0 ? base : b_.CreateConstInBoundsGEP1_32(value->getType()->getScalarType(), base, first);
-      alias_.Annotate(b_.CreateMaskedStore(b_.CreateShuffleVector(value, value, lane_of), pointer, align,
-                                           b_.CreateShuffleVector(wanted, none, lane_of)),
-                      s.buffer);
-    }
+  } else if (const auto near = FindNearLanes(index, 1)) {
+    EmitNearStore(s, *near, value, m);
   } else {
     alias_.Annotate(b_.CreateMaskedScatter(value, Pointers(s.buffer, index, lanes), align,
                                            m == nullptr ? nullptr : Splat(m, lanes)),

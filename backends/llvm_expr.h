@@ -1,13 +1,14 @@
 // Expressions of the lowered form -> LLVM values. Lanes are LLVM vectors. An expression that a statement uses twice is
 // emitted once: call BeginStatement between statements, because loads are values only until the next store.
 //
-// Index forms: a scalar; a ramp of stride 1 (one contiguous access); of stride 2 (loads: two of them); any other vector
-// (gather, scatter). Accesses of different buffers never alias, and say so to LLVM.
+// Index forms: a scalar; a ramp of stride 1 (one contiguous access); lanes that are near each other (llvm_lanes.h: a
+// few of them); any other vector (gather, scatter). Accesses of different buffers never alias, and say so to LLVM.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "backends/llvm_lanes.h"
 #include "backends/vector_math.h"
 #include "cinn_like/base/status.h"
 #include "ir/stmt.h"
@@ -59,10 +60,16 @@ class ExprEmitter {
   llvm::Value* EmitNew(ir::Expr e);
   llvm::Value* EmitOperator(ir::Expr e);
   llvm::Value* EmitIntDivision(ir::Expr e, llvm::Value* x, llvm::Value* y);
+  llvm::Value* DivideLanes(ir::Type t, llvm::Value* x, llvm::Value* y);
+  llvm::Value* Floored(bool is_mod, llvm::Value* quotient, llvm::Value* rem, llvm::Value* y);
   llvm::Value* EmitMinMax(ir::ExprOp op, DType t, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitLanes(ir::Expr e);
   llvm::Value* EmitLoad(ir::Expr e);
+  llvm::Value* WantedOf(const NearLanes::Part& part, llvm::Value* mask);
+  llvm::Value* EmitNearLoad(ir::Expr e, const NearLanes& near, llvm::Value* mask);
+  void EmitNearStore(const ir::Store& s, const NearLanes& near, llvm::Value* value, llvm::Value* mask);
   llvm::Value* EmitPointer(ir::Buffer buffer, ir::Expr index);
+  llvm::Value* EmitFirstPointer(ir::Buffer buffer, ir::Expr index);
   llvm::Value* Pointers(ir::Buffer buffer, ir::Expr index, int lanes);
   llvm::Value* Splat(llvm::Value* v, int lanes);
   bool IsOnStack(ir::Buffer buffer, ir::Expr first, int lanes);

@@ -276,9 +276,69 @@ class FloatMath {
   llvm::Type* long_;
 };
 
+// |x| less multiples of |y| in f64, until no lane has a whole one left. A multiple has 28 bits, so that its product
+// with y is exact, and is never more than what is left, so that the difference is exact too and not negative; each step
+// takes 2^27 off the quotient, which is below 2^28 in all but strange cases.
+void WriteRemainder(llvm::Function* f) {
+  llvm::LLVMContext& c = f->getContext();
+  llvm::BasicBlock* entry = llvm::BasicBlock::Create(c, "entry", f);
+  llvm::BasicBlock* test = llvm::BasicBlock::Create(c, "test", f);
+  llvm::BasicBlock* step = llvm::BasicBlock::Create(c, "step", f);
+  llvm::BasicBlock* done = llvm::BasicBlock::Create(c, "done", f);
+  llvm::IRBuilder<> b(entry);
+  Value *x = f->getArg(0), *y = f->getArg(1);
+  llvm::Type* wide = WithElement(x->getType(), b.getDoubleTy());
+  llvm::Type* bits = WithElement(x->getType(), b.getInt64Ty());
+  const auto number = [&](double v) { return llvm::ConstantFP::get(wide, v); };
+  const auto abs = [&](Value* v) { return b.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, b.CreateFPExt(v, wide)); };
+  // No remainder: of infinity and NaN, by zero and NaN.
+  Value *ax = abs(x), *ay = abs(y);
+  Value* is_number = b.CreateAnd(b.CreateFCmpOLT(ax, number(kInf)), b.CreateFCmpOGT(ay, number(0)));
+  Value* first = b.CreateSelect(is_number, ax, number(0));
+  Value* divisor = b.CreateSelect(is_number, ay, number(1));
+  b.CreateBr(test);
+
+  b.SetInsertPoint(test);
+  llvm::PHINode* left = b.CreatePHI(wide, 2);
+  left->addIncoming(first, entry);
+  Value* is_over = b.CreateFCmpOGE(left, divisor);
+  b.CreateCondBr(b.CreateOrReduce(is_over), step, done);
+
+  b.SetInsertPoint(step);
+  Value* quotient = b.CreateFMul(b.CreateFDiv(left, divisor), number(1 - 0x1p-52));
+  Value* whole = b.CreateUnaryIntrinsic(llvm::Intrinsic::trunc, quotient);
+  constexpr uint64_t kHighBits = ~((uint64_t{1} << 25) - 1);
+  whole = b.CreateBitCast(b.CreateAnd(b.CreateBitCast(whole, bits), llvm::ConstantInt::get(bits, kHighBits)), wide);
+  Value* less = b.CreateFSub(left, b.CreateFMul(whole, divisor));
+  // What the last quotient lacked; of more, a divisor would be rounded off.
+  Value* is_one = b.CreateAnd(b.CreateFCmpOGE(less, divisor), b.CreateFCmpOLT(less, b.CreateFAdd(divisor, divisor)));
+  less = b.CreateSelect(is_one, b.CreateFSub(less, divisor), less);
+  left->addIncoming(b.CreateSelect(is_over, less, left), step);
+  b.CreateBr(test);
+
+  b.SetInsertPoint(done);
+  Value* r = b.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, b.CreateFPTrunc(left, x->getType()), x);
+  b.CreateRet(b.CreateSelect(is_number, r, llvm::ConstantFP::get(x->getType(), std::nan(""))));
+}
+
 std::string_view LibmName(ir::ExprOp op) { return ir::RowOf(op)->text; }
 
 }  // namespace
+
+llvm::Function* VectorMath::Helper(llvm::IRBuilderBase& b, std::string_view name, Value* x, size_t num_args,
+                                   bool* is_new) {
+  const auto* vector = llvm::cast<llvm::FixedVectorType>(x->getType());
+  const std::string full_name = Cat(name, ".x", vector->getNumElements());
+  llvm::Function* f = module_.getFunction(full_name);
+  *is_new = f == nullptr;
+  if (f != nullptr) return f;
+  const std::vector<llvm::Type*> types(num_args, x->getType());
+  f = llvm::Function::Create(llvm::FunctionType::get(x->getType(), types, false), llvm::GlobalValue::InternalLinkage,
+                             full_name, module_);
+  f->addFnAttrs(llvm::AttrBuilder(module_.getContext(), b.GetInsertBlock()->getParent()->getAttributes().getFnAttrs()));
+  f->addFnAttr(llvm::Attribute::NoInline);
+  return f;
+}
 
 // One out-of-line loop over the lanes per function and lane count keeps the inlined code small.
 Value* VectorMath::CallLibm(llvm::IRBuilderBase& b, std::string_view name, Value* x, Value* y) {
@@ -293,15 +353,10 @@ Value* VectorMath::CallLibm(llvm::IRBuilderBase& b, std::string_view name, Value
   const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
   if (vector == nullptr) return b.CreateCall(libm, args);
 
-  const std::string helper_name = Cat(symbol, ".x", vector->getNumElements());
-  llvm::Function* helper = module_.getFunction(helper_name);
-  if (helper == nullptr) {
+  bool is_new = false;
+  llvm::Function* helper = Helper(b, symbol, x, args.size(), &is_new);
+  if (is_new) {
     llvm::LLVMContext& c = module_.getContext();
-    const std::vector<llvm::Type*> types(args.size(), type);
-    helper = llvm::Function::Create(llvm::FunctionType::get(type, types, false), llvm::GlobalValue::InternalLinkage,
-                                    helper_name, module_);
-    helper->addFnAttrs(llvm::AttrBuilder(c, b.GetInsertBlock()->getParent()->getAttributes().getFnAttrs()));
-    helper->addFnAttr(llvm::Attribute::NoInline);
     llvm::BasicBlock* entry = llvm::BasicBlock::Create(c, "entry", helper);
     llvm::BasicBlock* loop = llvm::BasicBlock::Create(c, "loop", helper);
     llvm::BasicBlock* done = llvm::BasicBlock::Create(c, "done", helper);
@@ -325,6 +380,33 @@ Value* VectorMath::CallLibm(llvm::IRBuilderBase& b, std::string_view name, Value
     h.CreateRet(h.CreateLoad(type, memory[0]));
   }
   return b.CreateCall(helper, args);
+}
+
+Value* VectorMath::EmitRemainder(llvm::IRBuilderBase& b, Value* x, Value* y) {
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(x->getType());
+  if (vector == nullptr || !vector->getElementType()->isFloatTy()) return b.CreateFRem(x, y);
+  // Of more lanes than a register's it would keep too much at once.
+  constexpr unsigned kMostLanes = 16;
+  const unsigned lanes = vector->getNumElements();
+  if (lanes > kMostLanes && lanes % kMostLanes == 0) {
+    Value* r = nullptr;
+    for (unsigned first = 0; first < lanes; first += kMostLanes) {
+      std::vector<int> part, joined;
+      for (unsigned i = 0; i < kMostLanes; ++i) part.push_back(static_cast<int>(first + i));
+      Value* v = EmitRemainder(b, b.CreateShuffleVector(x, part), b.CreateShuffleVector(y, part));
+      for (unsigned i = 0; i < lanes; ++i)
+        joined.push_back(static_cast<int>(i / kMostLanes == first / kMostLanes ? lanes + i - first : i));
+      std::vector<int> widened(lanes, -1);
+      for (unsigned i = 0; i < kMostLanes; ++i) widened[i] = static_cast<int>(i);
+      Value* wide = b.CreateShuffleVector(v, widened);
+      r = r == nullptr ? wide : b.CreateShuffleVector(r, wide, joined);
+    }
+    return r;
+  }
+  bool is_new = false;
+  llvm::Function* helper = Helper(b, "remainder", x, 2, &is_new);
+  if (is_new) WriteRemainder(helper);
+  return b.CreateCall(helper, {x, y});
 }
 
 Value* VectorMath::Emit(llvm::IRBuilderBase& b, ir::ExprOp op, Value* x, Value* y) {

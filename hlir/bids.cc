@@ -116,6 +116,15 @@ double PartInside(ir::Context& c, const ir::Stage& s) {
   return part;
 }
 
+// A convolution of each channel by itself, not of groups of several.
+bool IsDepthwise(const ir::Stage& s) {
+  const auto con = FindProduct(s);
+  return con && (con->m.empty() || con->n.empty()) &&
+         std::all_of(con->batch.begin(), con->batch.end(), [&](const ir::StageIter& i) {
+           return DivisorOf(con->lhs, i.var) < 2 && DivisorOf(con->rhs, i.var) < 2;
+         });
+}
+
 // Of a framework's scan on a CPU: one element after the other, each as late as the value before it is there, and later
 // where elements lie apart.
 double SecondsOfStep(const ir::Stage& s) {
@@ -141,10 +150,7 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   }
   double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
   if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s) * PartInside(c, s);
-  // Each channel by itself, not groups of several.
-  bool depthwise = kind == FrameworkKernel::kConvolution && con && (con->m.empty() || con->n.empty());
-  for (const ir::StageIter& i : con ? con->batch : std::vector<ir::StageIter>())
-    depthwise = depthwise && DivisorOf(con->lhs, i.var) < 2 && DivisorOf(con->rhs, i.var) < 2;
+  const bool depthwise = kind == FrameworkKernel::kConvolution && IsDepthwise(s);
   double rate = RateFor(depthwise ? row.depthwise : row.convolution, dtype);
   if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
@@ -160,9 +166,8 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
     seconds += elements * RateFor(row.laid_out, dtype) * 1e-9 / Cores(target);
   }
   if (kind == FrameworkKernel::kConvolution) {
-    constexpr double kOfChannels = 0.45;  // where each channel is by itself, its elements stay next to each other
-    seconds +=
-        bytes / BytesOf(dtype) * RateFor(row.laid_out, dtype) * (depthwise ? kOfChannels : 1) * 1e-9 / Cores(target);
+    const double element = RateFor(depthwise ? row.laid_out_depthwise : row.laid_out, dtype);
+    seconds += bytes / BytesOf(dtype) * element * 1e-9 / Cores(target);
   }
   return row.call_seconds + std::max(seconds, bytes / BytesPerSecond(target));
 }
@@ -250,8 +255,10 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
         if (kernel_of(s) != FrameworkKernel::kConvolution) continue;
         const bool windows = std::count_if(s.reduce_iters.begin(), s.reduce_iters.end(),
                                            [](const ir::StageIter& r) { return !ir::IsInt(r.extent, 1); }) > 1;
-        times =
-            RateFor(windows ? row->own_convolution : row->own_pointwise_convolution, NarrowestType(s, s.outputs[0]));
+        times = RateFor(IsDepthwise(s) ? row->own_depthwise
+                        : windows      ? row->own_convolution
+                                       : row->own_pointwise_convolution,
+                        NarrowestType(s, s.outputs[0]));
       }
       own *= times;
       for (size_t i : tuned) {

@@ -23,8 +23,9 @@ struct SpeedRow {
   std::string_view name;
   Rates product, convolution, depthwise;
   // Of an element of a product's right-hand side, by one core: what laying it out takes before it is multiplied, in
-  // 1e-9 seconds. Products of one row do without. Of a convolution, all operands and the result are laid out.
-  Rates laid_out;
+  // 1e-9 seconds. Products of one row do without. Of a convolution, all operands and the result are laid out; of a
+  // depthwise one, whose channels stay next to each other, that takes less.
+  Rates laid_out, laid_out_depthwise;
   // Of one SM's matrix units, by schedules of ours, in 1e9 operations a second; 0: it has none for 16-bit floats.
   double own_mma;
   double own_wgmma;  // of those of four warps at once, which sm_90a alone has; 0: none
@@ -36,8 +37,8 @@ struct SpeedRow {
   double own_dot2, own_dot4;
   double own_rows;  // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
-  // get: one of windows, and one whose results read one place each (1x1).
-  Rates own_convolution, own_pointwise_convolution;
+  // get: one of windows, one whose results read one place each (1x1), and a depthwise one.
+  Rates own_convolution, own_pointwise_convolution, own_depthwise;
   double call_seconds;    // of one framework op, its dispatch included
   double region_seconds;  // of calling one compiled region
   // The part of its rate that a product on matrix units has left where rows of its operands start at any element; where

@@ -86,6 +86,19 @@ PanelShape ChooseWindow(Expr columns, DType acc, const Target& target) {
   return r;
 }
 
+// Of few rows, whose lanes are read from memory once: as many vectors as have their sums in registers, so that memory
+// is read in long runs, and as leave tiles for all cores.
+int64_t VectorsOfFewRows(int64_t rows, int64_t columns, int64_t lanes, const Target& target) {
+  constexpr int64_t kMostVectors = 24;
+  constexpr double kTilesOfCore = 2;
+  const int64_t wide = (columns + lanes - 1) / lanes;
+  const auto shared = static_cast<int64_t>(static_cast<double>(wide) / (kTilesOfCore * Cores(target)));
+  const int64_t most = std::min({kMostVectors, CountAccumulators(target) / rows, shared});
+  if (most < 1) return 1;
+  const int64_t tiles = (wide + most - 1) / most;
+  return (wide + tiles - 1) / tiles;
+}
+
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
   // Of an element of a panel, by one core: read along the lanes; along the reduction; every other one; gathered, from
@@ -265,7 +278,12 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // How the operand, and the results, lie in a tile of lanes.
   const bool tiles = t.dots && t.dots->tiles;
   if (tiles) t.tile.vectors = std::min<int64_t>(t.tile.vectors, 2);
-  if (t.tile.lanes > 1) t.tile.vectors = point.Choose("vectors", UpTo(tiles ? 2 : 4), t.tile.vectors);
+  const bool runs_far = !t.dots && !reduced.empty() && IsInt(f.i) && IsInt(f.j) && IsStepOne(a, f.of_lanes, f.vj) &&
+                        Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), reduced.back().var) != nullptr;
+  if (runs_far)
+    t.tile.vectors = std::max(t.tile.vectors, VectorsOfFewRows(f.i->int_value, f.j->int_value, t.tile.lanes, target));
+  if (t.tile.lanes > 1)
+    t.tile.vectors = point.Choose("vectors", UpTo(tiles ? 2 : std::max<int64_t>(t.tile.vectors, 4)), t.tile.vectors);
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
   a.BindRange(jo, c.Int(0), c.CeilDiv(f.j, width));
   a.BindRange(ji, c.Int(0), c.Int(std::max<int64_t>(t.tile.width() - 1, 1)));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "hlir/line_middle.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
@@ -92,6 +93,41 @@ int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const T
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
+// After how many elements along `var` an offset is as much further as it will be each time: 3 of i / 3. 1: each is, or
+// after too many.
+int64_t PeriodOf(ir::Expr offset, ir::Expr var) {
+  constexpr int64_t kLongest = 8;
+  int64_t period = 1;
+  ir::Visit(offset, [&](ir::Expr e) {
+    if ((e->op == ir::ExprOp::kDiv || e->op == ir::ExprOp::kMod) && ir::IsInt(e->args[1]) &&
+        e->args[1]->int_value > 1 && ir::Uses(e->args[0], var))
+      period = std::lcm(period, std::min(e->args[1]->int_value, kLongest + 1));
+    if (period > kLongest) period = kLongest + 1;
+    return true;
+  });
+  return period > kLongest ? 1 : period;
+}
+
+// Elements that are vectorised together, so that each vector's lanes lie as they do in the next.
+int64_t PeriodOf(const RowNests& r, int vector) {
+  int64_t period = 1;
+  for (size_t k = 0; k < r.group.stages.size(); ++k) {
+    const ir::Stage& s = r.group.stages[k];
+    size_t at = 0;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const ir::StageIter& i : *list) {
+        if (r.space.dim_of[k][at++] != vector) continue;
+        for (ir::Expr value : s.values) {
+          VisitLoads(value, [&](ir::Expr e) {
+            for (ir::Expr index : ir::IndicesOf(e)) period = std::lcm(period, PeriodOf(index, i.var));
+          });
+        }
+      }
+    }
+  }
+  return period;
+}
+
 // What a scan's steps take more than their values, of a vector's worth: wide running values, and for lanes along it
 // those before them, 1, 2, 4, ... apart.
 double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
@@ -111,8 +147,9 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
 // its lanes lie apart, and the bytes that come from memory.
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
-  constexpr double kMasked = 2, kEveryOther = 2, kApart = 16;  // operations that take as long as such a load
-  constexpr double kScattered = 64;                            // and such a store
+  // Operations that take as long as such a load; kWaits: for a mask of loaded values.
+  constexpr double kMasked = 2, kWaits = 12, kNear = 2, kApart = 16;
+  constexpr double kParts = 1, kScattered = 64;  // and such a store: of every other element, of any
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
@@ -121,6 +158,10 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
   for (const ir::Param& p : group.params) in_memory.insert(p.buffer);
   const auto length = static_cast<double>(LikelyLength(r, vector)), of = static_cast<double>(lanes);
   const double padded = std::ceil(length / of) * of / length;
+  // How far an offset moves while `lane` does by `by`.
+  const auto step_of = [&](ir::Expr offset, ir::Expr lane, int64_t by) {
+    return a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(by))}}), offset));
+  };
   double work = 0, bytes = CostOfMatmuls(group).bytes;
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const ir::Stage& s = group.stages[k];
@@ -153,23 +194,29 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
           return true;
         const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
-        const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
-        if (ir::IsInt(step, 2))
-          cost += kEveryOther;
+        const int64_t period = PeriodOf(offset, lane);
+        const ir::Expr step = step_of(offset, lane, period);
+        if (ir::IsInt(step, 2 * period) || (period > 1 && ir::IsInt(step) && std::abs(step->int_value) <= 2 * period))
+          cost += kNear;
         else if (ir::IsInt(step, -1))
           ++cost;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
           cost += kApart;
-        if (e->has_mask) cost += kMasked;
+        if (e->has_mask) {
+          bool waits = false;
+          VisitLoads(ir::MaskOf(e), [&](ir::Expr) { waits = true; });
+          cost += waits ? kWaits : kMasked;
+        }
         return true;
       });
     }
-    // Rows side by side, each along a scan, are written as far apart as they are read.
     for (ir::Buffer b : s.outputs) {
-      if (!r.space.HasScan() || lane == nullptr || !in_memory.contains(b)) continue;
-      const ir::Expr offset = ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at);
-      const ir::Expr step = a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset));
-      if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0)) cost += kScattered;
+      if (lane == nullptr || !in_memory.contains(b)) continue;
+      const ir::Expr step = step_of(ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), lane, 1);
+      if (ir::IsInt(step, 2))
+        cost += kParts;
+      else if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0))
+        cost += kScattered;
     }
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
@@ -266,6 +313,22 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
   return s.Step("parallel ", tasks[0]).status();
 }
 
+// The ends of `line` as loops of their own: a few elements one by one, more of them in lanes.
+void PeelEnds(ir::Schedule& s, const std::string& line, const LineMiddle& middle, int64_t lanes) {
+  constexpr int64_t kFew = 8;
+  for (const auto& [side, count] : {std::pair("front", middle.front), std::pair("back", middle.back)}) {
+    if (count == 0) continue;
+    const std::string end = s.Fresh("end");
+    s.Step("peel ", line, " ", side, " ", count, " -> ", end);
+    if (count <= kFew) {
+      s.Step("unroll ", end);
+      continue;
+    }
+    const std::string outer = s.Fresh("vo"), lane = s.Fresh("vi");
+    s.Step("split ", end, " ", lanes, " -> ", outer, " ", lane).Step("vectorize ", lane);
+  }
+}
+
 }  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
@@ -299,10 +362,11 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   if (vector_is_reduced || LikelyLength(r, vector) < WidestLanes(r.group, target))
     RETURN_IF_ERROR(r.SeparatePairs(true));
   const int64_t vector_lanes = LanesFor(r, target, vector);
+  const int64_t period = reduced.empty() ? PeriodOf(r, vector) : 1, odd = period / std::gcd(period, vector_lanes);
+  const bool in_flight = (vector_is_reduced && !r.space.dims[vector].scanned) || (reduced.empty() && odd == 1);
   const int64_t lanes = point.Choose(
       "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
-      (vector_is_reduced && !r.space.dims[vector].scanned) || reduced.empty() ? LanesInFlight(r, vector_lanes, vector)
-                                                                              : vector_lanes);
+      in_flight ? LanesInFlight(r, vector_lanes, vector) : vector_lanes);
   const double seconds = PredictSeconds(r, vector, lanes, target);
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
@@ -323,17 +387,29 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   // Few rows: the chunks of a row are shared out too.
   int64_t num_rows = 1;
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
-  int64_t vectors = 1;
+  int64_t vectors = odd;
   if (!vector_is_reduced && !reduced.empty()) {
     vectors = VectorsInChunk(r, LikelyLength(r, vector), lanes, target);
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
-  const bool shares_chunks = vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < kManyRows);
+  // Where the ends of a line ask more of each element than its middle does, they are loops of their own.
+  std::optional<LineMiddle> middle;
+  if (reduced.empty() && r.nests.size() == 1 && along.size() == 1 && lanes > 1) {
+    const ir::Stage& only = r.group.stages[0];
+    for (size_t i = 0; i < only.iters.size(); ++i) {
+      if (r.space.dim_of[0][i] == vector)
+        middle = FindLineMiddle(*r.group.context, only, only.iters[i], r.group.symbols);
+    }
+    if (middle && !point.ChooseBool("ends", true)) middle.reset();
+  }
+  const bool shares_chunks =
+      vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < (middle ? 2 : kManyRows));
   std::vector<std::string> rows, chunks;
   std::vector<size_t> in_lanes;  // loops of each nest that are those of a chunk
   for (RowNest& nest : r.nests) {
     const bool has_vector = nest.loops.contains(vector);
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
+    if (middle) PeelEnds(s, chunk, *middle, lanes);
     if (has_vector && lanes > 1) {
       const std::string line = chunk, in_chunk = vectors > 1 ? s.Fresh("vc") : "";
       chunk = s.Fresh("vo");

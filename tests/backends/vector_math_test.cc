@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "tests/backends/jit_test_util.h"
 #include "tests/rounds.h"
 
@@ -132,6 +133,46 @@ TEST_P(VectorMathTest, SpecialValuesAsLibm) {
       EXPECT_LE(Ulps(y[i], f.reference(x[i])), 2) << f.name << "(" << x[i] << ") gives " << y[i] << ", not " << want;
       if (want == 0) {
         EXPECT_EQ(std::signbit(y[i]), std::signbit(want)) << f.name << "(" << x[i] << ")";
+      }
+    }
+  }
+}
+
+TEST_P(VectorMathTest, RemaindersAreExact) {
+  const int lanes = GetParam();
+  const std::string at = lanes == 1 ? "i" : Cat("ramp(i * ", lanes, ", 1, ", lanes, ")");
+  std::string text;
+  for (const auto& [name, value] : {std::pair("fmod", "tmod(x[$], y[$])"), std::pair("floored", "x[$] % y[$]")}) {
+    text += Cat("func @", name, "(x: f32[1], y: f32[1], z: f32[1], n: i64) {\n  for i in 0..tdiv(n, ", lanes,
+                ") {\n    z[$] = ", value, "\n  }\n}\n");
+  }
+  const auto compiler = CompileForTest(absl::StrReplaceAll(text, {{"$", at}}));
+  constexpr int64_t kCount = 1 << 16;
+  std::mt19937 rng(lanes);
+  std::vector<float> x(kCount), y(kCount), z(kCount);
+  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1.0f, -3.0f, 3.4028235e38f, 1e-45f, -1.1754944e-38f};
+  std::normal_distribution<float> near(0, 100);
+  for (int64_t i = 0; i < kCount; ++i) {
+    const auto any = [&] {
+      const int kind = static_cast<int>(rng() % 8);
+      if (kind == 0) return special[rng() % std::size(special)];
+      return kind < 4   ? std::bit_cast<float>(static_cast<uint32_t>(rng()))
+             : kind < 6 ? near(rng)
+                        : std::trunc(near(rng));
+    };
+    x[i] = any();
+    y[i] = any();
+  }
+  for (const bool floored : {false, true}) {
+    ASSERT_EQ(CallInternal(*compiler, floored ? "floored" : "fmod", x.data(), y.data(), z.data(), kCount), 0);
+    for (int64_t i = 0; i < kCount; ++i) {
+      float want = std::fmod(x[i], y[i]);
+      if (floored && want != 0 && (want < 0) != (y[i] < 0)) want += y[i];
+      if (std::isnan(want)) {
+        EXPECT_TRUE(std::isnan(z[i])) << x[i] << " by " << y[i] << " gives " << z[i];
+      } else {
+        EXPECT_EQ(std::bit_cast<uint32_t>(z[i]), std::bit_cast<uint32_t>(want))
+            << x[i] << " by " << y[i] << ": " << z[i];
       }
     }
   }

@@ -324,13 +324,12 @@ TEST(MatmulCpu, OperandsThatReadNothing) {
 TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
   constexpr char kPool[] =
-      "  %0, %1 = max_pool(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n"
-      "  return %0\n}\n";
-  for (const auto& [x, vector] :
-       {std::pair("%a: f32[8,64,112,112]) {\n", "fuse l_i3 -> v\n"),
+      "  %0, %1 = max_pool(%a) {kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,56,56], i64[8,64,56,56]\n";
+  for (const auto& [x, y, vector] :
+       {std::tuple("%a: f32[8,64,112,112]) {\n", "  return %0\n}\n", "fuse l_i3 -> v\n"),
         {"%x: f32[8,112,112,64]) {\n  %a = transpose(%x) {perm=[0,3,1,2]} : f32[8,64,112,112]\n",
-         "fuse l_i1 -> v\n"}}) {
-    const auto group = GroupOf(Cat("graph @g(", x, kPool), target);
+         "  %y = transpose(%0) {perm=[0,2,3,1]} : f32[8,56,56,64]\n  return %y\n}\n", "fuse l_i1 -> v\n"}}) {
+    const auto group = GroupOf(Cat("graph @g(", x, kPool, y), target);
     ASSERT_TRUE(group.ok()) << group.status();
     for (const ir::Stage& s : group->stages) EXPECT_EQ(s.outputs.size(), 1u);
     const StatusOr<Choice> choice = ChooseSchedule(*group, target);

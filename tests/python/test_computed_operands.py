@@ -84,6 +84,7 @@ def test_computed_operands(real_library, kind, dtype, dynamic):
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), (m, k, n)
 
 
+on_cpu = pytest.mark.skipif(torch.get_default_device().type != "cpu", reason="eager has these, of any shape, on the CPU alone")
 BYTE_PRODUCTS = (
     lambda x, w: torch._int_mm(x, w.t()),
     lambda x, w: torch._int_mm(w, x.t()) + 1,
@@ -92,6 +93,7 @@ BYTE_PRODUCTS = (
 )
 
 
+@on_cpu
 @pytest.mark.parametrize("dynamic", (False, True))
 @pytest.mark.parametrize("run", BYTE_PRODUCTS)
 def test_products_of_bytes(real_library, run, dynamic):
@@ -112,6 +114,7 @@ def test_products_of_bytes(real_library, run, dynamic):
                 assert not report.failures and not any(s.refused for s in report.subgraphs)
 
 
+@on_cpu
 @pytest.mark.parametrize("dtype", (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64))
 def test_products_of_integers(real_library, dtype):
     r = random.Random(str(dtype))

@@ -33,8 +33,8 @@ UNUSUAL = {
     "transposed convolution of integers": (lambda x: F.conv_transpose1d(x, x) * 2, torch.arange(8).reshape(1, 1, 8)),
     "pooling of integers": (lambda x: F.max_pool2d(x, 2) + 1, torch.arange(16).reshape(1, 1, 4, 4)),
     "average of integers": (lambda x: F.avg_pool1d(x, 2) + 1, torch.arange(16).reshape(1, 1, 16)),
-    "index_select of 0-d": (lambda x: torch.index_select(x, 0, torch.tensor([0])) * 2, torch.tensor(3.0)),
-    "gather of 0-d": (lambda x: torch.gather(x, 0, torch.tensor(0)) * 2, torch.tensor(3.0)),
+    "index_select of 0-d": (lambda x: torch.index_select(x, 0, torch.tensor([0], device=x.device)) * 2, torch.tensor(3.0)),
+    "gather of 0-d": (lambda x: torch.gather(x, 0, torch.tensor(0, device=x.device)) * 2, torch.tensor(3.0)),
     "the largest of bools": (lambda x: (x > 0).max(1).values, torch.randn(3, 4)),
     "no results": (lambda x: torch.empty_like(x.t()).shape[0] + x, torch.randn(3, 4)),
 }
@@ -43,12 +43,18 @@ UNUSUAL = {
 @pytest.mark.parametrize("case", UNUSUAL)
 def test_what_the_compiler_refuses_the_partition_leaves(real_library, case):
     fn, x = UNUSUAL[case]
+    try:
+        expected = fn(x)
+    except RuntimeError as e:
+        if x.device.type == "cpu":
+            raise
+        pytest.skip(f"eager has it on the CPU alone: {e}")
     for dynamic in (None, True):
         torch._dynamo.reset()
         cinn_like.reset_report()
         got = torch.compile(fn, backend=backend, dynamic=dynamic)(x)
         assert not cinn_like.report().failures
-        torch.testing.assert_close(got, fn(x), rtol=0, atol=0)
+        torch.testing.assert_close(got, expected, rtol=0, atol=0)
 
 
 def test_an_argmax_of_bools(real_library):
@@ -187,10 +193,10 @@ def test_sizes_that_leave_no_room_are_seen_at_the_call(real_library):
 """
     signature = emit.Signature((False, False), (None, None), 0, 1)
     call = function.compile_function(text, "x86_64", torch.device("cpu"), signature).call
-    x, y = torch.randn(10), torch.randn(5)
+    x, y = torch.randn(10, device="cpu"), torch.randn(5, device="cpu")
     torch.testing.assert_close(call(x, y)[0], x[5:] + y)
     with pytest.raises(IndexError, match=r"^op 0, slice: attribute 'end': expected 6 to 10, got 12$"):
-        call(x, torch.randn(6))
+        call(x, torch.randn(6, device="cpu"))
     torch.testing.assert_close(call(x, y)[0], x[5:] + y)
 
 
@@ -225,7 +231,8 @@ SCAN_SHAPES = [(7,), (3, 130), (40, 33), (2, 19, 18), (5, 0), (1, 1000)]
 @pytest.mark.parametrize("shape", SCAN_SHAPES, ids=str)
 def test_running_sums(real_library, shape, dtype):
     """Along every axis, alone and between pointwise functions; integers are summed up as int64."""
-    x = torch.randint(0, 3, shape, generator=torch.Generator().manual_seed(1)).to(dtype)
+    torch.manual_seed(1)
+    x = torch.randint(0, 3, shape).to(dtype)
 
     def fn(x):
         for d in range(x.dim()):
@@ -247,7 +254,8 @@ def test_running_products(real_library, dtype):
 @pytest.mark.parametrize("shape", SCAN_SHAPES, ids=str)
 def test_running_extremes_and_their_places(real_library, shape, dtype):
     """The last of equals, and of NaN."""
-    x = torch.randint(0, 9, shape, generator=torch.Generator().manual_seed(2)).to(dtype)
+    torch.manual_seed(2)
+    x = torch.randint(0, 9, shape).to(dtype)
     xs = [x]
     if dtype.is_floating_point and x.numel():
         y = x.clone().flatten()

@@ -77,7 +77,7 @@ def test_emit_device_code(kind, part, target):
 def test_only_gpus_have_device_code(kind):
     for target in HOSTS:
         message = run("cinn_compile", f"--emit={kind}", f"--target={target}", MLP, code=1)
-        assert f"no source of kind '{kind}'; there are graph, stages, schedule, loops, llvm, asm, object\n" in message
+        assert f"no source of kind '{kind}'; there are graph, stages, schedule, loops, c, llvm, asm, object\n" in message
 
 
 def test_code_is_for_the_cpu_of_the_target():
@@ -170,7 +170,7 @@ def test_golden(path):
     ("cinn_opt", [f"--schedule={ROWSUM}", MLP], "a schedule needs loop text: cinn_compile --emit=stages gives it"),
     ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
     ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
-    ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, stages, schedule, loops, llvm, asm, object"),
+    ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, stages, schedule, loops, c, llvm, asm, object"),
     ("cinn_compile", ["--emit=ptx", MLP], "no source of kind 'ptx'"),
     ("cinn_compile", ["--target=tpu", MLP], "unknown kind 'tpu'; known: "),
     ("cinn_compile", ["--target=cuda -arch=sm_42", MLP], "unknown arch 'sm_42'; known: native, "),

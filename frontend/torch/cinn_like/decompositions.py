@@ -1,9 +1,10 @@
 """How PyTorch's ops become the ones of the table: the framework's own decompositions, a few of ours, attention, and the
 cells of recurrent networks.
 
-Cells are rewritten in the graph that Dynamo hands over, before AOTAutograd looks at it, so that their gradients follow
-from the rewritten form. Attention stays whole, forward and backward, where the framework has a kernel for it that never
-writes the scores to memory; where it has none, attention is rewritten like the cells.
+Cells, and what repeats elements (resampling.py), are rewritten in the graph that Dynamo hands over, before AOTAutograd
+looks at it, so that their gradients follow from the rewritten form. Attention stays whole, forward and backward, where the
+framework has a kernel for it that never writes the scores to memory; where it has none, attention is rewritten like the
+cells.
 """
 
 import functools
@@ -15,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.node import map_arg
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from . import resampling
 from .emit import TABLE
 
 aten = torch.ops.aten
@@ -37,7 +39,7 @@ def table():
         result.pop(written, None)
     # These fall apart into more passes over memory than they take.
     for kept in (aten._scaled_dot_product_flash_attention_for_cpu.default, aten.embedding_dense_backward.default,
-                 aten.index_add.default, aten.index_copy.default):  # fmt: skip
+                 aten.index_add.default, aten.index_copy.default, aten.col2im.default):  # fmt: skip
         result.pop(kept, None)
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
@@ -206,7 +208,12 @@ def keeps_attention(node):
 
 
 def rewrite(gm):
-    ours = {torch.lstm_cell: lstm_cell, torch.gru_cell: gru_cell}
+    ours = {
+        torch.lstm_cell: lstm_cell,
+        torch.gru_cell: gru_cell,
+        torch.nn.functional.interpolate: resampling.interpolate,
+        torch._C._nn.pad: resampling.pad,
+    }
     for node in gm.graph.nodes:
         if node.op != "call_function":
             continue

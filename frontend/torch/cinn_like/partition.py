@@ -134,9 +134,17 @@ def cut(graph, reasons):
     for key in sorted({g for g in group.values() if g[0]}, key=lambda g: g[1]):
         nodes = [n for n in graph.nodes if group.get(n) == key]
         region = _region(nodes)
-        if region.outputs and any(n.target not in _TRIVIAL and not is_getitem(n) for n in nodes):
+        if region.outputs and any(_is_work(n) for n in nodes):
             regions.append(region)
     return regions
+
+
+def _is_work(node):
+    """Whether a kernel of ours may do it faster. A copy is the framework's, unless it repeats elements: its copies move these
+    one by one."""
+    if node.target is aten.clone.default:
+        return emit.overlaps(node.args[0].meta["val"])
+    return node.target not in _TRIVIAL and not is_getitem(node)
 
 
 def _sink(graph, group):
