@@ -40,8 +40,9 @@ StatusOr<std::string> NoteObject(const LibraryInfo& info, HostMachine& machine) 
   llvm::Module module("note", context);
   const std::string note = EncodeLibraryNote(info);
   auto* bytes = llvm::ConstantDataArray::getString(context, {note.data(), note.size()}, /*AddNull=*/false);
-  auto* variable = new llvm::GlobalVariable(module, bytes->getType(), /*isConstant=*/true,
-                                            llvm::GlobalValue::ExternalLinkage, bytes, kLibraryNoteSymbol);
+  auto* variable = llvm::cast<llvm::GlobalVariable>(module.getOrInsertGlobal(kLibraryNoteSymbol, bytes->getType()));
+  variable->setInitializer(bytes);
+  variable->setConstant(true);
   variable->setSection(kLibraryNoteSection);
   variable->setAlignment(llvm::Align(4));
   return Generate(module, machine);

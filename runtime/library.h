@@ -47,8 +47,8 @@ CINN_API void CinnLibraryRelease(void* self);
 // The message of this thread's last failure; "" where there was none.
 CINN_API const char* CinnLibraryError(void);
 
-// Threads of parallel loops, the caller's included; 0 (at first): as many as the process may use. A library whose target
-// says "-num-threads" keeps to that.
+// Threads of parallel loops, the caller's included; 0 (at first): as many as the process may use. A library whose
+// target says "-num-threads" keeps to that.
 CINN_API void CinnLibrarySetThreads(int64_t threads);
 
 #ifdef __cplusplus

@@ -126,10 +126,11 @@ StatusOr<Layout> FindNote(std::string_view file) {
       break;
     }
   }
-  if (layout.note_size == 0) return absl::InvalidArgumentError("was not written by ExportLibrary: it has no description");
+  if (layout.note_size == 0)
+    return absl::InvalidArgumentError("was not written by ExportLibrary: it has no description");
   if (layout.format != kLibraryFormat) {
-    return absl::FailedPreconditionError(
-        Cat("has format ", layout.format, ", expected ", kLibraryFormat, ": export it again, or load it with its runtime"));
+    return absl::FailedPreconditionError(Cat("has format ", layout.format, ", expected ", kLibraryFormat,
+                                             ": export it again, or load it with its runtime"));
   }
   if (layout.note + layout.note_size - layout.checksum < sizeof(Hash128)) return Bad("has no whole description");
   return layout;
@@ -151,8 +152,8 @@ Hash128 Checksum(std::string_view file, const Layout& layout) {
 }  // namespace
 
 std::string LibraryInfo::Describe() const {
-  std::string text = Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ",
-                         Join(cpu_features), "\n");
+  std::string text =
+      Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ", Join(cpu_features), "\n");
   for (const LibraryFunction& f : functions) text += f.signature + "\n";
   return text;
 }

@@ -1,5 +1,5 @@
-// Exported libraries: the same results as the JIT's, bit for bit, through the C runtime alone; what a file says of itself
-// is checked before it is loaded, and whatever is wrong with it is an error.
+// Exported libraries: the same results as the JIT's, bit for bit, through the C runtime alone; what a file says of
+// itself is checked before it is loaded, and whatever is wrong with it is an error.
 #include "runtime/library.h"
 
 #include <dlfcn.h>
@@ -70,7 +70,8 @@ struct Tensors {
     for (ir::HostArray& a : arrays) {
       for (int64_t i = 0; i < a.NumElements(); ++i) a.Set(i, random(rng));
       const DLDataType type = {InfoOf(a.dtype).dlpack_code, static_cast<uint8_t>(InfoOf(a.dtype).bits), 1};
-      views.push_back({a.bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a.shape.size()), type, a.shape.data(), nullptr, 0});
+      views.push_back(
+          {a.bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a.shape.size()), type, a.shape.data(), nullptr, 0});
     }
     for (DLTensor& t : views) {
       CinnValue v{};
@@ -103,7 +104,10 @@ std::string OpenError(const std::string& path) {
 }
 
 Tensors MlpTensors(int64_t n, unsigned seed = 1) {
-  return Tensors({{DType::kF32, {n, 64}}, {DType::kF32, {64, 128}}, {DType::kF32, {128}}, {DType::kF32, {128}},
+  return Tensors({{DType::kF32, {n, 64}},
+                  {DType::kF32, {64, 128}},
+                  {DType::kF32, {128}},
+                  {DType::kF32, {128}},
                   {DType::kF32, {n, 128}}},
                  seed);
 }
@@ -283,7 +287,8 @@ TEST(Library, SaysWhatTheCpuNeeds) {
   EXPECT_EQ(CheckCpu(file->info.cpu_features).ok(), Library(v3).code == 0);
 
   const auto features = CpuFeatures();
-  const auto missing = std::find_if(features.begin(), features.end(), [](const CpuFeature& f) { return !f.is_present; });
+  const auto missing =
+      std::find_if(features.begin(), features.end(), [](const CpuFeature& f) { return !f.is_present; });
   if (missing == features.end()) GTEST_SKIP() << "this CPU has everything";
   const std::string path = folder.File("other.so");
   const Target target = *Target::Parse(Cat("x86_64 -mcpu=x86-64 -features=+", missing->name));
@@ -307,7 +312,10 @@ TEST(Library, DamageIsAnError) {
   };
   expect("", "is no ELF file");
   expect("#include <math.h>", "is no ELF file");
-  expect("\x7f" "ELF", "is cut short");
+  expect(
+      "\x7f"
+      "ELF",
+      "is cut short");
   expect(good.substr(0, good.size() / 2), "is cut short");
   expect(good.substr(0, good.size() - 1), "is cut short");
   EXPECT_TRUE(StrContains(OpenError(folder.File("none.so")), "can't be read: No such file")) << CinnLibraryError();
