@@ -177,6 +177,51 @@ TEST(Library, ThreadsCallWithWeightsOfTheirOwn) {
   for (std::thread& t : threads) t.join();
 }
 
+// What code of the oldest CPU calls of the C library and of the compiler's is there, and gives the same.
+TEST(Library, EveryFunctionThatCodeCalls) {
+  const Folder folder;
+  const CinnCallEnv env = Env();
+  const Target target = *Target::Parse("x86_64 -mcpu=x86-64");
+  for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBF16}) {
+    const std::string type = Cat(Name(dtype), "[50]");
+    std::string ops, results;
+    std::vector<std::pair<DType, std::vector<int64_t>>> types(2, {dtype, {50}});
+    for (const char* op : {"exp(%x)", "expm1(%x)", "log(%x)", "log1p(%x)", "tanh(%x)", "erf(%x)", "sin(%x)", "cos(%x)",
+                           "floor(%x)", "ceil(%x)", "round(%x)", "pow(%x, %y)", "mod(%x, %y)"}) {
+      results += Cat(results.empty() ? "" : ", ", "%", types.size() - 2);
+      ops += Cat("  %", types.size() - 2, " = ", op, " : ", type, "\n");
+      types.push_back({dtype, {50}});
+    }
+    const hlir::Graph graph =
+        GraphOf(Cat("graph @all(%x: ", type, ", %y: ", type, ") {\n", ops, "  return ", results, "\n}\n"));
+    const std::string path = folder.File(Cat(Name(dtype), ".so"));
+    const Status exported = ExportLibrary(graph, target, Options(), path);
+    ASSERT_TRUE(exported.ok()) << exported;
+    const auto jit = CompileGraph(graph, target, Options());
+    ASSERT_TRUE(jit.ok()) << jit.status();
+    const Library library(path);
+    ASSERT_EQ(library.code, 0) << CinnLibraryError();
+    Tensors a(types), b(types, 1);
+    ASSERT_EQ((*jit)->entry()((*jit)->self(), a.args.data(), a.count(), &env), 0);
+    ASSERT_EQ(CinnLibraryLookup(library.lib, "all")(nullptr, b.args.data(), b.count(), &env), 0) << CinnLibraryError();
+    for (size_t i = 2; i < types.size(); ++i) EXPECT_EQ(a.arrays[i].bytes, b.arrays[i].bytes) << Name(dtype) << i;
+  }
+}
+
+// Of a graph that came from the cache, with nothing but its code.
+TEST(Library, IsTheSameFromTheCache) {
+  const Folder folder;
+  CompileOptions options;
+  options.cache_dir = folder.File("cache");
+  for (const bool hit : {false, true}) {
+    const auto jit = CompileGraph(Mlp(), *Target::Parse("cpu"), options);
+    ASSERT_TRUE(jit.ok()) << jit.status();
+    EXPECT_EQ((*jit)->report().cache_hit, hit);
+    ASSERT_TRUE((*jit)->ExportLibrary(folder.File(hit ? "hit.so" : "miss.so")).ok());
+  }
+  EXPECT_EQ(ReadFile(folder.File("hit.so")), ReadFile(folder.File("miss.so")));
+}
+
 constexpr char kTake[] = R"(graph @take(%x: f16[n,24], %i: i64[5]) where n in 1..64 multiple 2 {
   %0 = exp(%x) : f16[n,24]
   %1 = check_index(%i) {size=10} : i64[5]
@@ -347,6 +392,7 @@ TEST(Library, DamageIsAnError) {
     std::string bad = good;
     bad[rng() % bad.size()] ^= static_cast<char>(1 << rng() % 8);
     refused += !ReadLibrary(bad).ok();
+    if (SealLibrary(bad).ok()) (void)ReadLibrary(bad);  // what only somebody who wants to do so can write
   }
   EXPECT_GT(refused, 500);  // the rest are names and headers of sections, which nobody loads
 
