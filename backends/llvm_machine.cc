@@ -92,6 +92,16 @@ StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
   return cpu;
 }
 
+std::vector<std::string> RequiredCpuFeatures(const HostCpu& cpu) {
+  const std::unique_ptr<llvm::MCSubtargetInfo> info(
+      FindTarget()->createMCSubtargetInfo(kTriple, cpu.name, cpu.features));
+  std::vector<std::string> required;
+  for (const CpuFeature& f : CpuFeatures()) {
+    if (info->checkFeatures(Cat("+", f.name))) required.emplace_back(f.name);
+  }
+  return required;
+}
+
 void CollectErrors(llvm::LLVMContext& context, std::string* errors) {
   context.setDiagnosticHandlerCallBack(
       [](const llvm::DiagnosticInfo* info, void* to) {

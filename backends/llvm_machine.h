@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cinn_like/base/status.h"
 #include "cinn_like/base/target.h"
@@ -23,6 +24,8 @@ struct HostCpu {
 };
 // "native" is this machine, by its feature bits: virtual machines report models that don't match them.
 StatusOr<HostCpu> ResolveHostCpu(const Target& target);
+// What code for it may use, of CpuFeatures() (base/host_cpu.h).
+std::vector<std::string> RequiredCpuFeatures(const HostCpu& cpu);
 
 // What is reported as an error of code in `context` is added to `errors`; by default it would end the process. What
 // LLVM calls fatal abandons the task (backends/parallel_tasks.h), so code is generated in tasks only.

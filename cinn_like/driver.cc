@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
@@ -12,6 +14,7 @@
 
 #include "backends/c_program.h"
 #include "backends/compiled_code.h"
+#include "backends/library.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/compilation_cache.h"
 #include "cinn_like/kernel_memo.h"
@@ -243,6 +246,29 @@ Status CheckDisabledPasses(const CompileOptions& options) {
   return absl::OkStatus();
 }
 
+// "@mlp(%x: f32[n,64]) where n in 1..4096 -> f32[n,128]"
+std::string SignatureOf(const hlir::Graph& graph) {
+  const std::string text = hlir::Print(graph);
+  constexpr size_t kBegin = std::string_view("graph ").size();
+  std::string types;
+  for (hlir::ValueId v : graph.results()) types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
+  return Cat(text.substr(kBegin, text.find(" {\n") - kBegin), " -> ", types);
+}
+
+// Whoever has the old file open or loaded keeps it.
+Status ReplaceFile(const std::string& path, std::string_view bytes) {
+  const std::string fresh = Cat(path, ".", getpid(), ".tmp");
+  {
+    std::ofstream file(fresh, std::ios::binary | std::ios::trunc);
+    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    file.close();
+    if (file && rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  }
+  const std::string why = strerror(errno);
+  unlink(fresh.c_str());
+  return absl::UnavailableError(Cat("can't write '", path, "': ", why));
+}
+
 struct Memory {
   int64_t now = 0, peak = 0;  // bytes that the process has resident
 };
@@ -329,6 +355,26 @@ class Compilation : public CompiledGraph {
   Status ExportObject(const std::string& path) const override {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     return ExportHostObject(p->module, context_.target, context_.options, path);
+  }
+
+  Status ExportLibrary(const std::string& path) const override {
+    if (device_.kind != &HostKind()) {
+      return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
+                           " alone, not yet for device '", device_.kind->name, "'");
+    }
+    ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
+    if (!p->lost.empty()) {
+      std::string ops;
+      for (const hlir::LostOp& l : p->lost) ops += Cat(ops.empty() ? "" : ", ", graph_.ops()[l.op].def->name);
+      return absl::FailedPreconditionError(Cat("graph @", graph_.name(), ": a library has no framework, to which ",
+                                               context_.target.Print(), " leaves ", ops,
+                                               "; leave out -framework to have them compiled"));
+    }
+    ASSIGN_OR_RETURN(CompiledCode code,
+                     CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
+    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({p->main, SignatureOf(graph_), p->prepare, p->slots},
+                                                         std::move(code.host.objects), context_.target));
+    return ReplaceFile(path, file);
   }
 
  private:
@@ -476,6 +522,14 @@ StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, 
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   return Compilation(graph, target, options, device).Source(kind);
+}
+
+Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
+                     const std::string& path, const Devices& devices) {
+  RETURN_IF_ERROR(hlir::Verify(graph));
+  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  ASSIGN_OR_RETURN(const Device device, devices.Of(target));
+  return Compilation(graph, target, options, device).ExportLibrary(path);
 }
 
 }  // namespace cinn_like

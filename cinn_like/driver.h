@@ -55,6 +55,9 @@ class CompiledGraph {
   // again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
+  // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. For CPUs alone
+  // (Unimplemented), with nothing left to a framework (FailedPrecondition). An earlier file is replaced as a whole.
+  virtual Status ExportLibrary(const std::string& path) const = 0;
 };
 
 // InvalidArgument where `devices` has not the target's.
@@ -71,5 +74,9 @@ StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, co
 // CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices = Devices::BuiltIn());
+
+// CompileGraph(...)->ExportLibrary(path) without loading any code: the CPU need not be this machine's.
+Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
+                     const std::string& path, const Devices& devices = Devices::BuiltIn());
 
 }  // namespace cinn_like

@@ -3,7 +3,7 @@
 # built by the target of that name: ThreadSanitizer runs these. Examples are run too.
 cinn_find_libraries(gtest .a gtest_main gtest)
 add_library(cinn_test_deps INTERFACE)
-target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest})
+target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest} cinn_library_runtime)
 add_custom_target(threads)
 set(long_tests driver_cuda_lowering_test)
 
@@ -54,6 +54,14 @@ target_compile_options(call_c PRIVATE -pedantic)
 target_include_directories(call_c PRIVATE ${folder})
 target_link_libraries(call_c PRIVATE m)
 add_test(NAME example_call_c COMMAND call_c)
+# A graph as a shared library, and a program of C that loads it.
+add_custom_command(OUTPUT ${folder}/mlp.so DEPENDS ${CMAKE_SOURCE_DIR}/examples/mlp.graph cinn_compile
+                   COMMAND cinn_compile -o ${folder}/mlp.so ${CMAKE_SOURCE_DIR}/examples/mlp.graph)
+add_executable(load_library examples/load_library.c ${folder}/mlp.so)
+set_target_properties(load_library PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+target_include_directories(load_library SYSTEM PRIVATE ${CINN_DLPACK_INCLUDE})
+target_link_libraries(load_library PRIVATE cinn_library_runtime m)
+add_test(NAME example_load_library COMMAND load_library ${folder}/mlp.so)
 find_library(CINN_BENCHMARK benchmark)
 if(CINN_BENCHMARK)
   cinn_executables(benchmarks FOLDER benchmarks DEPENDS cinn_driver ${CINN_BENCHMARK})

@@ -195,3 +195,6 @@ StatusOr<DeviceApi*> GetCudaDevice() {
 }
 
 }  // namespace cinn_like
+
+// Managed memory belongs to its device.
+extern "C" const cinn_like::RuntimeDevice cinn_device_cuda = {kDLCUDA, kDLCUDAManaged, cinn_like::GetCudaDevice};

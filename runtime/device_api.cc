@@ -4,7 +4,6 @@
 
 #include "cinn_like/base/tensor.h"
 #include "runtime/last_error.h"
-#include "runtime/opencl_memory.h"
 #include "runtime/timeline.h"
 
 namespace cinn_like {
@@ -37,15 +36,9 @@ StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device
 
 }  // namespace cinn_like
 
-extern "C" {
-// Pinned host memory is CPU memory; managed memory belongs to its CUDA device.
-const cinn_like::RuntimeDevice cinn_device_x86_64 = {kDLCPU, kDLCUDAHost, cinn_like::GetHostDevice};
-const cinn_like::RuntimeDevice cinn_device_cuda = {kDLCUDA, kDLCUDAManaged, cinn_like::GetCudaDevice};
-const cinn_like::RuntimeDevice cinn_device_opencl = {kDLOpenCL, kDLOpenCL, cinn_like::GetOpenClDevice,
-                                                     cinn_like::opencl::AddressOf};
-
-int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
-                    int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env) {
+extern "C" int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
+                               int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params,
+                               const CinnCallEnv* env) {
   using namespace cinn_like;
   const TimelineSpan span("launch");
   if (gx == 0 || gy == 0 || gz == 0) return 0;
@@ -57,5 +50,4 @@ int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_
   if (status.ok()) [[likely]]
     return 0;
   return SetLastError(status);
-}
 }

@@ -104,3 +104,6 @@ StatusOr<DeviceApi*> GetHostDevice() {
 }
 
 }  // namespace cinn_like
+
+// Pinned host memory is CPU memory.
+extern "C" const cinn_like::RuntimeDevice cinn_device_x86_64 = {kDLCPU, kDLCUDAHost, cinn_like::GetHostDevice};

@@ -150,3 +150,6 @@ StatusOr<DeviceApi*> GetOpenClDevice() {
 }
 
 }  // namespace cinn_like
+
+extern "C" const cinn_like::RuntimeDevice cinn_device_opencl = {kDLOpenCL, kDLOpenCL, cinn_like::GetOpenClDevice,
+                                                                cinn_like::opencl::AddressOf};

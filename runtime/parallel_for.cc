@@ -14,9 +14,9 @@
 #include <thread>
 #include <vector>
 
-#include "cinn_like/base/flags.h"
 #include "cinn_like/base/host_cpu.h"
 #include "runtime/openmp.h"
+#include "runtime/thread_options.h"
 #include "runtime/timeline.h"
 
 namespace cinn_like {
@@ -233,8 +233,7 @@ std::atomic<int> own_pool{-1};  // -1: not yet known
 const OpenMp* HostRuntime() {
   int own = own_pool.load(std::memory_order_relaxed);
   if (own < 0) {
-    const StatusOr<CompileOptions> options = CompileOptions::FromFlags();
-    own = options.ok() && options->thread_pool == "own";
+    own = DefaultThreadOptions().own_pool;
     own_pool.store(own, std::memory_order_relaxed);
   }
   return own ? nullptr : FindOpenMp();
@@ -251,8 +250,7 @@ void SetNumThreads(int64_t threads) {
 
 int64_t NumThreads() {
   if (const int known = num_threads.load(std::memory_order_relaxed); known != 0) return known;
-  const StatusOr<CompileOptions> options = CompileOptions::FromFlags();
-  SetNumThreads(options.ok() ? options->num_threads : 0);
+  SetNumThreads(DefaultThreadOptions().num_threads);
   return num_threads.load(std::memory_order_relaxed);
 }
 

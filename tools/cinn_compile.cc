@@ -2,6 +2,7 @@
 //
 //   cinn_compile --emit=asm mlp.graph
 //   cinn_compile --emit=object -o mlp.o mlp.graph
+//   cinn_compile -o mlp.so mlp.graph                   # a shared library (runtime/library.h)
 //   cinn_compile --target=c -o mlp.c mlp.graph
 //   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
 //
@@ -13,9 +14,9 @@
 #include "tools/tool_io.h"
 
 DEFINE_string(emit, "",
-              "graph, stages, schedule, loops, llvm, asm, object or space; for a GPU also cuda, ptx or cubin, or "
-              "opencl; for other "
-              "targets also c. Not said: c for the target c, else llvm");
+              "graph, stages, schedule, loops, llvm, asm, object, library or space; for a GPU also cuda, ptx or cubin, "
+              "or opencl; for other targets also c. Not said: c for the target c, library for a file -o *.so, else "
+              "llvm");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
@@ -30,10 +31,17 @@ Status Main(int argc, char** argv) {
   ASSIGN_OR_RETURN(const Target target, Target::Parse(FLAGS_target));
   const auto graph = hlir::Parse(text);
   if (!graph.ok()) return Annotate(graph.status(), path);
-  const std::string emit = !FLAGS_emit.empty() ? FLAGS_emit : target.device->is_source ? "c" : "llvm";
+  const std::string emit = !FLAGS_emit.empty()        ? FLAGS_emit
+                           : FLAGS_o.ends_with(".so") ? "library"
+                           : target.device->is_source ? "c"
+                                                      : "llvm";
   const bool space = emit == "space";
   if (FLAGS_measure < 0 || (FLAGS_measure > 0 && !space))
     return InvalidArgument("--measure=", FLAGS_measure, ": a number of points, for --emit=space");
+  if (emit == "library") {
+    if (FLAGS_o == "-") return InvalidArgument("--emit=library: expected a file, -o FILE");
+    return ExportLibrary(*graph, target, options, FLAGS_o);
+  }
   ASSIGN_OR_RETURN(const std::string emitted, space ? DescribeSpace(*graph, target, options, FLAGS_measure)
                                                     : EmitGraph(*graph, target, options, emit));
   return WriteOutput(FLAGS_o, emitted);

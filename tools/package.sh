@@ -1,6 +1,7 @@
 #!/bin/bash
 # Makes dist/cinn_like-<version>-linux-x86_64.tar.xz out of the portable build and checks the promises made for it: the
-# library exports the C API alone, needs glibc alone, and the archive is at most 20 MB.
+# library exports the C API alone, needs glibc alone, and the archive is at most 20 MB; so does the runtime of exported
+# libraries, which has at most 1 MB.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/build.sh portable
@@ -17,7 +18,14 @@ extra=$(grep -v '^Cinn[A-Z]' <<< "$exported" || true)
 for function in $(grep -o 'Cinn[A-Za-z]*(' cinn_like/c_api.h | tr -d '('); do
   grep -qx "$function" <<< "$exported" || fail "$function is in c_api.h but not exported"
 done
-for file in "$library" build/portable/package/"$name"/bin/*; do
+runtime=build/portable/package/$name/lib/libcinn_runtime.so
+exported=$(nm -D --defined-only "$runtime" | awk '{print $3}')
+for function in $(grep -o 'Cinn[A-Za-z]*(' runtime/library.h | tr -d '(' | sort -u); do
+  grep -qx "$function" <<< "$exported" || fail "$function is in library.h but not exported"
+done
+size=$(stat -L -c %s "$runtime")
+[ "$size" -le 1000000 ] || fail "$runtime has $size bytes, more than 1 MB"
+for file in "$library" "$runtime" build/portable/package/"$name"/bin/*; do
   needed=$(objdump -p "$file" | awk '/NEEDED/ {print $2}' | grep -vE '^(libc|libm|ld-linux-x86-64)\.so\.[0-9]+$' || true)
   [ -z "$needed" ] || fail "$file needs $needed"
   # Ubuntu 24.04 has glibc 2.39.

@@ -1,5 +1,7 @@
 // What this machine's processor can do. No other file asks which processor it is compiled for.
 #pragma once
+#include <span>
+#include <string_view>
 
 namespace cinn_like {
 
@@ -12,6 +14,14 @@ struct CpuAbilities {
 
 // The first call asks the system for the registers of AMX, once for all threads.
 const CpuAbilities& ThisCpu();
+
+// An extension of x86_64 that generated code may use, by LLVM's name, and whether this machine has it and its system
+// keeps the registers. Of those that LLVM knows, the ones without which arithmetic is done otherwise.
+struct CpuFeature {
+  std::string_view name;
+  bool is_present;
+};
+std::span<const CpuFeature> CpuFeatures();
 
 // Tells the processor that a loop waits for another thread.
 void PauseCpu();

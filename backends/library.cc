@@ -1,0 +1,93 @@
+#include "backends/library.h"
+
+#include "backends/host_symbols.h"
+#include "backends/llvm_machine.h"
+#include "backends/parallel_tasks.h"
+#include "backends/system_linker.h"
+#include "cinn_like/base/build_id.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace cinn_like {
+namespace {
+
+// The library's own names stand before those of the C library and of the runtime.
+Status CheckName(const std::string& name) {
+  bool taken = name.starts_with("_") || name.starts_with("cinn_");
+  for (const auto& [symbol, address] : HostSymbols(RuntimeSymbols())) taken |= symbol == name;
+  if (!taken) return absl::OkStatus();
+  return InvalidArgument("function @", name,
+                         ": a library's functions can't begin with '_' or 'cinn_', nor have the name of a function "
+                         "that generated code calls");
+}
+
+// As `readelf -n` prints it.
+std::string BuildIdText() {
+  std::string text;
+  for (const char c : BuildId()) text += Cat(absl::Hex(static_cast<unsigned char>(c), absl::kZeroPad2));
+  return text;
+}
+
+StatusOr<std::string> Generate(llvm::Module& module, HostMachine& machine) {
+  module.setDataLayout(machine.target().createDataLayout());
+  module.setTargetTriple(machine.target().getTargetTriple().str());
+  return machine.Generate(module, HostCode::kObject);
+}
+
+StatusOr<std::string> NoteObject(const LibraryInfo& info, HostMachine& machine) {
+  llvm::LLVMContext context;
+  llvm::Module module("note", context);
+  const std::string note = EncodeLibraryNote(info);
+  auto* bytes = llvm::ConstantDataArray::getString(context, {note.data(), note.size()}, /*AddNull=*/false);
+  auto* variable = llvm::cast<llvm::GlobalVariable>(module.getOrInsertGlobal(kLibraryNoteSymbol, bytes->getType()));
+  variable->setInitializer(bytes);
+  variable->setConstant(true);
+  variable->setSection(kLibraryNoteSection);
+  variable->setAlignment(llvm::Align(4));
+  return Generate(module, machine);
+}
+
+// For the linker: it only looks at names.
+StatusOr<std::string> RuntimeSymbolsObject(HostMachine& machine) {
+  llvm::LLVMContext context;
+  llvm::Module module("runtime", context);
+  for (const char* name : kLibraryRuntimeSymbols) {
+    auto* type = llvm::FunctionType::get(llvm::Type::getVoidTy(context), false);
+    auto* f = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, name, module);
+    llvm::IRBuilder<>(llvm::BasicBlock::Create(context, "", f)).CreateRetVoid();
+  }
+  return Generate(module, machine);
+}
+
+}  // namespace
+
+StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<std::string> objects,
+                                  const Target& target) {
+  ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
+  const LibraryInfo info{BuildIdText(), target.Print(), RequiredCpuFeatures(cpu), {function}};
+  std::vector<std::string> exported = {kLibraryNoteSymbol};
+  for (const std::string& name : {function.name, function.prepare}) {
+    if (name.empty()) continue;
+    RETURN_IF_ERROR(CheckName(name));
+    exported.push_back(name);
+  }
+  StatusOr<std::string> note, symbols;
+  const auto generate = [&]() -> Status {
+    ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu, HostEffort::kQuick));
+    note = NoteObject(info, *machine);
+    symbols = RuntimeSymbolsObject(*machine);
+    return absl::OkStatus();
+  };
+  Status status;
+  RETURN_IF_ERROR(RunTasks({[&] { status = generate(); }}, 1));
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(note.status());
+  RETURN_IF_ERROR(symbols.status());
+  objects.push_back(*std::move(note));
+  ASSIGN_OR_RETURN(std::string file, LinkSharedLibrary({objects, exported, kLibraryRuntime, *symbols}));
+  RETURN_IF_ERROR(SealLibrary(file));
+  return file;
+}
+
+}  // namespace cinn_like

@@ -1,0 +1,57 @@
+// Exported functions (`cinn_compile -o net.so net.graph`) in a program that has no compiler: libcinn_runtime.so, which
+// this header describes, loads them and holds what their code calls. Plain C.
+//
+//   CinnLibrary* lib;
+//   if (CinnLibraryOpen("net.so", &lib) != 0) puts(CinnLibraryError());
+//   CinnFunctionPtr net = CinnLibraryLookup(lib, "net");
+//   void* self;
+//   CinnLibraryPrepare(lib, "net", static_args, num_static_args, &env, &self);
+//   net(self, args, num_args, &env);                                    // runtime/call.h; from any number of threads
+//
+// Functions that can fail return 0 or a negative code, and then CinnLibraryError() of the same thread says why; that
+// also holds for functions of libraries. Any thread may call.
+#ifndef CINN_LIKE_RUNTIME_LIBRARY_H_
+#define CINN_LIKE_RUNTIME_LIBRARY_H_
+#include "runtime/call.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CINN_API __attribute__((visibility("default")))
+
+typedef struct CinnLibrary CinnLibrary;
+
+// Reads what the file says of itself and checks it (a library of a format that this runtime knows, undamaged, for
+// extensions of the instruction set that this CPU has) and only then loads it. The check finds mistakes and damage: who
+// may write the file may have any code run.
+CINN_API int32_t CinnLibraryOpen(const char* path, CinnLibrary** out);
+// Its functions must not be running nor be called later, and every `self` of them has been released. Null is fine.
+CINN_API void CinnLibraryClose(CinnLibrary* library);
+
+// For people: format, compiler, target, what the CPU must have, and the type of each function. Lives as long as the
+// library.
+CINN_API const char* CinnLibraryDescription(const CinnLibrary* library);
+
+// The function of that name; null with an error that names those there are.
+CINN_API CinnFunctionPtr CinnLibraryLookup(const CinnLibrary* library, const char* name);
+
+// Computes a `self` for calls of the function `name` from its parameters marked `static`: `args` has one value for each
+// of them, in order. Any number can be made, each for other weights. A function without static parameters needs none,
+// and gets null.
+CINN_API int32_t CinnLibraryPrepare(const CinnLibrary* library, const char* name, const CinnValue* args,
+                                    int32_t num_args, const CinnCallEnv* env, void** self);
+// Null is fine.
+CINN_API void CinnLibraryRelease(void* self);
+
+// The message of this thread's last failure; "" where there was none.
+CINN_API const char* CinnLibraryError(void);
+
+// Threads of parallel loops, the caller's included; 0 (at first): as many as the process may use. A library whose
+// target says "-num-threads" keeps to that.
+CINN_API void CinnLibrarySetThreads(int64_t threads);
+
+#ifdef __cplusplus
+}
+#endif
+#endif  // CINN_LIKE_RUNTIME_LIBRARY_H_

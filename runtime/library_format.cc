@@ -1,0 +1,206 @@
+#include "runtime/library_format.h"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <optional>
+
+#include "cinn_like/base/hash.h"
+#include "cinn_like/base/host_cpu.h"
+#include "runtime/artifact.h"
+
+namespace cinn_like {
+namespace {
+
+constexpr char kOwner[] = "cinn_like\0\0";  // padded to words
+static_assert(sizeof(kOwner) == 12);
+constexpr size_t kOwnerSize = 10;  // with its end
+constexpr char kKey[] = "library";
+
+Status Bad(std::string_view what) { return absl::DataLossError(std::string(what)); }
+
+std::string Lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> SplitLines(std::string_view text) {
+  std::vector<std::string> lines;
+  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+    lines.emplace_back(text.substr(0, end));
+  }
+  return lines;
+}
+
+std::string Join(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += Cat(text.empty() ? "" : ", ", name);
+  return text;
+}
+
+StatusOr<LibraryInfo> Decode(std::string_view bytes) {
+  ASSIGN_OR_RETURN(const Artifact artifact, Artifact::Decode(bytes, kKey));
+  const auto section = [&](std::string_view name) {
+    const std::string* text = artifact.Find(name);
+    return text == nullptr ? std::string() : *text;
+  };
+  LibraryInfo info{section("compiler"), section("target"), SplitLines(section("cpu")), {}};
+  while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
+    const std::vector<std::string> lines = SplitLines(*text);
+    if (lines.size() != 4) return Bad("a function's description is incomplete");
+    LibraryFunction f{lines[0], lines[1], lines[2]};
+    const char* end = lines[3].data() + lines[3].size();
+    if (std::from_chars(lines[3].data(), end, f.slots).ptr != end || f.slots < 0) {
+      return Bad(Cat("function '", f.name, "' has '", lines[3], "' slots"));
+    }
+    info.functions.push_back(std::move(f));
+  }
+  return info;
+}
+
+// Where the note lies in a file, and what of it the checksum is of.
+struct Layout {
+  size_t note = 0, note_size = 0, checksum = 0;  // `checksum` is in the note's contents, which end with the note
+  uint32_t format = 0;
+  size_t headers_end = 0;
+  std::vector<std::pair<size_t, size_t>> loaded;  // offset and size
+};
+
+// The next note at `at`; both are moved behind it. Nothing where it does not end before `end`.
+struct Note {
+  size_t begin, contents, end;
+  uint32_t type;
+  std::string_view owner;
+};
+std::optional<Note> NextNote(std::string_view file, size_t& at, size_t end, size_t alignment) {
+  Elf64_Nhdr header;
+  if (end - at < sizeof(header)) return std::nullopt;
+  memcpy(&header, file.data() + at, sizeof(header));
+  const auto pad = [&](size_t n) { return (n + alignment - 1) / alignment * alignment; };
+  const size_t owner = at + sizeof(header), owner_size = pad(header.n_namesz), size = header.n_descsz;
+  if (owner_size > end - owner || size > end - owner - owner_size) return std::nullopt;
+  const size_t contents = owner + owner_size;
+  const Note note{at, contents, contents + size, header.n_type, file.substr(owner, header.n_namesz)};
+  at = std::min(end, contents + pad(size));
+  return note;
+}
+
+StatusOr<Layout> FindNote(std::string_view file) {
+  Elf64_Ehdr header;
+  if (file.size() < SELFMAG || memcmp(file.data(), ELFMAG, SELFMAG) != 0) return Bad("is no ELF file");
+  if (file.size() < sizeof(header)) return Bad("is cut short");
+  memcpy(&header, file.data(), sizeof(header));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+      header.e_machine != EM_X86_64) {
+    return absl::FailedPreconditionError("is for another machine than x86_64");
+  }
+  if (header.e_type != ET_DYN) return Bad("is no shared library");
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phoff > file.size() ||
+      header.e_phnum > (file.size() - header.e_phoff) / sizeof(Elf64_Phdr)) {
+    return Bad("is cut short");
+  }
+  if (header.e_shoff != 0 && (header.e_shoff > file.size() || header.e_shentsize != sizeof(Elf64_Shdr) ||
+                              header.e_shnum > (file.size() - header.e_shoff) / sizeof(Elf64_Shdr))) {
+    return Bad("is cut short");
+  }
+  Layout layout;
+  layout.headers_end = header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr);
+  for (int i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    memcpy(&segment, file.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type != PT_LOAD && segment.p_type != PT_NOTE) continue;
+    if (segment.p_offset > file.size() || segment.p_filesz > file.size() - segment.p_offset) return Bad("is cut short");
+    if (segment.p_type == PT_LOAD) layout.loaded.emplace_back(segment.p_offset, segment.p_filesz);
+    if (segment.p_type == PT_LOAD || layout.note_size != 0) continue;
+    size_t at = segment.p_offset;
+    const size_t end = segment.p_offset + segment.p_filesz;
+    while (const std::optional<Note> note = NextNote(file, at, end, segment.p_align == 8 ? 8 : 4)) {
+      if (note->owner != std::string_view(kOwner, kOwnerSize)) continue;
+      layout.note = note->begin;
+      layout.note_size = note->end - note->begin;
+      layout.checksum = note->contents;
+      layout.format = note->type;
+      break;
+    }
+  }
+  if (layout.note_size == 0)
+    return absl::InvalidArgumentError("was not written by ExportLibrary: it has no description");
+  if (layout.format != kLibraryFormat) {
+    return absl::FailedPreconditionError(Cat("has format ", layout.format, ", expected ", kLibraryFormat,
+                                             ": export it again, or load it with its runtime"));
+  }
+  if (layout.note + layout.note_size - layout.checksum < sizeof(Hash128)) return Bad("has no whole description");
+  return layout;
+}
+
+// Of what is loaded, but for itself and for where section headers are, which are not.
+Hash128 Checksum(std::string_view file, const Layout& layout) {
+  std::string bytes(file);
+  memset(&bytes[layout.checksum], 0, sizeof(Hash128));
+  memset(&bytes[offsetof(Elf64_Ehdr, e_shoff)], 0, sizeof(Elf64_Ehdr::e_shoff));
+  memset(&bytes[offsetof(Elf64_Ehdr, e_shnum)], 0, sizeof(Elf64_Ehdr::e_shnum));
+  memset(&bytes[offsetof(Elf64_Ehdr, e_shstrndx)], 0, sizeof(Elf64_Ehdr::e_shstrndx));
+  const std::string_view all = bytes;
+  std::string parts = HashBytes(all.substr(0, layout.headers_end)).Hex();
+  for (const auto& [offset, size] : layout.loaded) parts += HashBytes(all.substr(offset, size)).Hex();
+  return HashBytes(parts);
+}
+
+}  // namespace
+
+std::string LibraryInfo::Describe() const {
+  std::string text =
+      Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ", Join(cpu_features), "\n");
+  for (const LibraryFunction& f : functions) text += f.signature + "\n";
+  return text;
+}
+
+std::string EncodeLibraryNote(const LibraryInfo& info) {
+  Artifact artifact;
+  artifact.sections = {{"compiler", info.compiler}, {"target", info.target}, {"cpu", Lines(info.cpu_features)}};
+  for (size_t i = 0; i < info.functions.size(); ++i) {
+    const LibraryFunction& f = info.functions[i];
+    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.prepare, Cat(f.slots)});
+  }
+  const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);
+  const Elf64_Nhdr header{kOwnerSize, static_cast<Elf64_Word>(contents.size()), kLibraryFormat};
+  const std::string padding((sizeof(Elf64_Word) - contents.size() % sizeof(Elf64_Word)) % sizeof(Elf64_Word), '\0');
+  return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + std::string(kOwner, sizeof(kOwner)) +
+         contents + padding;
+}
+
+Status SealLibrary(std::string& file) {
+  ASSIGN_OR_RETURN(const Layout layout, FindNote(file));
+  const Hash128 checksum = Checksum(file, layout);
+  memcpy(&file[layout.checksum], &checksum, sizeof(checksum));
+  return absl::OkStatus();
+}
+
+StatusOr<LibraryFile> ReadLibrary(std::string_view file) {
+  ASSIGN_OR_RETURN(const Layout layout, FindNote(file));
+  Hash128 checksum;
+  memcpy(&checksum, file.data() + layout.checksum, sizeof(checksum));
+  if (checksum != Checksum(file, layout)) return Bad("is damaged: it does not match its checksum");
+  LibraryFile r;
+  r.note = file.substr(layout.note, layout.note_size);
+  const size_t artifact = layout.checksum + sizeof(Hash128);
+  ASSIGN_OR_RETURN(r.info, Decode(file.substr(artifact, layout.note + layout.note_size - artifact)));
+  return r;
+}
+
+Status CheckCpu(const std::vector<std::string>& features) {
+  std::vector<std::string> missing, present;
+  for (const CpuFeature& f : CpuFeatures()) {
+    if (f.is_present) present.emplace_back(f.name);
+  }
+  for (const std::string& f : features) {
+    if (std::find(present.begin(), present.end(), f) == present.end()) missing.push_back(f);
+  }
+  if (missing.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(Cat("needs ", Join(missing), "; this CPU has ", Join(present)));
+}
+
+}  // namespace cinn_like
