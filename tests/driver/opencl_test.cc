@@ -284,6 +284,17 @@ TEST(OpenCl, AnIndexOutOfRangeIsAnError) {
   }
 }
 
+TEST(OpenCl, ADeviceWithoutF64) {
+  const Graph graph = *hlir::Parse(
+      "graph @g(%x: f32[4], %y: f64[4]) {\n  %0 = exp(%x) : f32[4]\n  %1 = exp(%y) : f64[4]\n  return %0, %1\n}\n");
+  const Target target = *Target::Parse("opencl -arch=generic -features=-fp64");
+  EXPECT_EQ(Message(CompileGraph(graph, target, Options()).status()), "op 'exp': f64[4]: the opencl device has no f64");
+  EXPECT_EQ(EmitGraph(graph, target, Options(), "opencl").status(), CheckGraph(graph, target));
+  EXPECT_TRUE(EmitGraph(*hlir::Parse(kSoftmax), target, Options(), "llvm").ok());
+  EXPECT_EQ(Message(Target::Parse("opencl -features=-fp16").status()),
+            "target: option -features: unknown feature 'fp16'; known: fp64");
+}
+
 TEST(OpenCl, SourceNeedsNoDevice) {
   const Graph graph = *hlir::Parse(kSoftmax);
   const StatusOr<std::string> source = EmitGraph(graph, OpenClTarget(), Options(), "opencl");
