@@ -65,8 +65,9 @@ def cinn_like(gm, example_inputs, options=None, mode=None):
 
 
 def _computes_elsewhere(options, inputs):
-    device = next((x.device for x in inputs if isinstance(x, torch.Tensor) and x.device.type != "cpu"), torch.device("cpu"))
-    return bool(options.get("target")) and function.computes_elsewhere(options["target"], device)
+    devices = [x.device for x in inputs if isinstance(x, torch.Tensor)]
+    device = next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
+    return function.computes_elsewhere(options.get("target") or "", device)
 
 
 def __getattr__(name):

@@ -50,7 +50,8 @@ def default_target(device):
 
 def computes_elsewhere(target, device):
     """Whether calls copy tensors from `device` to the target's device, and results back."""
-    return target.split()[:1] not in [[kind] for kind in _KINDS.get(device.type, ())]
+    words = target.split()
+    return bool(words) and words[0] not in _KINDS.get(device.type, ())
 
 
 @functools.cache
