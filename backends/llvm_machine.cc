@@ -70,12 +70,14 @@ StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
   static const HostCpu native = DetectHostCpu();
   HostCpu cpu = native;
   if (!target.mcpu.empty() && target.mcpu != "native") cpu = {target.mcpu, ""};
-  for (const std::string& f : target.features) cpu.features += (cpu.features.empty() ? "" : ",") + f;
+  // Else they are the device's, and the host's part of the code runs here.
+  const std::vector<std::string> features = target.HasKernels() ? std::vector<std::string>() : target.features;
+  for (const std::string& f : features) cpu.features += (cpu.features.empty() ? "" : ",") + f;
   const std::unique_ptr<llvm::MCSubtargetInfo> info(FindTarget()->createMCSubtargetInfo(kTriple, "", ""));
   if (!info->isCPUStringValid(cpu.name)) {
     return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 CPU '", cpu.name, "'");
   }
-  for (const std::string& f : target.features) {
+  for (const std::string& f : features) {
     const auto known = info->getAllProcessorFeatures();
     if (std::none_of(known.begin(), known.end(), [&](const auto& k) { return f.substr(1) == k.Key; })) {
       return InvalidArgument("target '", target.Print(), "': LLVM knows no x86_64 feature '", f.substr(1), "'");

@@ -1,7 +1,9 @@
 #include "cinn_like/c_api.h"
 
 #include "cinn_like/base/json.h"
+#include "cinn_like/base/tensor.h"
 #include "cinn_like/driver.h"
+#include "cinn_like/host_tensors.h"
 #include "hlir/graph.h"
 #include "hlir/op_registry.h"
 #include "runtime/last_error.h"
@@ -75,6 +77,27 @@ cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Bid(const char* g
   return cinn_like::BidOnGraph(graph, target, options);
 }
 
+cinn_like::Status Check(const char* graph_text, const char* target_text) {
+  ASSIGN_OR_RETURN(const cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
+  cinn_like::StatusOr<cinn_like::Target> target = cinn_like::Target::Parse(target_text);
+  if (target.ok()) {
+    ASSIGN_OR_RETURN(const cinn_like::Device device, cinn_like::Devices::BuiltIn().Of(*target));
+    target = cinn_like::ResolveTarget(*target, *device.runtime);
+  }
+  return target.ok() ? cinn_like::CheckGraph(graph, *target) : cinn_like::hlir::Verify(graph);
+}
+
+cinn_like::Status TakeTensors(CinnFunction* fn, int32_t type) {
+  const DLDeviceType own = fn->graph->device().runtime->type;
+  if (type != own && type != kDLCPU) {
+    return cinn_like::InvalidArgument("target '", fn->graph->device().kind->name, "': expected tensors of ",
+                                      cinn_like::Describe(DLDevice{own, 0}), " or the host, got those of ",
+                                      cinn_like::Describe(DLDevice{static_cast<DLDeviceType>(type), 0}));
+  }
+  if (type != own) fn->graph = cinn_like::TakeHostTensors(std::move(fn->graph));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 extern "C" {
@@ -101,10 +124,11 @@ const char* CinnListOps(void) {
   return json->c_str();
 }
 
-int32_t CinnCheck(const char* graph_text) {
-  if (graph_text == nullptr) return SetLastError(cinn_like::InvalidArgument("graph_text must not be null"));
-  const auto graph = cinn_like::hlir::Parse(graph_text);
-  return SetLastError(graph.ok() ? cinn_like::hlir::Verify(*graph) : graph.status());
+int32_t CinnCheck(const char* graph_text, const char* target) {
+  if (graph_text == nullptr || target == nullptr) {
+    return SetLastError(cinn_like::InvalidArgument("graph_text and target must not be null"));
+  }
+  return SetLastError(Check(graph_text, target));
 }
 
 int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out) {
@@ -138,6 +162,10 @@ int32_t CinnFinish(CinnFunction* fn) {
 }
 
 void CinnReleaseFunction(CinnFunction* fn) { delete fn; }
+
+int32_t CinnFunctionTakeTensors(CinnFunction* fn, int32_t device_type) {
+  return SetLastError(TakeTensors(fn, device_type));
+}
 
 CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn) { return fn->graph->entry(); }
 void* CinnFunctionSelf(const CinnFunction* fn) { return fn->graph->self(); }

@@ -25,9 +25,9 @@ CINN_API const char* CinnGetFlag(const char* name);  // null: no such flag
 // JSON: [{"name": "add", "operands": ["a", "b"], "attributes": ["axis"], "doc": ...}, ...]
 CINN_API const char* CinnListOps(void);
 
-// Whether `graph_text` can be compiled as far as its text says: syntax, ops, attributes and types. Costs microseconds
-// per op.
-CINN_API int32_t CinnCheck(const char* graph_text);
+// Whether `graph_text` can be compiled as far as its text says: syntax, ops, attributes and types, those included that
+// the device of `target` lacks. Where there is no such target or device, compiling says so. Costs microseconds per op.
+CINN_API int32_t CinnCheck(const char* graph_text, const char* target);
 
 // Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda",
 // "cuda -arch=sm_90a -libs=cublas") and gives a function that CinnReleaseFunction frees, code included.
@@ -40,6 +40,10 @@ CINN_API void CinnReleaseFunction(CinnFunction* fn);
 CINN_API int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out);
 CINN_API int32_t CinnFinish(CinnFunction* fn);
 
+// Entry, `self` and prepare take tensors of this DLDeviceType from now on: of the target's own device, as they do at
+// first, or of the host, from where arguments are copied to the device's first, and results back (CinnCallEnv::device
+// is the host, too); prepared arguments stay there. Before those are asked for; others are an error.
+CINN_API int32_t CinnFunctionTakeTensors(CinnFunction* fn, int32_t device_type);
 // The entry and its `self`; see runtime/call.h. Valid until CinnReleaseFunction.
 CINN_API CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn);
 CINN_API void* CinnFunctionSelf(const CinnFunction* fn);

@@ -308,6 +308,7 @@ class Compilation : public CompiledGraph {
   CinnFunctionPtr entry() const override { return entry_; }
   void* self() const override { return state_.get(); }
   const hlir::Graph& graph() const override { return graph_; }
+  const Device& device() const override { return device_; }
   const CompileReport& report() const override { return report_; }
 
   void* AddSelf() override {
@@ -497,13 +498,30 @@ class Compilation : public CompiledGraph {
 
 }  // namespace
 
+Status CheckGraph(const hlir::Graph& graph, const Target& target) {
+  RETURN_IF_ERROR(hlir::Verify(graph));
+  if (std::find(target.features.begin(), target.features.end(), "-fp64") == target.features.end()) {
+    return absl::OkStatus();
+  }
+  for (const hlir::Op& op : graph.ops()) {
+    for (const std::vector<hlir::ValueId>* values : {&op.operands, &op.results}) {
+      for (const hlir::ValueId v : *values) {
+        if (graph.TypeOf(v).dtype != DType::kF64) continue;
+        return InvalidArgument("op '", op.def->name, "': ", graph.TypeOf(v).ToString(), ": the ", target.device->name,
+                               " device has no f64");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
                                                     const CompileOptions& options, const Devices& devices) {
-  RETURN_IF_ERROR(hlir::Verify(graph));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   RETURN_IF_ERROR(CheckRunsHere(device));
   ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
+  RETURN_IF_ERROR(CheckGraph(graph, resolved));
   auto c = std::make_unique<Compilation>(graph, resolved, options, device);
   RETURN_IF_ERROR(Annotate(c->Bid(), Cat("graph @", graph.name())));
   return std::unique_ptr<CompiledGraph>(std::move(c));
@@ -518,7 +536,7 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
 
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices) {
-  RETURN_IF_ERROR(hlir::Verify(graph));
+  RETURN_IF_ERROR(CheckGraph(graph, target));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   return Compilation(graph, target, options, device).Source(kind);

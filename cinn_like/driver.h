@@ -49,6 +49,7 @@ class CompiledGraph {
   virtual void* AddSelf() = 0;
   virtual Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   virtual const hlir::Graph& graph() const = 0;  // as given
+  virtual const Device& device() const = 0;      // that it runs on
   virtual const CompileReport& report() const = 0;
   // "graph" (optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm", "object";
   // for a device with kernels also what its compiler makes, "cuda", "ptx", "cubin", for others "c". Runs the passes
@@ -59,6 +60,10 @@ class CompiledGraph {
   // (Unimplemented), with nothing left to a framework (FailedPrecondition). An earlier file is replaced as a whole.
   virtual Status ExportLibrary(const std::string& path) const = 0;
 };
+
+// What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that the target's
+// device lacks ("-features=-fp64": f64).
+Status CheckGraph(const hlir::Graph& graph, const Target& target);
 
 // InvalidArgument where `devices` has not the target's.
 StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,

@@ -1,6 +1,11 @@
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <iterator>
+#include <map>
+#include <mutex>
 
+#include "absl/container/flat_hash_map.h"
 #include "runtime/device_api.h"
 #include "runtime/opencl_driver.h"
 #include "runtime/opencl_memory.h"
@@ -11,11 +16,74 @@ namespace {
 
 using namespace opencl;
 
-// A stream is a cl_command_queue. The driver itself frees memory after the work that uses it, and keeps what it wants
-// to keep.
+// Buffers that calls gave back, for the next calls: they repeat, and a new buffer costs more than most kernels. Never
+// more bytes than were in use at one time.
+class BufferPool {
+ public:
+  // What a buffer of at least `bytes` holds: of eight sizes between two powers of 2.
+  static int64_t Round(int64_t bytes) {
+    const int64_t step = std::max<int64_t>(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(bytes))) / 8, 256);
+    return bytes > INT64_MAX - step ? bytes : (bytes + step - 1) / step * step;
+  }
+
+  // A rounded size. Null: there is none, and the caller makes one and Adds it.
+  void* Take(int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto it = kept_.find(bytes);
+    if (it == kept_.end()) return nullptr;
+    void* buffer = it->second;
+    kept_.erase(it);
+    kept_bytes_ -= bytes;
+    Use(buffer, bytes);
+    return buffer;
+  }
+  void Add(void* buffer, int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Use(buffer, bytes);
+  }
+  // What is to be freed now.
+  std::vector<void*> Give(void* buffer) {
+    const std::lock_guard lock(mutex_);
+    const auto it = in_use_.find(buffer);
+    if (it == in_use_.end()) return {buffer};
+    kept_.emplace(it->second, buffer);
+    kept_bytes_ += it->second;
+    used_bytes_ -= it->second;
+    in_use_.erase(it);
+    return Drop(most_used_bytes_);
+  }
+  std::vector<void*> DropAll() {
+    const std::lock_guard lock(mutex_);
+    return Drop(0);
+  }
+
+ private:
+  void Use(void* buffer, int64_t bytes) {
+    in_use_.emplace(buffer, bytes);
+    used_bytes_ += bytes;
+    most_used_bytes_ = std::max(most_used_bytes_, used_bytes_);
+  }
+  std::vector<void*> Drop(int64_t most) {
+    std::vector<void*> dropped;
+    while (kept_bytes_ > most) {
+      const auto largest = std::prev(kept_.end());
+      kept_bytes_ -= largest->first;
+      dropped.push_back(largest->second);
+      kept_.erase(largest);
+    }
+    return dropped;
+  }
+
+  std::mutex mutex_;
+  absl::flat_hash_map<void*, int64_t> in_use_;  // bytes
+  std::multimap<int64_t, void*> kept_;
+  int64_t used_bytes_ = 0, most_used_bytes_ = 0, kept_bytes_ = 0;
+};
+
+// A stream is a cl_command_queue. The driver itself frees memory after the work that uses it.
 class OpenClDevice final : public DeviceApi {
  public:
-  explicit OpenClDevice(const Driver& driver) : driver_(driver) {}
+  explicit OpenClDevice(const Driver& driver) : driver_(driver), pools_(driver.devices.size()) {}
 
   StatusOr<int> Count() override { return static_cast<int>(driver_.devices.size()); }
 
@@ -26,15 +94,12 @@ class OpenClDevice final : public DeviceApi {
     ASSIGN_OR_RETURN(const uint64_t cache_bytes, driver_.Info<uint64_t>(d->id, kGlobalCacheBytes));
     t.cores = std::max<int64_t>(cores, 1);
     if (cache_bytes > 0) t.l2_bytes = static_cast<int64_t>(cache_bytes);
+    ASSIGN_OR_RETURN(const std::string extensions, driver_.Text(d->id, kExtensions));
+    if (extensions.find("cl_khr_fp64") == extensions.npos) t.features = {"-fp64"};
     return t;
   }
 
   StatusOr<void*> Alloc(int device, int64_t bytes, void* stream) override {
-    return AllocWorkspace(device, bytes, stream);
-  }
-  void Free(int device, void* data) override { FreeWorkspace(device, data, nullptr); }
-
-  StatusOr<void*> AllocWorkspace(int device, int64_t bytes, void* stream) override {
     ASSIGN_OR_RETURN(const QueueOf queue, FindQueue(driver_, device, stream));
     Result error = kSuccess;
     const Mem memory = driver_.clCreateBuffer(queue.context, kReadWrite,
@@ -45,8 +110,28 @@ class OpenClDevice final : public DeviceApi {
     return address;
   }
 
-  void FreeWorkspace(int, void* data, void*) override {
+  void Free(int, void* data) override {
     if (const Mem memory = data == nullptr ? nullptr : RemoveAddress(data)) driver_.clReleaseMemObject(memory);
+  }
+
+  // The device's own queue runs in order, so that what is enqueued there may have the memory of what came before.
+  StatusOr<void*> AllocWorkspace(int device, int64_t bytes, void* stream) override {
+    if (stream != nullptr || bytes < 0) return Alloc(device, bytes, stream);
+    RETURN_IF_ERROR(driver_.Find(device).status());
+    BufferPool& pool = pools_[static_cast<size_t>(device)];
+    const int64_t rounded = BufferPool::Round(bytes);
+    if (void* kept = pool.Take(rounded)) return kept;
+    StatusOr<void*> made = Alloc(device, rounded, stream);
+    if (absl::IsResourceExhausted(made.status())) {
+      FreeAll(device, pool.DropAll());
+      made = Alloc(device, rounded, stream);
+    }
+    if (made.ok()) pool.Add(*made, rounded);
+    return made;
+  }
+  void FreeWorkspace(int device, void* data, void* stream) override {
+    if (stream != nullptr || data == nullptr) return Free(device, data);
+    FreeAll(device, pools_[static_cast<size_t>(device)].Give(data));
   }
 
   // What the host's memory takes part in is done when this returns.
@@ -128,6 +213,9 @@ class OpenClDevice final : public DeviceApi {
   }
 
  private:
+  void FreeAll(int device, const std::vector<void*>& buffers) {
+    for (void* buffer : buffers) Free(device, buffer);
+  }
   Status Check(Result result, int device, std::string_view what) const {
     return result == kSuccess ? absl::OkStatus() : driver_.Check(result, Cat("opencl:", device, ": ", what));
   }
@@ -139,6 +227,7 @@ class OpenClDevice final : public DeviceApi {
   }
 
   const Driver& driver_;
+  std::vector<BufferPool> pools_;  // one per device
 };
 
 }  // namespace

@@ -10,11 +10,15 @@ schedules() {
   CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test
 }
 
-# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random programs x random schedule steps.
+# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random graphs, random programs x random
+# schedule steps, and what PyTorch's ops and modules become.
 opencl() {
-  tools/build.sh release driver_opencl_test driver_opencl_schedules_test
+  tools/build.sh release cinn_like driver_opencl_test driver_opencl_schedules_test
   CINN_TEST_ALL_SAMPLES=1 build/release/tests/driver_opencl_test
   CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-3000} build/release/tests/driver_opencl_schedules_test
+  CINN_LIKE_BUILD_DIR=$PWD/build/release tools/install_wheel.sh
+  CINN_TEST_TARGET=opencl .venv/bin/python -m pytest -q \
+    tests/python/test_{emit,gradients,modules,op_semantics,variants,views}.py
 }
 
 # Ten minutes of damaged texts through the compiler under AddressSanitizer: none ends the process.

@@ -105,7 +105,8 @@ DeviceKind MakeOpenCl() {
   d.has_kernels = true;
   constexpr DeviceNumbers kTypical = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
   d.rows = {{"native", kTypical}, {"generic", kTypical}};
-  d.options = {"arch", "cores", "vector-bytes", "l1-bytes", "l2-bytes", "bandwidth", "shared-bytes", "registers"};
+  d.options = {"arch",     "features",  "cores",        "vector-bytes", "l1-bytes",
+               "l2-bytes", "bandwidth", "shared-bytes", "registers"};
   d.limits.block = {256, 256, 256};
   d.limits.threads = 256;
   d.limits.warp = 1;

@@ -135,6 +135,9 @@ Status SetOption(const Option& option, std::string_view value, Target* target) {
       if (option.name == "features" && (item.size() < 2 || (item[0] != '+' && item[0] != '-'))) {
         return InvalidArgument("target: option -features: expected +name or -name, got '", item, "'");
       }
+      if (option.name == "features" && target->HasKernels() && item.substr(1) != "fp64") {
+        return InvalidArgument("target: option -features: unknown feature '", item.substr(1), "'; known: fp64");
+      }
     }
     target->*(*list) = std::move(items);
   }

@@ -22,7 +22,7 @@ struct Target {
   const DeviceKind* device = &HostKind();  // outlives the target
   std::string mcpu;                        // CPU name or "native" (this machine); without kernels only
   std::string arch;                        // "sm_90a" or "native" (the device of the call); with kernels only
-  std::vector<std::string> features;       // "+avx512f", "-amx-bf16", on top of mcpu
+  std::vector<std::string> features;       // "+avx512f", "-amx-bf16", on top of mcpu; "-fp64": the device has no f64
   std::vector<std::string> libs;           // library calls that tactics may propose: "cublas"
   int64_t num_threads = 0;                 // 0: as many as the process may use
   int64_t allow_tf32 = 0;                  // 1: products of f32 may round their operands to TF32

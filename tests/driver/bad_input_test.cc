@@ -75,8 +75,10 @@ TEST(BadInput, TextThroughTheCApi) {
     }
   }
   EXPECT_EQ(f, nullptr);
-  EXPECT_LT(CinnCheck(nullptr), 0);
-  EXPECT_STREQ(CinnLastError(), "graph_text must not be null");
+  for (const bool has_text : {false, true}) {
+    EXPECT_LT(CinnCheck(has_text ? kGraph : nullptr, has_text ? nullptr : "cpu"), 0);
+    EXPECT_STREQ(CinnLastError(), "graph_text and target must not be null");
+  }
 }
 
 // Bids first, code later; what is lost, and what the cache holds, is done at once.

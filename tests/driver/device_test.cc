@@ -15,6 +15,7 @@
 #include "backends/c_emitter.h"
 #include "backends/compiler.h"
 #include "cinn_like/driver.h"
+#include "cinn_like/host_tensors.h"
 #include "runtime/last_error.h"
 #include "runtime/prepared_state.h"
 
@@ -297,6 +298,80 @@ TEST(OutsideDevice, CompilesAndRunsGraphs) {
     EXPECT_GT(TheDpu().launches, before.launches);
     EXPECT_GT(TheDpu().workspaces, before.workspaces);
     EXPECT_GT(TheDpu().live, before.live);  // what is prepared
+  }
+  EXPECT_EQ(TheDpu().live, 0);
+}
+
+TEST(OutsideDevice, TakesHostTensors) {
+  const hlir::Graph graph = *hlir::Parse(kGraph);
+  const DLDevice host{kDLCPU, 0};
+  {
+    auto made = CompileGraph(graph, *WithDpu().ParseTarget("dpu -arch=dpu2"), Options(), WithDpu());
+    ASSERT_TRUE(made.ok()) << made.status();
+    const std::unique_ptr<CompiledGraph> on_dpu = TakeHostTensors(*std::move(made), 1);
+    const auto on_cpu = CompileGraph(graph, *Target::Parse("cpu"), Options());
+    ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
+    for (const int64_t n : {1, 7, 300}) {
+      const std::vector<float> x = Random(static_cast<size_t>(n) * 40), w = Random(40);
+      const Results expected = CallGraph(**on_cpu, host, n, x, w);
+      const int before = TheDpu().live;
+      const Results got = CallGraph(*on_dpu, host, n, x, w);
+      ExpectNear(got.softmax, expected.softmax);
+      ExpectNear(got.sums, expected.sums);
+      // What it was prepared with and what that gave; nothing of the call.
+      EXPECT_EQ(TheDpu().live, n == 1 ? before + 2 : before);
+    }
+
+    // Results of the caller's allocator; what is static is read where it was prepared, for each `self` its own.
+    std::vector<float> x = Random(80), w = Random(40);
+    const Results expected = CallGraph(**on_cpu, host, 2, x, w);
+    Tensor tx(host, {2, 40}, x), tw(host, {40}, w), other(host, {40}, Random(40));
+    const CinnValue weights[] = {tw.Value()}, others[] = {other.Value()};
+    struct Allocator {
+      std::vector<float> of[2];
+    } memory;
+    CinnCallEnv env{};
+    env.size = sizeof(env);
+    env.device = host;
+    env.context = &memory;
+    env.alloc = [](void* context, int32_t index, DLTensor* spec) {
+      EXPECT_EQ(spec->device.device_type, kDLCPU);
+      std::vector<float>& values = static_cast<Allocator*>(context)->of[index];
+      values.resize(spec->ndim == 2 ? 80 : 40);
+      spec->data = values.data();
+      return 0;
+    };
+    void* added = on_dpu->AddSelf();
+    ASSERT_TRUE(on_dpu->PrepareSelf(on_dpu->self(), weights, env).ok());
+    ASSERT_TRUE(on_dpu->PrepareSelf(added, others, env).ok());
+    std::fill(tw.host.begin(), tw.host.end(), 0.0f);
+    CinnValue args[] = {tx.Value(), tw.Value(), CinnValue{}, CinnValue{}};
+    ASSERT_EQ(on_dpu->entry()(on_dpu->self(), args, 4, &env), 0) << LastError();
+    ExpectNear(memory.of[0], expected.softmax);
+    ExpectNear(memory.of[1], expected.sums);
+    ASSERT_EQ(on_dpu->entry()(added, args, 4, &env), 0) << LastError();
+    ExpectNear(memory.of[1], CallGraph(**on_cpu, host, 2, x, other.host).sums);
+
+    const auto error = [&](int32_t count, const CinnCallEnv* with) {
+      EXPECT_LT(on_dpu->entry()(on_dpu->self(), args, count, with), 0);
+      return std::string(LastError());
+    };
+    EXPECT_EQ(error(3, &env), "g: expected 4 arguments (x, w, div, reduce_sum_1), got 3");
+    EXPECT_EQ(error(4, nullptr), "g: the call's environment is null or older than this library");
+    CinnCallEnv bad = env;
+    bad.device = {kDLExtDev, 1};
+    EXPECT_EQ(error(4, &bad), "@g: expected tensors of the host, called on dlpack_device_12:1");
+    bad = env;
+    bad.alloc = [](void*, int32_t, DLTensor*) { return -7; };
+    EXPECT_EQ(error(4, &bad), "g: result 'div': the caller's allocator failed with -7 for f32[n,40]");
+    Tensor there({kDLExtDev, 1}, {2, 40}, x), large(host, {301, 40}, Random(301 * 40));
+    args[0] = there.Value();
+    EXPECT_EQ(error(4, &env), "@g: argument 0: expected a tensor of the host, got f32[2,40] on dlpack_device_12:1");
+    args[0] = large.Value();
+    EXPECT_EQ(error(4, &env), "g: argument 'x': dimension 0: n = 301 is outside 1..300");
+    args[0] = {kCinnInt, 0, {.i = 3}};
+    EXPECT_EQ(error(4, &env), "g: argument 'x': expected a tensor f32[n,40], got an integer");
+    EXPECT_EQ(Message(on_dpu->PrepareSelf(added, {}, env)), "@g: expected 1 static arguments, got 0");
   }
   EXPECT_EQ(TheDpu().live, 0);
 }

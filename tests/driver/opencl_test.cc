@@ -9,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "cinn_like/driver.h"
+#include "cinn_like/host_tensors.h"
 #include "ir/host_array.h"
 #include "runtime/last_error.h"
 #include "runtime/opencl_driver.h"
@@ -179,6 +180,57 @@ TEST(OpenCl, EveryOpSample) {
   EXPECT_GT(tried, 120);
 }
 
+// Whole graphs of random ops, weights prepared, on tensors of the host.
+TEST(OpenCl, RandomGraphs) {
+  SKIP_WITHOUT_OPENCL();
+  const int rounds = std::getenv("CINN_TEST_ALL_SAMPLES") != nullptr ? 200 : Rounds(8);
+  for (int round = 0; round < rounds; ++round) {
+    std::mt19937 rng(static_cast<unsigned>(round));
+    const Graph g = *hlir::RandomGraph(rng, 4 + round % 16);
+    auto made = CompileGraph(g, OpenClTarget(), Options());
+    ASSERT_TRUE(made.ok()) << made.status() << hlir::Print(g);
+    const std::unique_ptr<CompiledGraph> compiled = TakeHostTensors(*std::move(made));
+    CinnCallEnv env = Env();
+    env.device = {kDLCPU, 0};
+    for (const int64_t n : {1, 9}) {
+      const Evaluator evaluator({{"n", n}});
+      const std::vector<hlir::Tensor> inputs = hlir::RandomInputs(g, evaluator, rng, -1, 1);
+      const std::vector<hlir::Tensor> expected = evaluator.Run(g, inputs);
+      std::vector<ir::HostArray> arrays;
+      std::vector<DLTensor> tensors;
+      for (const auto* list : {&inputs, &expected}) {
+        for (const hlir::Tensor& t : *list) arrays.emplace_back(t.dtype, t.shape);
+      }
+      for (ir::HostArray& a : arrays) {
+        tensors.push_back({a.bytes.data(),
+                           {kDLCPU, 0},
+                           static_cast<int>(a.shape.size()),
+                           ToDLPack(a.dtype),
+                           a.shape.data(),
+                           nullptr,
+                           0});
+      }
+      std::vector<CinnValue> args;
+      for (DLTensor& t : tensors) args.push_back({kCinnTensor, 0, {.tensor = &t}});
+      std::vector<CinnValue> weights;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        for (size_t k = 0; k < inputs[i].data.size(); ++k) arrays[i].Set(static_cast<int64_t>(k), inputs[i].data[k]);
+        if (g.params()[i].role == hlir::ParamRole::kStatic) weights.push_back(args[i]);
+      }
+      const Status prepared = compiled->Prepare(weights, env);
+      ASSERT_TRUE(prepared.ok()) << prepared;
+      ASSERT_EQ(compiled->entry()(compiled->self(), args.data(), static_cast<int32_t>(args.size()), &env), 0)
+          << LastError() << hlir::Print(g);
+      for (size_t k = 0; k < expected.size(); ++k) {
+        for (size_t i = 0; i < expected[k].data.size(); ++i) {
+          const double got = arrays[inputs.size() + k].Get(static_cast<int64_t>(i)), want = expected[k].data[i];
+          ASSERT_NEAR(got, want, 1e-4 * (std::abs(want) + 1)) << hlir::Print(g) << "round " << round << ", n = " << n;
+        }
+      }
+    }
+  }
+}
+
 constexpr char kSoftmax[] = R"(graph @g(%x: f32[n,40], %w: f32[40] static) where n in 1..300 {
   %0 = exp(%w) : f32[40]
   %1 = mul(%x, %0) : f32[n,40]
@@ -282,6 +334,17 @@ TEST(OpenCl, AnIndexOutOfRangeIsAnError) {
       EXPECT_STREQ(LastError(), "op 0, check_index: index out of range: expected 0 to 4, got 5");
     }
   }
+}
+
+TEST(OpenCl, ADeviceWithoutF64) {
+  const Graph graph = *hlir::Parse(
+      "graph @g(%x: f32[4], %y: f64[4]) {\n  %0 = exp(%x) : f32[4]\n  %1 = exp(%y) : f64[4]\n  return %0, %1\n}\n");
+  const Target target = *Target::Parse("opencl -arch=generic -features=-fp64");
+  EXPECT_EQ(Message(CompileGraph(graph, target, Options()).status()), "op 'exp': f64[4]: the opencl device has no f64");
+  EXPECT_EQ(EmitGraph(graph, target, Options(), "opencl").status(), CheckGraph(graph, target));
+  EXPECT_TRUE(EmitGraph(*hlir::Parse(kSoftmax), target, Options(), "llvm").ok());
+  EXPECT_EQ(Message(Target::Parse("opencl -features=-fp16").status()),
+            "target: option -features: unknown feature 'fp16'; known: fp64");
 }
 
 TEST(OpenCl, SourceNeedsNoDevice) {

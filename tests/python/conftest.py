@@ -42,6 +42,9 @@ if "CINN_TEST_DEVICE" in os.environ:
             return getattr(self.compiled, name)
 
     torch.compile = Compiled
+# CINN_TEST_TARGET=opencl: what a test compiles without naming a target is compiled for that one.
+if "CINN_TEST_TARGET" in os.environ:
+    function.default_target = lambda device: os.environ["CINN_TEST_TARGET"]
 # What is compared with is eager PyTorch in the dtype that it says.
 torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 

@@ -43,6 +43,20 @@ def test_an_unsupported_op_falls_back_with_its_reason(engine):
     assert "aten.sort.default: no such op in graph text" in str(report)
 
 
+def test_only_what_the_compiler_refuses_falls_back(real_library, monkeypatch):
+    """Where something is wrong with the trial as a whole, every op is asked for alone."""
+    check = library.Library.check
+
+    def refuses_tanh(self, text, target):
+        return "no tanh today" if "tanh(" in text else check(self, text, target)
+
+    monkeypatch.setattr(library.Library, "check", refuses_tanh)
+    x = torch.randn(4, 5)
+    torch.testing.assert_close(compiled(lambda x: (x.exp() * 2 + 1).tanh())(x), (x.exp() * 2 + 1).tanh())
+    report = cinn_like.report()
+    assert report.fallback_ops == {"aten.tanh.default": "no tanh today"} and len(report.subgraphs[0].ops) == 3
+
+
 def test_a_data_dependent_shape_falls_back(engine):
     def fn(x):
         return (x * 2)[x > 0].sum()

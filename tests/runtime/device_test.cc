@@ -112,6 +112,29 @@ TEST(Device, OpenCl) {
   EXPECT_EQ(ResolveTarget(*Target::Parse("opencl"), cinn_device_opencl)->arch, "generic");
 }
 
+// Calls repeat: memory that one gave back is that of the next.
+TEST(Device, OpenClKeepsWorkspaces) {
+  SKIP_WITHOUT_OPENCL();
+  DeviceApi& api = **GetOpenClDevice();
+  const auto take = [&](int64_t bytes) { return api.AllocWorkspace(0, bytes, nullptr).value_or(nullptr); };
+  const auto give = [&](void* data) { api.FreeWorkspace(0, data, nullptr); };
+  void *large = take(int64_t{3} << 20), *small = take(1000);
+  ASSERT_NE(large, nullptr);
+  ASSERT_NE(small, nullptr);
+  give(large);
+  give(small);
+  EXPECT_EQ(take(1000), small);
+  EXPECT_EQ(take((int64_t{3} << 20) - 100), large);
+  EXPECT_NE(take(1000), small);  // in use
+  give(large);
+  // Not more than was in use at one time: the larger goes.
+  void* other = take(int64_t{2} << 20);
+  EXPECT_NE(other, large);
+  give(other);
+  EXPECT_EQ(take(int64_t{2} << 20), other);
+  EXPECT_EQ(api.AllocWorkspace(0, INT64_MAX / 2, nullptr).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
 TEST(Device, OpenClProgramsAreChecked) {
   SKIP_WITHOUT_OPENCL();
   DeviceApi& api = **GetOpenClDevice();

@@ -9,6 +9,7 @@ compiled regions, stitched with the framework's own ops where graph text can't s
 import contextlib
 import gc
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
@@ -60,7 +61,13 @@ def cinn_like(gm, example_inputs, options=None, mode=None):
         keep_inference_input_mutations=True,
     )
     with _no_collections():
-        return compile_fn(decompositions.rewrite(gm), example_inputs)
+        return compile_fn(decompositions.rewrite(gm, not _computes_elsewhere(options, example_inputs)), example_inputs)
+
+
+def _computes_elsewhere(options, inputs):
+    devices = [x.device for x in inputs if isinstance(x, torch.Tensor)]
+    device = next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
+    return function.computes_elsewhere(options.get("target") or "", device)
 
 
 def __getattr__(name):
@@ -89,7 +96,8 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
         target = target or function.default_target(device)
-        target = f"{target} -framework=auto" if leave_to_framework and "-framework=" not in target else target
+        if leave_to_framework and "-framework=" not in target and not function.computes_elsewhere(target, device):
+            target = f"{target} -framework=auto"
         pending = regions.start(gm, device, target, static, shape_env)
 
     def run(args):

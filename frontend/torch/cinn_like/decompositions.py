@@ -207,7 +207,8 @@ def keeps_attention(node):
     return any(name.startswith("_scaled_dot_product_") and "math" not in name for name in ops.names)
 
 
-def rewrite(gm):
+def rewrite(gm, keep_attention=True):
+    """`keep_attention`: where the framework has a kernel for it."""
     ours = {
         torch.lstm_cell: lstm_cell,
         torch.gru_cell: gru_cell,
@@ -218,7 +219,7 @@ def rewrite(gm):
         if node.op != "call_function":
             continue
         node.target = ours.get(node.target, node.target)
-        if node.target in _ATTENTION and not keeps_attention(node):
+        if node.target in _ATTENTION and not (keep_attention and keeps_attention(node)):
             node.target = attention
             # The result is laid out as the framework's.
             result = node.meta["example_value"]

@@ -15,6 +15,7 @@ import torch
 from . import library
 
 _DEVICE_TYPES = {"cpu": 1, "cuda": 2}  # DLPack's numbers
+_KINDS = {"cpu": ("cpu", "x86_64"), "cuda": ("cuda",)}  # of targets that compute where the tensors lie
 
 
 @functools.cache
@@ -45,6 +46,12 @@ def default_target(device):
         tf32 = " -allow-tf32=1" if _allows_tf32() else ""
         return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{_numbers(device_id(device))}{libs}{tf32}"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
+
+
+def computes_elsewhere(target, device):
+    """Whether calls copy tensors from `device` to the target's device, and results back."""
+    words = target.split()
+    return bool(words) and words[0] not in _KINDS.get(device.type, ())
 
 
 @functools.cache
@@ -83,6 +90,7 @@ class CompiledFunction:
         self.text, self.target, self.device, self.signature = text, target, device, signature
         self._library = library.get()
         self._handle = self._library.bid(text, target)
+        self._library.take_tensors(self._handle, _DEVICE_TYPES[device.type])
         self._require_all()
 
     def __del__(self):

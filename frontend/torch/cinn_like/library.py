@@ -26,10 +26,11 @@ class Library:
             ("CinnSetFlag", ctypes.c_int32, [text, text]),
             ("CinnGetFlag", text, [text]),
             ("CinnListOps", text, []),
-            ("CinnCheck", ctypes.c_int32, [text]),
+            ("CinnCheck", ctypes.c_int32, [text, text]),
             ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
             ("CinnBid", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
             ("CinnFinish", ctypes.c_int32, [pointer]),
+            ("CinnFunctionTakeTensors", ctypes.c_int32, [pointer, ctypes.c_int32]),
             ("CinnReleaseFunction", None, [pointer]),
             ("CinnFunctionEntry", pointer, [pointer]),
             ("CinnFunctionSelf", pointer, [pointer]),
@@ -64,9 +65,9 @@ class Library:
     def list_ops(self):
         return json.loads(self._lib.CinnListOps())
 
-    def check(self, text):
+    def check(self, text, target="cpu"):
         """What is wrong with a graph text, or None: it is read and its types are inferred, nothing more."""
-        return self.last_error() if self._lib.CinnCheck(text.encode()) < 0 else None
+        return self.last_error() if self._lib.CinnCheck(text.encode(), target.encode()) < 0 else None
 
     def compile(self, text, target):
         return self._make(self._lib.CinnCompile, text, target)
@@ -80,6 +81,11 @@ class Library:
         if function(text.encode(), target.encode(), ctypes.byref(handle)) < 0:
             raise RuntimeError(self.last_error())
         return handle.value
+
+    def take_tensors(self, handle, device_type):
+        """Calls take tensors on a device of this DLPack type."""
+        if self._lib.CinnFunctionTakeTensors(handle, device_type) < 0:
+            raise RuntimeError(self.last_error())
 
     def finish(self, handle):
         """The second half."""

@@ -45,16 +45,16 @@ def find_device(graph):
     return next((d for d in devices if d.type != "cpu"), torch.device("cpu"))
 
 
-def classify(graph, device):
+def classify(graph, device, target="cpu"):
     """{node: None if it can be compiled, else the reason} for every call of an op on tensors."""
-    reasons, whole = _try(graph, device, each=False)
-    if whole is not None and library.available() and library.get().check(whole) is not None:
-        reasons, _ = _try(graph, device, each=True)
+    reasons, whole = _try(graph, device)
+    if whole is not None and library.available() and library.get().check(whole, target) is not None:
+        reasons, _ = _try(graph, device, lambda text: library.get().check(text, target))
     return reasons
 
 
-def _try(graph, device, each):
-    """(reasons, the trial's text). `each`: the compiler reads the text of every op."""
+def _try(graph, device, check=None):
+    """(reasons, the trial's text). `check`: what the compiler has against the text of an op, or None."""
     emitter, reasons = emit.Emitter(), {}
     shape_env = _shape_env(graph)
     for node in graph.nodes:
@@ -68,8 +68,9 @@ def _try(graph, device, each):
                 try:
                     emitter.add(node)
                     check_placement(node, device)
-                    if each:
-                        _check(emitter.writer.fragment(mark, shape_env))
+                    text = emitter.writer.fragment(mark, shape_env) if check is not None else None
+                    if text is not None and (why := check(text)) is not None:
+                        raise Unsupported(why)
                     reasons[node] = None
                     continue
                 except Unsupported as why:
@@ -83,12 +84,6 @@ def _try(graph, device, each):
             except Unsupported as why:
                 emitter.refused[node] = str(why)
     return reasons, emitter.writer.fragment((0, 0), shape_env)
-
-
-def _check(text):
-    error = library.get().check(text) if text is not None else None
-    if error is not None:
-        raise Unsupported(error)
 
 
 def _shape_env(graph):

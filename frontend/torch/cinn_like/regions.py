@@ -47,7 +47,7 @@ class _Shares:
         self.graph, self._device, self._target, self._write = graph, device, target, write
         self._round, self._bids, self._compiled = 0, {}, {}
         with reporting.timed("partition"):
-            self.reasons = partition.classify(graph, device)
+            self.reasons = partition.classify(graph, device, target)
 
     def bid(self):
         """Until no region loses an op to the framework."""

@@ -9,6 +9,7 @@ w = GraphWriter(); x = w.param(torch.float32, [2, 3]); y = w.unary("exp", x); w.
 
 import dataclasses
 import math
+import re
 
 import sympy
 import torch
@@ -264,7 +265,8 @@ class GraphWriter:
         outside = dict.fromkeys(o for _, operands, *_ in ops for o in operands if o not in inside)
         if not ops:
             return None
-        return self._program([_Param(v, None, False) for v in outside], [o[2] for o in ops], ops[-1][0], shape_env)
+        text = self._program([_Param(v, None, False) for v in outside], [o[2] for o in ops], ops[-1][0], shape_env)
+        return re.sub(r"%(\d)", r"%v\1", text)  # a parameter's name is no number
 
     def text(self, results, shape_env=None):
         live = self._live(results)
