@@ -544,7 +544,7 @@ StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, 
 
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices) {
-  RETURN_IF_ERROR(hlir::Verify(graph));
+  RETURN_IF_ERROR(CheckGraph(graph, target));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   return Compilation(graph, target, options, device).ExportLibrary(path);

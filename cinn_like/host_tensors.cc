@@ -199,6 +199,7 @@ class OnHostTensors : public CompiledGraph {
   const CompileReport& report() const override { return graph_->report(); }
   StatusOr<std::string> Source(std::string_view kind) const override { return graph_->Source(kind); }
   Status ExportObject(const std::string& path) const override { return graph_->ExportObject(path); }
+  Status ExportLibrary(const std::string& path) const override { return graph_->ExportLibrary(path); }
 
  private:
   // What `self` of the entry points to.

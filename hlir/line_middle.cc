@@ -24,11 +24,13 @@ void AddChanges(ir::Context& c, Expr e, Expr var, std::vector<ir::Linear>& chang
   if (a == nullptr || a->type != ir::kIndexType) return;
   // a - b >= 0, as var >= first or var < first
   ir::Linear d = ir::AddScaled(ir::ToLinear(c, a), ir::ToLinear(c, b), -1);
-  const auto term = std::find_if(d.terms.begin(), d.terms.end(), [&](const ir::LinearTerm& t) { return t.atom == var; });
+  const auto term =
+      std::find_if(d.terms.begin(), d.terms.end(), [&](const ir::LinearTerm& t) { return t.atom == var; });
   if (!d.exact || term == d.terms.end() || (term->coef != 1 && term->coef != -1)) return;
   const bool rises = term->coef == 1;
   ir::RemoveTerm(d, var);
-  if (std::any_of(d.terms.begin(), d.terms.end(), [&](const ir::LinearTerm& t) { return ir::Uses(t.atom, var); })) return;
+  if (std::any_of(d.terms.begin(), d.terms.end(), [&](const ir::LinearTerm& t) { return ir::Uses(t.atom, var); }))
+    return;
   ir::Linear first = rises ? ir::Scale(d, -1) : d;
   if (!rises && !is_equal) ir::AddConstant(first, 1);
   changes.push_back(first);

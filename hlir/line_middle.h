@@ -1,5 +1,5 @@
-// Lines whose ends are computed otherwise than their middle: borders that are reflected, repeated or wrapped around, and
-// parts that are joined. In the middle, what the ends ask of each element is known:
+// Lines whose ends are computed otherwise than their middle: borders that are reflected, repeated or wrapped around,
+// and parts that are joined. In the middle, what the ends ask of each element is known:
 //   y[i] = x[min(max(i - 1, 0), 55)] over i in 0..58   ->   of 1..57, y[i] = x[i - 1]
 #pragma once
 #include <cstdint>

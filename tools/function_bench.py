@@ -158,6 +158,40 @@ simple(
 simple("convolution in three dimensions", lambda x, w: F.conv3d(x, w, padding=1).relu(), (1, 16, 16, 28, 28), (32, 16, 3, 3, 3))
 simple("causal convolution", lambda x, w: F.silu(F.conv1d(x, w, padding=3, groups=768)[..., :512]), (2, 768, 512), (768, 1, 4))
 
+# ---- resizing, borders, repetitions -----------------------------------------------------------------------------------
+
+PHOTO = (4, 64, 56, 56)
+simple("nearest, twice as large", lambda x: F.interpolate(x, scale_factor=2), PHOTO)
+simple("nearest, three times as large", lambda x: F.interpolate(x, scale_factor=3) * 2, (4, 64, 28, 28))
+simple("bilinear, twice as large", lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (4, 64, 28, 28))
+for _mode in ("reflect", "replicate", "circular", "constant"):
+    simple(f"border, {_mode}", lambda x, m=_mode: F.pad(x, (2, 2, 2, 2), mode=m) * 2, PHOTO)
+simple("rolled windows", lambda x: torch.roll(x, (3, 3), (1, 2)) * 2, (4, 56, 56, 96))
+simple("repeated elements", lambda x: x.repeat_interleave(3, -1) * 2, (512, 512))
+simple("repeated heads", lambda x: x.repeat_interleave(4, 1) * 2, (2, 8, 512, 64))
+simple("joined rows", lambda a, b: torch.cat([a, b], -1) * 2, (4096, 100), (4096, 60))
+simple("pairs", lambda a, b: torch.stack([a, b], -1) * 2, (4096, 256), (4096, 256))
+simple("image of windows", lambda x: F.fold(x, (28, 28), 3, padding=1), (2, 576, 784))
+simple("differences", lambda x: x.diff(dim=-1), (1024, 1000))
+
+# ---- quotients ----------------------------------------------------------------------------------------------------------
+
+simple("remainders", torch.fmod, (1024, 512), (1024, 512))
+simple("floored quotients", torch.floor_divide, (1024, 512), (1024, 512))
+CASES["quotients of integers"] = lambda r: (
+    lambda a, b: (a // b, a % b),
+    [integers(1000, 1024, 512, dtype=torch.int32), integers(99, 1024, 512, dtype=torch.int32) + 1],
+)
+
+# ---- vectors and matrices, channels by themselves -----------------------------------------------------------------------
+
+simple("a row by a matrix", lambda a, x: x @ a, (2048, 2048), (2048,))
+simple("a matrix by a column", lambda a, x: a @ x, (2048, 2048), (2048,))
+simple("linear of one row", F.linear, (1, 1024), (4096, 1024))
+simple("small products in a batch", torch.bmm, (4096, 8, 8), (4096, 8, 8))
+simple("each channel 7x7", lambda x, w: F.conv2d(x, w, padding=3, groups=64), (8, 64, 56, 56), (64, 1, 7, 7))
+simple("each channel 3x3, dilated", lambda x, w: F.conv2d(x, w, padding=2, dilation=2, groups=64), (8, 64, 56, 56), (64, 1, 3, 3))
+
 # ---- elements -------------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +245,12 @@ simple(
     lambda x: x.view(4, 8, 7, 8, 7, 96).permute(0, 1, 3, 2, 4, 5).reshape(-1, 49, 96) * 2,
     (4, 56, 56, 96),
 )
+simple("gelu", F.gelu, (2048, 512))
+simple("batch norm in training", lambda x, g, b: F.batch_norm(x, None, None, g, b, True), (8, 64, 56, 56), (64,), (64,))
+simple("channels of length one", lambda x: F.normalize(x, dim=1), (8, 64, 56, 56))
+simple("largest of ten", lambda x: x.argmax(-1), (65536, 10))
+CASES["means of an image's bytes"] = lambda r: (lambda x: x.to(r(1).dtype).mean((1, 2)), [integers(255, 8, 224, 224, 3, dtype=torch.uint8)])
+CASES["elements by index"] = lambda r: (lambda x, i: x.gather(1, i) * 2, [r(2048, 1000), integers(1000, 2048, 64)])
 simple("transposed and added", lambda x, y: x.t() + y, (1024, 1000), (1000, 1024))
 
 

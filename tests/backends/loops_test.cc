@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "ir/interpreter.h"
@@ -39,6 +40,65 @@ func @add(x: f32[1], y: f32[1], z: f32[1], n: i64) {
     EXPECT_EQ(CallInternal(*c, "add", x.data(), y.data(), z.data(), n), 0);
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(z[i], x[i] + y[i]);
     EXPECT_EQ(z[n], 7);
+  }
+}
+
+// Lanes that are near each other, in every order, with and without masks; memory before and behind is another's.
+TEST(Loops, LanesNearEachOther) {
+  struct Case {
+    const char* index;  // of lane l of 16, in terms of the ramp of lanes; what is read begins at `i * 16`
+    int64_t (*at)(int64_t);
+  };
+  const Case cases[] = {
+      {"ramp(i * 16 + 15, -1, 16)", [](int64_t l) { return 15 - l; }},
+      {"ramp(i * 16, 2, 16)", [](int64_t l) { return 2 * l; }},
+      {"ramp(i * 16, 3, 16)", [](int64_t l) { return 3 * l; }},
+      {"ramp(i * 16 + 45, -3, 16)", [](int64_t l) { return 45 - 3 * l; }},
+      {"ramp(i * 16, 7, 16)", [](int64_t l) { return 7 * l; }},
+      {"broadcast(i * 16, 16) + tdiv(ramp(0, 1, 16), broadcast(2, 16))", [](int64_t l) { return l / 2; }},
+      {"broadcast(i * 16, 16) + tdiv(ramp(1, 1, 16), broadcast(3, 16))", [](int64_t l) { return (l + 1) / 3; }},
+      {"broadcast(i * 16, 16) + tdiv(ramp(0, 3, 16), broadcast(2, 16))", [](int64_t l) { return l * 3 / 2; }},
+      {"broadcast(i * 16, 16) + tmod(ramp(5, 1, 16), broadcast(8, 16))", [](int64_t l) { return (l + 5) % 8; }},
+      {"broadcast(i * 16, 16) + tmod(ramp(0, 5, 16), broadcast(16, 16))", [](int64_t l) { return l * 5 % 16; }},
+      {"broadcast(i * 16, 16) + min(max(ramp(-3, 1, 16), broadcast(0, 16)), broadcast(9, 16))",
+       [](int64_t l) { return std::min<int64_t>(std::max<int64_t>(l - 3, 0), 9); }},
+      {"broadcast(i * 16 + 20, 16) - tdiv(ramp(0, 1, 16), broadcast(16, 16))", [](int64_t) { return int64_t{20}; }},
+  };
+  constexpr int64_t kRuns = 5;
+  for (const Case& k : cases) {
+    std::set<int64_t> places;
+    for (int64_t l = 0; l < 16; ++l) places.insert(k.at(l));
+    const bool scatters = places.size() == 16;
+    std::string text = "func @read(x: f32[1], y: f32[1], wanted: i32[1]) {\n  for i in 0..5 {\n";
+    text += Cat("    y[ramp(i * 32, 1, 16)] = x[", k.index, "]\n");
+    text += Cat("    y[ramp(i * 32 + 16, 1, 16)] = x[", k.index,
+                "; broadcast(0, 16) < i64(wanted[ramp(0, 1, 16)])]\n  }\n}\n");
+    text += "func @write(x: f32[1], y: f32[1], wanted: i32[1]) {\n  for i in 0..1 {\n";
+    text += Cat("    y[", k.index, "; broadcast(0, 16) < i64(wanted[ramp(0, 1, 16)])] = x[ramp(0, 1, 16)]\n  }\n}\n");
+    const auto c = CompileForTest(text);
+    const int64_t last = *places.rbegin();
+    std::mt19937 rng(7);
+    for (int round = 0; round < 8; ++round) {
+      std::vector<int32_t> wanted(16);
+      for (int32_t& w : wanted) w = round == 0 ? 1 : static_cast<int32_t>(rng() % 2);
+      // As much as is read and no more, so that the address sanitizer and guard values see any access beyond.
+      const auto x = RandomFloats(static_cast<size_t>((kRuns - 1) * 16 + last + 1), 3);
+      std::vector<float> y(kRuns * 32, 7);
+      ASSERT_EQ(CallInternal(*c, "read", x.data(), y.data(), wanted.data()), 0);
+      for (int64_t i = 0; i < kRuns; ++i) {
+        for (int64_t l = 0; l < 16; ++l) {
+          EXPECT_EQ(y[i * 32 + l], x[i * 16 + k.at(l)]) << k.index << " lane " << l;
+          EXPECT_EQ(y[i * 32 + 16 + l], wanted[l] > 0 ? x[i * 16 + k.at(l)] : 0) << k.index << " masked lane " << l;
+        }
+      }
+      if (!scatters) continue;
+      std::vector<float> z(last + 1, 7), expected = z;
+      ASSERT_EQ(CallInternal(*c, "write", x.data(), z.data(), wanted.data()), 0);
+      for (int64_t l = 0; l < 16; ++l) {
+        if (wanted[l] > 0) expected[k.at(l)] = x[l];
+      }
+      EXPECT_EQ(z, expected) << k.index;
+    }
   }
 }
 

@@ -340,6 +340,54 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
+// Ends of lines that are reflected, repeated or joined are loops of their own; an element that lies in several results
+// is read as few times as vectors have it.
+TEST(RowsCpu, WhatEndsAskIsNotAskedOfTheMiddle) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  const std::string bent =
+      "graph @g(%x: f32[300,56]) {\n  %i = iota() {dtype=i64, shape=[60], axis=0} : i64[60]\n"
+      "  %two = full() {value=2, dtype=i64, shape=[]} : i64[]\n  %j = sub(%i, %two) : i64[60]\n"
+      "  %zero = full() {value=0, dtype=i64, shape=[]} : i64[]\n  %k = maximum(%j, %zero) : i64[60]\n"
+      "  %most = full() {value=55, dtype=i64, shape=[]} : i64[]\n  %at = minimum(%k, %most) : i64[60]\n"
+      "  %t = transpose(%x) {perm=[1,0]} : f32[56,300]\n  %g = gather(%t, %at) {axis=0} : f32[60,300]\n"
+      "  %y = transpose(%g) {perm=[1,0]} : f32[300,60]\n  return %y\n}\n";
+  const std::string wrapped =
+      "graph @g(%x: f32[n,56]) where n in 1..4096 {\n  %a = slice(%x) {axis=1, begin=54, end=56} : f32[n,2]\n"
+      "  %b = slice(%x) {axis=1, begin=0, end=2} : f32[n,2]\n  %y = concat(%a, %x, %b) {axis=1} : f32[n,60]\n"
+      "  return %y\n}\n";
+  const std::string repeated =
+      "graph @g(%x: f32[512,512,1]) {\n  %a = broadcast_to(%x) {shape=[512,512,3]} : f32[512,512,3]\n"
+      "  %y = reshape(%a) {shape=[512,1536]} : f32[512,1536]\n  return %y\n}\n";
+  for (const auto& [graph, steps] :
+       {std::pair<std::string, std::vector<std::string>>{bent, {"peel v front 2 -> end\n", "peel v back 3 -> end_1\n"}},
+        {wrapped, {"peel v front 2 -> end\n", "peel v back 2 -> end_1\n"}},
+        {repeated, {"split v 3 16 -> vo vc vi\n", "unroll vc\n"}}}) {
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    for (const std::string& step : steps)
+      EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, step)) << step << choice->proposal.schedule;
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+}
+
+// Few rows read a matrix of columns in long runs, and leave tiles for all cores.
+TEST(MatmulCpu, FewRowsHaveWideTiles) {
+  for (const auto& [threads, rows, tile] : {std::tuple(2, 1, 352), {2, 4, 112}, {2, 14, 32}, {64, 1, 32}}) {
+    const Target target = *Target::Parse(Cat("x86_64 -mcpu=znver4 -num-threads=", threads));
+    const auto group =
+        GroupOf(Cat("graph @g(%x: f32[", rows, ",2048], %w: f32[2048,2048]) {\n  %0 = matmul(%x, %w) : f32[", rows,
+                    ",2048]\n  return %0\n}\n"),
+                target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, Cat("split l_oj ", tile, " -> jo ji\n")))
+        << threads << " threads, " << rows << " rows: " << choice->proposal.schedule;
+  }
+}
+
 // Channels of an image that are read under a mask are copied as they lie, then change places.
 TEST(MatmulCpu, LinesUnderMasksAreCopied) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver5 -num-threads=1");

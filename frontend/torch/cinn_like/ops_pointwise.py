@@ -145,7 +145,20 @@ def power(w, out, a, b):
 @row(aten.fmod.Tensor, aten.fmod.Scalar)
 def fmod(w, out, a, b):
     a, b = as_value(w, a, out.dtype), as_value(w, b, out.dtype)
-    return w.binary("mul", w.unary("sign", a), w.binary("mod", w.unary("abs", a), w.unary("abs", b)))
+    if out.dtype.is_floating_point:
+        return w.binary("mul", w.unary("sign", a), w.binary("mod", w.unary("abs", a), w.unary("abs", b)))
+    rest = w.binary("mod", a, b)
+    if not out.dtype.is_signed:
+        return rest
+    return w.select(_is_rounded_up(w, a, b, rest, out.dtype), w.binary("sub", rest, b), rest)
+
+
+def _is_rounded_up(w, a, b, rest, dtype):
+    """Whether a / b, rounded towards 0, is one above its floor. The magnitude of the least integer is none, so that it can't
+    be computed by magnitudes."""
+    zero = w.full(0, dtype)
+    signs_differ = w.compare("ne", w.compare("lt", a, zero), w.compare("lt", b, zero))
+    return w.binary("and", w.compare("ne", rest, zero), signs_differ)
 
 
 TABLE[aten.remainder.Tensor] = TABLE[aten.remainder.Scalar] = binary("mod")
@@ -252,8 +265,11 @@ def div_mode(w, out, a, b, rounding_mode=None):
         return w.binary("floor_div", a, b)
     if out.dtype.is_floating_point:
         return trunc(w, out, w.binary("div", a, b))
-    magnitude = w.binary("floor_div", w.unary("abs", a), w.unary("abs", b))
-    return w.binary("mul", magnitude, w.binary("mul", w.unary("sign", a), w.unary("sign", b)))
+    floor = w.binary("floor_div", a, b)
+    if not out.dtype.is_signed:
+        return floor
+    rest = w.binary("sub", a, w.binary("mul", floor, b))
+    return w.binary("add", floor, w.cast(_is_rounded_up(w, a, b, rest, out.dtype), out.dtype))
 
 
 def logical(name):
