@@ -85,6 +85,18 @@ def test_code_is_for_the_cpu_of_the_target():
     assert b"zmm" not in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=haswell", MLP)
 
 
+def test_lanes_that_are_known_are_not_gathered_and_remainders_are_no_calls():
+    text = """graph @g(%x: f32[512,512,1], %a: f32[512,512], %b: f32[512,512]) {
+  %0 = broadcast_to(%x) {shape=[512,512,3]} : f32[512,512,3]
+  %1 = reshape(%0) {shape=[512,1536]} : f32[512,1536]
+  %2 = mod(%a, %b) : f32[512,512]
+  return %1, %2
+}
+"""
+    code = run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=znver4", "-", text=text)
+    assert b"gather" not in code and b"fmod" not in code
+
+
 def test_help_lists_what_there_is():
     helped = {}
     for program in ("cinn_opt", "cinn_compile"):
