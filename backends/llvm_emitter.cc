@@ -481,7 +481,7 @@ StatusOr<std::unique_ptr<llvm::Module>> EmitLlvm(llvm::LLVMContext& context, con
   auto module = std::make_unique<llvm::Module>(std::string(name), context);
   module->setDataLayout(machine.createDataLayout());
   module->setTargetTriple(machine.getTargetTriple().str());
-  ModuleState state{*module, machine, contract, threads, device, VectorMath(*module)};
+  ModuleState state{*module, machine, contract, threads, device, VectorMath(*module, machine)};
   for (const ir::Func& func : funcs) RETURN_IF_ERROR(Annotate(EmitFunc(state, func), Cat("function @", func.name)));
   return module;
 }

@@ -104,6 +104,10 @@ std::vector<std::string> RequiredCpuFeatures(const HostCpu& cpu) {
   return required;
 }
 
+bool HasFeatures(const llvm::TargetMachine& machine, std::string_view features) {
+  return machine.getTargetTriple().isX86() && machine.getMCSubtargetInfo()->checkFeatures(std::string(features));
+}
+
 void CollectErrors(llvm::LLVMContext& context, std::string* errors) {
   context.setDiagnosticHandlerCallBack(
       [](const llvm::DiagnosticInfo* info, void* to) {

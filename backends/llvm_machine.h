@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cinn_like/base/status.h"
@@ -26,6 +27,9 @@ struct HostCpu {
 StatusOr<HostCpu> ResolveHostCpu(const Target& target);
 // What code for it may use, of CpuFeatures() (base/host_cpu.h).
 std::vector<std::string> RequiredCpuFeatures(const HostCpu& cpu);
+
+// Has `machine` all of an x86 processor's "+avx512f,+avx512vl"?
+bool HasFeatures(const llvm::TargetMachine& machine, std::string_view features);
 
 // What is reported as an error of code in `context` is added to `errors`; by default it would end the process. What
 // LLVM calls fatal abandons the task (backends/parallel_tasks.h), so code is generated in tasks only.

@@ -2,11 +2,10 @@
 
 #include <utility>
 
+#include "backends/llvm_machine.h"
 #include "ir/vector_nests.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicsX86.h"
-#include "llvm/MC/MCSubtargetInfo.h"
-#include "llvm/Target/TargetMachine.h"
 
 namespace cinn_like {
 namespace {
@@ -181,9 +180,7 @@ class NestEmitter {
     llvm::Value* at = exprs_.EmitAddress(c_.Address(m.buffer, {first}));
     return {b_.getInt16(rows), b_.getInt16(bytes), at, b_.getInt64(m.stride * BytesOf(m.buffer->dtype))};
   }
-  bool Has(llvm::StringRef features) const {
-    return machine_.getTargetTriple().isX86() && machine_.getMCSubtargetInfo()->checkFeatures(features.str());
-  }
+  bool Has(std::string_view features) const { return HasFeatures(machine_, features); }
 
   Expr At(Expr offset, std::initializer_list<std::pair<Expr, int>> values) {
     ir::VarMap map;

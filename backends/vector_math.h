@@ -1,5 +1,5 @@
-// Elementary functions as inlined code. f32: polynomials and rationals on whole vectors, the error bounds of
-// docs/numerics.md, infinities, NaN, signed zeros and denormals as C's libm has them. f64: libm, lane by lane.
+// Elementary functions as inlined code: polynomials on whole vectors (backends/lane_math.h), the error bounds of
+// docs/numerics.md, infinities, NaN, signed zeros and denormals as C's libm has them.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -12,6 +12,7 @@ class Function;
 class FunctionType;
 class IRBuilderBase;
 class Module;
+class TargetMachine;
 class Value;
 }  // namespace llvm
 
@@ -19,7 +20,7 @@ namespace cinn_like {
 
 class VectorMath {
  public:
-  explicit VectorMath(llvm::Module& module) : module_(module) {}
+  VectorMath(llvm::Module& module, const llvm::TargetMachine& machine) : module_(module), machine_(machine) {}
 
   // op: one that expr_ops.def says to be Math, on f32 or f64, scalar or vector; y for kPow only.
   llvm::Value* Emit(llvm::IRBuilderBase& b, ir::ExprOp op, llvm::Value* x, llvm::Value* y = nullptr);
@@ -33,6 +34,7 @@ class VectorMath {
   llvm::Value* CallLibm(llvm::IRBuilderBase& b, std::string_view name, llvm::Value* x, llvm::Value* y);
 
   llvm::Module& module_;
+  const llvm::TargetMachine& machine_;
 };
 
 }  // namespace cinn_like
