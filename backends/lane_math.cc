@@ -29,10 +29,10 @@ constexpr double kLogInParts[] = {0.4,
                                   0.11706246100734245,
                                   0.11723076547247843};
 // log2((1 + s) / (1 - s)) / s in s^2, and 2^r, |r| <= 1/2: in f64, for results in f32.
-constexpr double kLog2[] = {2.8853900817778486, 0.9617966941154005, 0.5770779417552728,
+constexpr double kLog2[] = {2.8853900817778486,  0.9617966941154005, 0.5770779417552728,
                             0.41220931595737403, 0.3199030051235063, 0.2829397889215998};
-constexpr double kExp2[] = {0.9999999999997616,     0.693147180546493,      0.2402265069888564,
-                            0.05550410939428138,    0.009618128542143958,   0.0013333451978540592,
+constexpr double kExp2[] = {0.9999999999997616,     0.693147180546493,     0.2402265069888564,
+                            0.05550410939428138,    0.009618128542143958,  0.0013333451978540592,
                             0.00015403852027547071, 1.530975987573159e-05, 1.317583717406253e-06};
 
 class LaneMath {
@@ -81,7 +81,9 @@ class LaneMath {
   Value* Div(Value* x, Value* y) { return b_.CreateFDiv(x, y); }
   Value* Abs(Value* x) { return Intrinsic(llvm::Intrinsic::fabs, x); }
   Value* Intrinsic(llvm::Intrinsic::ID id, Value* x) { return b_.CreateUnaryIntrinsic(id, x); }
-  Value* Fma(Value* x, Value* y, Value* z) { return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z}); }
+  Value* Fma(Value* x, Value* y, Value* z) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {x->getType()}, {x, y, z});
+  }
   Value* CopySign(Value* x, Value* sign) { return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, x, sign); }
   // NaN stays NaN: it is the second operand of the hardware's min and max.
   Value* ClampMax(Value* x, double v) { return b_.CreateSelect(b_.CreateFCmpOLT(F(v), x), F(v), x); }
@@ -214,8 +216,9 @@ Value* LaneMath::SinCos(Value* x, int quarter_turns) {
 }
 Value* LaneMath::IsTooLargeForTrig(Value* x) { return b_.CreateFCmpOGT(Abs(x), F(t_.most_trig)); }
 
-// f32 in f64, where pi/2 has bits enough. f64 (Cody and Waite): pi/2 in parts of 33 bits, whose multiples are exact, as is
-// what a close multiple of the first leaves; what rounding takes from the second difference comes back with the third.
+// f32 in f64, where pi/2 has bits enough. f64 (Cody and Waite): pi/2 in parts of 33 bits, whose multiples are exact, as
+// is what a close multiple of the first leaves; what rounding takes from the second difference comes back with the
+// third.
 LaneMath::Turned LaneMath::ReduceTurns(Value* x) {
   if (float_ != double_) {
     Value* wide = b_.CreateFPExt(x, double_);
@@ -259,8 +262,8 @@ Value* LaneMath::PowInDouble(Value* x, Value* y) {
   return Exp2FromDouble(b_.CreateFMul(b_.CreateFPExt(y, double_), Log2InDouble(x)));
 }
 
-// f64: the logarithm as a sum of two (Dekker). With q = (m - 1) / (m + 1), log(m) = 2q + 2/3 q^3 + q^5 * P(q^2), whose first two
-// terms are such sums.
+// f64: the logarithm as a sum of two (Dekker). With q = (m - 1) / (m + 1), log(m) = 2q + 2/3 q^3 + q^5 * P(q^2), whose
+// first two terms are such sums.
 Value* LaneMath::PowInParts(Value* x, Value* y) {
   const auto multiply = [&](const Parts& p, const Parts& q) {
     Value* high = Mul(p.high, q.high);
@@ -300,7 +303,8 @@ Value* LaneMath::PowInParts(Value* x, Value* y) {
 
 Value* LaneMath::Polynomial(Value* x, std::span<const double> coefficients) {
   Value* r = llvm::ConstantFP::get(x->getType(), coefficients.back());
-  for (size_t i = coefficients.size() - 1; i-- > 0;) r = Fma(r, x, llvm::ConstantFP::get(x->getType(), coefficients[i]));
+  for (size_t i = coefficients.size() - 1; i-- > 0;)
+    r = Fma(r, x, llvm::ConstantFP::get(x->getType(), coefficients[i]));
   return r;
 }
 
@@ -382,8 +386,7 @@ LaneMath::Split LaneMath::SplitAtSqrtHalf(Value* x) {
 // The same of any number above 0.
 LaneMath::Split LaneMath::SplitNumber(Value* x) {
   Value* is_denormal = b_.CreateFCmpOLT(x, F(std::ldexp(1.0, 1 - t_.exponent_bias)));
-  const Split s =
-      SplitAtSqrtHalf(b_.CreateSelect(is_denormal, Mul(x, F(std::ldexp(1.0, t_.mantissa_bits))), x));
+  const Split s = SplitAtSqrtHalf(b_.CreateSelect(is_denormal, Mul(x, F(std::ldexp(1.0, t_.mantissa_bits))), x));
   return {s.mantissa, b_.CreateSub(s.power, b_.CreateSelect(is_denormal, I(t_.mantissa_bits), I(0)))};
 }
 Value* LaneMath::ToFloat(Value* k) {

@@ -14,8 +14,8 @@ class Value;
 
 namespace cinn_like {
 
-// op: one that expr_ops.def says to be Math; y for kPow only. `*too_large`, where it is not null then, says of which lanes
-// the result is not one: arguments beyond the reach of a reduction.
+// op: one that expr_ops.def says to be Math; y for kPow only. `*too_large`, where it is not null then, says of which
+// lanes the result is not one: arguments beyond the reach of a reduction.
 llvm::Value* EmitLaneMath(llvm::IRBuilderBase& b, const llvm::TargetMachine& machine, ir::ExprOp op, llvm::Value* x,
                           llvm::Value* y, llvm::Value** too_large);
 

@@ -26,9 +26,9 @@ struct MathTables {
   double tanh_edge, most_tanh;   // the polynomial's end; where tanh is 1
   std::span<const double> tanh;  // (tanh(x) - x) / x^3 in x^2
 
-  double erf_step, most_erf;                // what lies between two places, about; where erf is 1
-  MathTable erf_places, erf_at_places;      // 16 places, where erf is almost a number of the type
-  std::span<const MathTable> erf;           // (erf(place + t) - erf(place)) / t; of the first place, 0, less 1
+  double erf_step, most_erf;            // what lies between two places, about; where erf is 1
+  MathTable erf_places, erf_at_places;  // 16 places, where erf is almost a number of the type
+  std::span<const MathTable> erf;       // (erf(place + t) - erf(place)) / t; of the first place, 0, less 1
 
   double most_trig;             // the largest argument whose reduction is exact enough
   std::span<const double> sin;  // (sin(r) - r) / r^3 in r^2, |r| <= pi / 4

@@ -117,19 +117,8 @@ StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, 
   BindFacts(a, f, LoopsOf(path));
   const Expr number = c.Int(count), zero = c.Int(0);
   if (a.CanProve(c.Le(n.extent, number))) return refuse("of its ", Print(n.extent), " iterations none would be left");
-  // One block starts a reduction where its iterators are 0: of two that share one, both would ask.
-  const Block* starts = nullptr;
-  VisitStmts(n.body, [&](const Stmt& s) {
-    const Block* b = As<Block>(s);
-    if (b == nullptr || b->init == nullptr) return true;
-    for (const BlockIter& i : b->iters) {
-      if (i.kind == IterKind::kReduce && Uses(i.binding, n.var)) starts = b;
-    }
-    return true;
-  });
-  if (starts != nullptr)
-    return refuse("it carries the reduction of block ", starts->name,
-                  ", whose start is to be split off first (split_init)");
+  if (const std::string block = StartedBy(path.back()); !block.empty())
+    return refuse("it carries the reduction of block ", block, ", whose start is to be split off first (split_init)");
 
   const bool enough = a.CanProve(c.Le(number, n.extent));
   const Expr less = c.Sub(n.extent, number);
@@ -139,30 +128,13 @@ StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, 
   names.Reserve(name);
   const Expr var = c.Var(name);
   Stmt peeled = CloneFresh(c, n.body, names, {{n.var, front ? var : c.Add(rest, var)}});
-  // Memory that the iterations have for themselves: what is in no global memory and used nowhere else. Both have some.
-  absl::flat_hash_set<Buffer> others;
-  const Stmt without = Replace(f.body, path.back(), MakeSeq({}));
-  for (const std::vector<Buffer>& used : {BuffersRead(without), BuffersWritten(without)})
-    others.insert(used.begin(), used.end());
-  BufferMap own;
-  VisitStmts(without, [&](const Stmt& s) {
-    const Alloc* alloc = As<Alloc>(s);
-    if (alloc == nullptr || alloc->buffer->scope == Scope::kGlobal || others.contains(alloc->buffer)) return true;
-    BufferNode copy = *alloc->buffer;
-    copy.name = names.Fresh(copy.name);
-    own[alloc->buffer] = c.MakeBuffer(std::move(copy));
-    return true;
-  });
+  const BufferMap own = CopiesOfPrivate(f, path.back(), names);  // both have some
   peeled = MakeStmt(For{var, part, ForKind::kSerial, ReplaceBuffers(c, peeled, own)});
   const Stmt main = MakeStmt(
       For{n.var, rest, ForKind::kSerial, front ? Substitute(c, n.body, {{n.var, c.Add(n.var, number)}}) : n.body});
   f.body = Replace(f.body, path.back(), front ? MakeSeq({peeled, main}) : MakeSeq({main, peeled}));
   f = SimplifyBindings(SimplifyBindings(std::move(f), main), peeled);
-  f.body = RewriteStmts(f.body, [&](const Stmt& s) -> Stmt {
-    const Alloc* alloc = As<Alloc>(s);
-    const auto copy = alloc == nullptr ? own.end() : own.find(alloc->buffer);
-    return copy == own.end() ? nullptr : MakeSeq({s, MakeStmt(Alloc{copy->second})});
-  });
+  f.body = DeclareCopies(f.body, own);
   return f;
 }
 

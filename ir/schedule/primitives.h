@@ -27,6 +27,11 @@ StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind);
 // inline b: the block's one store (no reduction, buffer is an allocation) is substituted into its readers and removed.
 StatusOr<Func> Inline(Func f, const std::string& block);
 
+// reverse_inline b: block b, which alone reads a buffer that another block fills an element at a time, becomes that
+// other block's: it runs in its loops, each element where that is computed, and the buffer is gone. inline, with the
+// loops of the one before.
+StatusOr<Func> ReverseInline(Func f, const std::string& block);
+
 // compute_at b i: the nest of block b moves into loop i, before its first reader there, and computes at each iteration
 // only what the readers inside i need. All readers must be inside i.
 StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& loop);
@@ -42,6 +47,15 @@ StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, 
 // merge a b c:  for a {S} for b {T} for c {U}  =>  for a {S; T[b := a]; U[c := a]}: siblings of equal extent, where
 // each reads of what an earlier one writes only what was written at the same iteration.
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);
+
+// fission i b -> j:  for i {S; T}  =>  for i {S} for j {T[i := j]}, where S ends with block or loop b: what one part
+// touches at an iteration, the other touches at the same one or a later one. The opposite of merge.
+StatusOr<Func> Fission(Func f, const std::string& loop, const std::string& after, const std::string& name);
+
+// unroll_jam i:  for i in 0..2 {S; for k {T}}  =>  S[i := 0]; S[i := 1]; for k {T[i := 0]; T[i := 1]}: a copy of the
+// body for each of up to 64 iterations, side by side within the loops that they have in common; memory that is theirs
+// alone is copied, too. What others call a virtual thread: i stands around a loop of threads.
+StatusOr<Func> UnrollJam(Func f, const std::string& loop);
 
 // chain a b c -> h:  merge where later loops need what an earlier one reduces, a maximum, as it is when it is finished:
 //   for a {m = max(m, x[a])}  for b {l += exp(x[b] - m)}
@@ -66,6 +80,12 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alig
 // storage_align x 16 8: rows of the last dimension of x, shared or local memory, will lie so many elements apart that
 // this is 8 modulo 16: rows then begin in different banks.
 StatusOr<Func> StorageAlign(Func f, const std::string& buffer, int64_t factor, int64_t offset);
+
+// transform_layout t[i, j] -> [i / 4, j, i % 4]: element i, j of the allocation t lies at those indices of a t whose
+// shape they make, wherever it is written and read. Indices are sums of products, quotients and remainders that tell i
+// and j.
+StatusOr<Func> TransformLayout(Func f, const std::string& buffer, const std::vector<std::string>& iters,
+                               const std::string& indices);
 
 // pipeline k 3: of the serial loop k, what fills shared memory runs 2 iterations ahead of the rest, in one of 3 copies
 // of that memory (ir/passes/lower_pipeline.h). 2 to 4 copies.

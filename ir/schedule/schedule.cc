@@ -119,6 +119,9 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return Fuse(std::move(f), w.args, w.names[0]); }},
     {"reorder", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Reorder(std::move(f), w.args); }},
     {"merge", "LOOP LOOP...", 1, kMany, 0, 0, [](Func f, const Words& w) { return Merge(std::move(f), w.args); }},
+    {"fission", "LOOP BLOCK|LOOP -> NAME", 2, 2, 1, 1,
+     [](Func f, const Words& w) { return Fission(std::move(f), w.args[0], w.args[1], w.names[0]); }},
+    {"unroll_jam", "LOOP", 1, 1, 0, 0, [](Func f, const Words& w) { return UnrollJam(std::move(f), w.args[0]); }},
     {"chain", "LOOP LOOP... -> NAME", 1, kMany, 1, 1,
      [](Func f, const Words& w) { return Chain(std::move(f), w.args, w.names[0]); }},
     {"parallel", "LOOP", 1, 1, 0, 0,
@@ -127,15 +130,18 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kVectorized); }},
     {"unroll", "LOOP", 1, 1, 0, 0,
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
-    {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...", 2, 2, 0, 0,
+    {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...|vthread", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
+       if (w.args[1] == "vthread") return UnrollJam(std::move(f), w.args[0]);
        auto kind = ParseForKind(w.args[1]);
        if (!kind || (!IsBlockAxis(*kind) && !IsThreadAxis(*kind))) {
-         return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z or clusterIdx.x and got '", w.args[1], "'");
+         return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z, clusterIdx.x or vthread and got '", w.args[1], "'");
        }
        return SetKind(std::move(f), w.args[0], *kind);
      }},
     {"inline", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Inline(std::move(f), w.args[0]); }},
+    {"reverse_inline", "BLOCK", 1, 1, 0, 0,
+     [](Func f, const Words& w) { return ReverseInline(std::move(f), w.args[0]); }},
     {"compute_at", "BLOCK LOOP", 2, 2, 0, 0,
      [](Func f, const Words& w) { return ComputeAt(std::move(f), w.args[0], w.args[1]); }},
     {"reverse_compute_at", "BLOCK LOOP", 2, 2, 0, 0,
@@ -165,6 +171,12 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) -> StatusOr<Func> {
        ASSIGN_OR_RETURN(const std::vector<int64_t> numbers, ParseFactors(w.args, 1));
        return StorageAlign(std::move(f), w.args[0], numbers[0], numbers[1]);
+     }},
+    {"transform_layout", "BUFFER[NAME, ...] -> [INDEX, ...]", 1, kMany, 1, kAnyNumber,
+     [](Func f, const Words& w) -> StatusOr<Func> {
+       ASSIGN_OR_RETURN(const std::vector<Folded> of, ParseFolded(w.args));
+       if (of.size() != 1) return InvalidArgument("expected one BUFFER[NAME, ...] and got ", of.size());
+       return TransformLayout(std::move(f), of[0].name, of[0].iters, absl::StrJoin(w.names, " "));
      }},
     {"pipeline", "LOOP STAGES", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {

@@ -122,6 +122,129 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
   return f;
 }
 
+StatusOr<Func> ReverseInline(Func f, const std::string& block) {
+  Context& c = *f.context;
+  auto refuse = [&](const auto&... why) { return InvalidArgument("reverse_inline ", block, ": ", why...); };
+  ASSIGN_OR_RETURN(const StmtPath path, FindBlock(f, block));
+  const Block& reader = *As<Block>(path.back());
+  const auto reduces = [](const Block& b) {
+    return b.init != nullptr ||
+           std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
+  };
+  if (reduces(reader)) return refuse("it is a reduction");
+  if (reader.predicate != nullptr) return refuse("it runs under a condition: ", Print(reader.predicate));
+  Dependences dependences(f);
+  const Dependences::Range own = dependences.RangeOf(path.back());
+
+  // The buffer that is to go: an allocation that this block alone reads, filled by one other.
+  Buffer buffer = nullptr;
+  StmtPath producer_path;
+  std::string why = "it reads no allocation";
+  for (Buffer b : BuffersRead(path.back())) {
+    if (IsParam(f, b)) continue;
+    const Access* other = FindOther(dependences, own, [&](const Access& x, size_t k) {
+      return x.buffer == b && (!x.writes || x.is_whole || x.block == nullptr || k > own.first);
+    });
+    if (other != nullptr) {
+      why = Cat(NameOf(*other), " reads or writes ", b->name, ", too");
+      continue;
+    }
+    std::vector<StmtPath> writers;
+    for (StmtPath& p : FindBlocks(f)) {
+      const std::vector<Buffer> written = BuffersWritten(p.back());
+      if (std::find(written.begin(), written.end(), b) != written.end()) writers.push_back(std::move(p));
+    }
+    if (writers.size() != 1) {
+      why = Cat(writers.size(), " blocks write ", b->name);
+      continue;
+    }
+    if (buffer != nullptr)
+      return refuse("it alone reads both ", buffer->name, " and ", b->name, ": inline one of them");
+    buffer = b;
+    producer_path = std::move(writers[0]);
+  }
+  if (buffer == nullptr) return refuse(why);
+
+  Block fused = *As<Block>(producer_path.back());
+  const Store* store = As<Store>(fused.body);
+  if (reduces(fused) || store == nullptr || store->mask != nullptr)
+    return refuse("block ", fused.name, " is not one store to ", buffer->name, " without mask or reduction");
+  // An element of the buffer is an iteration of both blocks.
+  VarMap values;  // the reader's iterators in terms of the producer's
+  Analyzer a(c);
+  BindFacts(a, f);
+  const auto iter_of = [](const Block& b, Expr var) {
+    const auto it = std::find_if(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) { return i.var == var; });
+    return it == b.iters.end() ? nullptr : &*it;
+  };
+  bool one_to_one = store->indices.size() == fused.iters.size();
+  for (const BlockIter& i : fused.iters)
+    one_to_one = one_to_one && std::count(store->indices.begin(), store->indices.end(), i.var) == 1;
+  if (!one_to_one) return refuse("block ", fused.name, " does not write ", buffer->name, " at its iterators");
+  const auto match = [&](Expr e) {
+    Visit(e, [&](Expr x) {
+      if (x->op != ExprOp::kLoad || x->buffer != buffer) return true;
+      for (size_t d = 0; d < store->indices.size(); ++d) {
+        const BlockIter *theirs = iter_of(fused, store->indices[d]), *ours = iter_of(reader, x->args[d]);
+        const bool same = ours != nullptr && a.CanProve(c.Eq(ours->extent, theirs->extent)) &&
+                          values.emplace(ours->var, theirs->var).first->second == theirs->var;
+        const bool both_one = IsInt(theirs->extent, 1) && IsInt(x->args[d], 0);
+        one_to_one = one_to_one && (same || both_one);
+      }
+      return true;
+    });
+  };
+  ForEachExpr(reader.body, match);
+  for (const BlockIter& i : reader.iters) {
+    if (values.contains(i.var)) continue;
+    one_to_one = one_to_one && IsInt(i.extent, 1);
+    values[i.var] = c.Int(0);
+  }
+  if (!one_to_one)
+    return refuse("it does not read one element of ", buffer->name, " for each that block ", fused.name, " writes");
+
+  // It runs earlier and in another order: nobody between may meet what it touches, nor may it meet itself.
+  const Dependences::Range nest = dependences.RangeOf(WholeNest(producer_path));
+  for (size_t j = own.first; j < own.second; ++j) {
+    const Access& x = dependences.accesses()[j];
+    if (x.buffer == buffer) continue;
+    if (x.writes) {
+      for (const BlockIter& i : reader.iters) {
+        if (!IsInt(i.extent, 1) && std::find(x.at.begin(), x.at.end(), i.var) == x.at.end())
+          return refuse("it writes an element of ", x.buffer->name, " more than once");
+      }
+    }
+    for (size_t k = std::min(nest.first, own.first); k < own.second; ++k) {
+      const Access& y = dependences.accesses()[k];
+      if (y.buffer != x.buffer || (!x.writes && !y.writes) || k == j) continue;
+      if (k < own.first) return refuse(NameOf(y), " touches ", y.buffer->name, ", too, before it would run there");
+      if (!dependences.MeetTogether(x, y))
+        return refuse("it touches an element of ", y.buffer->name,
+                      " in different iterations, whose order would change");
+    }
+  }
+  const std::vector<Expr> at = store->indices;
+  const Expr value = store->value;
+  std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) {
+    return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, at, value); }, go);
+  };
+  // The reader's iterators first: the value speaks of the producer's.
+  fused.body = go(Substitute(c, reader.body, values));
+  for (const BlockIter& i : fused.iters) {  // it may have been padded
+    const Expr inside = c.Lt(i.binding, i.extent);
+    fused.predicate = fused.predicate == nullptr ? inside : c.And(fused.predicate, inside);
+  }
+  const Func before = f;
+  const Stmt joined = MakeStmt(std::move(fused));
+  f.body = Replace(f.body, WholeNest(path), MakeSeq({}));
+  f.body = RemoveAlloc(Replace(f.body, producer_path.back(), joined), buffer);
+  f = SimplifyBindings(std::move(f), joined);
+  ASSIGN_OR_RETURN(const StmtPath now, FindBlock(f, As<Block>(joined)->name));
+  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, now, {.within = now.back()}), Cat("reverse_inline ", block)));
+  RETURN_IF_ERROR(Annotate(CheckPlaces(before, f), Cat("reverse_inline ", block)));
+  return f;
+}
+
 StatusOr<Func> StageBuffer(Func f, const std::string& buffer, const std::string& block, const std::string& name) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(Buffer from, FindBuffer(f, buffer));

@@ -213,4 +213,43 @@ bool IsReductionLoop(const For& loop) {
   return found;
 }
 
+BufferMap CopiesOfPrivate(const Func& f, const Stmt& loop, NameSupply& names) {
+  absl::flat_hash_set<Buffer> others;
+  const Stmt without = Replace(f.body, loop, MakeSeq({}));
+  for (const std::vector<Buffer>& used : {BuffersRead(without), BuffersWritten(without)})
+    others.insert(used.begin(), used.end());
+  BufferMap copies;
+  VisitStmts(without, [&](const Stmt& s) {
+    const Alloc* alloc = As<Alloc>(s);
+    if (alloc == nullptr || alloc->buffer->scope == Scope::kGlobal || others.contains(alloc->buffer)) return true;
+    BufferNode copy = *alloc->buffer;
+    copy.name = names.Fresh(copy.name);
+    copies[alloc->buffer] = f.context->MakeBuffer(std::move(copy));
+    return true;
+  });
+  return copies;
+}
+
+Stmt DeclareCopies(const Stmt& s, const BufferMap& copies) {
+  return RewriteStmts(s, [&](const Stmt& x) -> Stmt {
+    const Alloc* alloc = As<Alloc>(x);
+    const auto copy = alloc == nullptr ? copies.end() : copies.find(alloc->buffer);
+    return copy == copies.end() ? nullptr : MakeSeq({x, MakeStmt(Alloc{copy->second})});
+  });
+}
+
+std::string StartedBy(const Stmt& loop) {
+  const For& n = *As<For>(loop);
+  std::string block;
+  VisitStmts(n.body, [&](const Stmt& s) {
+    const Block* b = As<Block>(s);
+    if (b == nullptr || b->init == nullptr) return true;
+    for (const BlockIter& i : b->iters) {
+      if (i.kind == IterKind::kReduce && Uses(i.binding, n.var)) block = b->name;
+    }
+    return true;
+  });
+  return block;
+}
+
 }  // namespace cinn_like::ir

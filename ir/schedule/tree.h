@@ -30,6 +30,14 @@ void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops 
 // around it; drops predicates that hold.
 Func SimplifyBindings(Func f, const Stmt& changed);
 
+// Memory that the iterations of a loop have for themselves, what is in no global memory and used nowhere else but
+// declared outside of it, and copies for others to have; DeclareCopies allocates these beside what they are copies of.
+BufferMap CopiesOfPrivate(const Func& f, const Stmt& loop, NameSupply& names);
+Stmt DeclareCopies(const Stmt& s, const BufferMap& copies);
+// A block whose reduction starts in iterations of this loop, which carries it; empty: none. It starts where its
+// iterators are 0: of two blocks that share an iteration, both would ask.
+std::string StartedBy(const Stmt& loop);
+
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);
 // The loops from path[depth] inwards that move the results of a reduction, path's end, again (`i` as i_SUFFIX), around

@@ -152,7 +152,7 @@ class Programs {
                                                     "threadIdx.z", "blockIdx.x",  "blockIdx.x",  "blockIdx.y"};
       return Cat("bind ", a, " ", From(axes));
     }
-    switch (Pick(24)) {
+    switch (Pick(30)) {
       case 0:
       case 1:
         return Cat("split ", a, " ", 1 + Pick(5), " -> ", name, "o ", name, "i");
@@ -206,6 +206,26 @@ class Programs {
       }
       case 22:
         return Cat("chain ", a, " ", b, " -> ", name);
+      case 23:
+        return "reverse_inline " + block;
+      case 24:
+      case 25:
+        return Cat("fission ", a, " ", Pick(2) == 0 ? b : block, " -> ", name);
+      case 26:
+        return Pick(2) == 0 ? "unroll_jam " + a : Cat("bind ", a, " vthread");
+      case 27:
+      case 28: {
+        static const std::vector<std::string> layouts = {"[i, j] -> [j, i]",
+                                                         "[i, j] -> [i / 4, j, i % 4]",
+                                                         "[i, j] -> [j / 2, i / 3, i % 3, j % 2]",
+                                                         "[i, j] -> [i * 64 + j]",
+                                                         "[i] -> [i / 2, i % 2]",
+                                                         "[i, j] -> [i, j / 4, j / 2 % 2, j % 2]",
+                                                         "[i, j] -> [(i + j) / 2]",
+                                                         "[i] -> [i * 2]",
+                                                         "[i, j, k] -> [k, i * 16 + j]"};
+        return Cat("transform_layout ", buffer, From(layouts));
+      }
       default:
         return "pad " + block;
     }
