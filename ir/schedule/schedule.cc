@@ -129,7 +129,7 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return SetKind(std::move(f), w.args[0], ForKind::kUnrolled); }},
     {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
-       auto kind = ParseForKind(w.args[1]);
+       auto kind = ParseLoopKind(w.args[1]);
        if (!kind || (!IsBlockAxis(*kind) && !IsThreadAxis(*kind))) {
          return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z or clusterIdx.x and got '", w.args[1], "'");
        }
