@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "ir/linear.h"
+#include "ir/mma.h"
 #include "ir/schedule/tree.h"
 
 namespace cinn_like::ir {
@@ -94,6 +95,15 @@ class Matcher {
     });
   }
 
+  // Of flat memory the index itself, which may be narrow. Before panels are placed their shapes can be symbolic, but
+  // the order of their dimensions is what it will be (MmaOffset).
+  Expr OffsetOf(Buffer b, const std::vector<Expr>& indices) const {
+    if (indices.size() == 1 && b->strides.empty()) return indices[0];
+    const bool is_placed = b->scope == Scope::kGlobal ||
+                           std::all_of(b->shape.begin(), b->shape.end(), [](Expr extent) { return IsInt(extent); });
+    return is_placed ? ElementOffset(a_.context(), b, indices) : MmaOffset(a_.context(), indices);
+  }
+
   bool Bind(Buffer formal, const std::vector<Expr>& formal_indices, Buffer b, const std::vector<Expr>& indices) {
     const auto at = std::find(m_.operands.begin(), m_.operands.end(), formal) - m_.operands.begin();
     IntrinsicOperand& operand = operands_[static_cast<size_t>(at)];
@@ -102,9 +112,7 @@ class Matcher {
       return Fail(what(" of ", Name(formal->dtype), " in ", Name(formal->scope), " memory, got ", b->name, ": ",
                        Name(b->dtype), " @", Name(b->scope)));
     }
-    // Of flat memory the index itself, which may be narrow.
-    const bool is_flat = indices.size() == 1 && b->strides.empty();
-    const Expr offset = is_flat ? indices[0] : ElementOffset(a_.context(), b, indices);
+    const Expr offset = OffsetOf(b, indices);
     IntrinsicOperand found{operand.name, b, nullptr, {}};
     Linear l = ToLinear(a_.context(), offset);
     std::vector<int64_t> steps = StepsOf(l);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <random>
 #include <set>
 #include <sstream>
@@ -15,8 +16,13 @@
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
 #include "cinn_like/partition.h"
-#include "ir/intrinsic.h"
+#include "hlir/lower_graph.h"
+#include "hlir/pipeline.h"
+#include "ir/interpreter.h"
+#include "ir/lower.h"
+#include "ir/schedule/schedule.h"
 #include "runtime/last_error.h"
+#include "tests/hlir/kernels.h"
 
 namespace cinn_like {
 namespace {
@@ -304,6 +310,69 @@ TEST(Dpu, Memory) {
   EXPECT_EQ(Error(api.Copy(0, &byte, static_cast<char*>(a) + (int64_t{1} << 28), 1, nullptr)),
             "dpu: a copy of 1 bytes outside of it");
   EXPECT_EQ(Error(api.Load("nothing").status()).substr(0, 14), "dpu: no image:");
+}
+
+// On every kernel of the suite: the text that a tactic writes gives its function again, which lowers for the dpu.
+TEST(Dpu, TacticsOnEveryKernel) {
+  const Target target = Dpu();
+  std::map<std::string_view, int> lowered;
+  hlir::ForEachKernel(target, [&](const std::string& name, const ir::TeProgram& group) {
+    if (testing::Test::HasFailure()) return;
+    for (const hlir::Tactic& tactic : dpu::Tactics()) {
+      hlir::Point point;
+      const auto proposals = tactic.propose(group, target, hlir::Until::kSchedule, point);
+      ASSERT_TRUE(proposals.ok()) << proposals.status() << name << ir::Print(*ir::ToLoops(group));
+      for (const hlir::Proposal& p : *proposals) {
+        const StatusOr<ir::Func> again = ir::ApplySchedule(*ir::ParseFunc(ir::Print(*ir::ToLoops(group))), p.schedule);
+        ASSERT_TRUE(again.ok()) << again.status() << name << p.schedule;
+        EXPECT_EQ(ir::Print(*again), ir::Print(p.func)) << name << p.schedule;
+        const auto module = ir::LowerModule({p.func.context, {p.func}}, {Options(), target, "kernel"});
+        ASSERT_TRUE(module.ok()) << module.status() << name << p.schedule;
+        const StatusOr<std::string> source = dpu::MakeCompiler()->EmitSource(*module);
+        ASSERT_TRUE(source.ok()) << source.status() << name << p.schedule;
+        // What lowering left of the nest is one still.
+        EXPECT_EQ(source->find("  dpu_mm8(r") != source->npos, tactic.name == "dpu_product") << name << *source;
+        ++lowered[tactic.name];
+      }
+    }
+  });
+  EXPECT_GT(lowered["dpu_product"], 30);
+  EXPECT_GT(lowered["dpu_elements"], 100);
+}
+
+// The loops of an instruction are what it computes: the interpreter gives the same of a schedule as of naive loops.
+TEST(Dpu, TheInterpreterRunsItsSchedules) {
+  const Target target = Dpu();
+  const PassContext context{Options(), target, "kernel"};
+  const hlir::Graph graph = *hlir::Parse(ProductGraph(0, 19, 21, true));
+  const StatusOr<hlir::LoweredGraph> lowered = hlir::LowerGraph(*hlir::OptimizeGraph(graph, context), context);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  ASSERT_EQ(lowered->kernels.size(), 1);
+  const ir::TeProgram& group = lowered->kernels[0].group;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    hlir::Point point = hlir::Point::Random(seed);  // any tile
+    const auto proposals = dpu::Tactics()[0].propose(group, target, hlir::Until::kSchedule, point);
+    ASSERT_TRUE(proposals.ok()) << proposals.status();
+    const StatusOr<ir::Func> scheduled = ir::LowerKernel((*proposals)[0].func, context);
+    ASSERT_TRUE(scheduled.ok()) << scheduled.status();
+    EXPECT_NE(ir::Print(*scheduled).find("@intrinsic.mm8"), std::string::npos);
+    for (const int64_t n : {1, 13}) {
+      std::vector<ir::HostArray> results;
+      results.reserve(2);
+      for (const ir::Func& f : {*ir::ToLoops(group), *scheduled}) {
+        ir::HostArray x(DType::kF32, {n, 21}), w(DType::kF32, {21, 19}), b(DType::kF32, {19});
+        for (ir::HostArray* a : {&x, &w, &b}) {
+          for (int64_t i = 0; i < a->NumElements(); ++i) a->Set(i, static_cast<double>((i * 37 + 11) % 17) - 7);
+        }
+        std::vector<ir::InterpretArg> args = {&x, &w, &b,
+                                              &results.emplace_back(DType::kF32, std::vector{n, int64_t{19}})};
+        if (f.params.size() > 4) args.emplace_back(n);
+        const Status run = ir::Interpret(f, args, {{"n", n}});
+        ASSERT_TRUE(run.ok()) << run;
+      }
+      EXPECT_EQ(results[0].bytes, results[1].bytes) << point.text();
+    }
+  }
 }
 
 // Registrations that can't be.
