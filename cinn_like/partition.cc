@@ -111,16 +111,14 @@ class OnTargets : public CompiledGraph {
   }
   Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) override {
     const auto& state = *static_cast<const State*>(self);
-    std::map<ValueId, CinnValue> statics;
+    std::vector<ValueId> expected;
     for (const hlir::Param& p : graph_.params()) {
-      if (p.role != hlir::ParamRole::kStatic) continue;
-      if (statics.size() < args.size())
-        statics[p.value] = args[statics.size()];
-      else
-        return InvalidArgument(Name(), ": expected more than ", args.size(), " static arguments");
+      if (p.role == hlir::ParamRole::kStatic) expected.push_back(p.value);
     }
-    if (statics.size() != args.size())
-      return InvalidArgument(Name(), ": expected ", statics.size(), " static arguments, got ", args.size());
+    if (expected.size() != args.size())
+      return InvalidArgument(Name(), ": expected ", expected.size(), " static arguments, got ", args.size());
+    std::map<ValueId, CinnValue> statics;
+    for (size_t i = 0; i < args.size(); ++i) statics[expected[i]] = args[i];
     for (size_t i = 0; i < parts_.size(); ++i) {
       std::vector<CinnValue> own;
       for (ValueId v : parts_[i].part.reads) {
@@ -264,7 +262,7 @@ class OnTargets : public CompiledGraph {
         if (args[i].tag != kCinnInt) return InvalidArgument(Name(), ": argument '", p.name, "': expected an integer");
         return args[i].i;
       }
-      // What is static need not be given again.
+      // What was prepared need not be given again.
       if (p.role == hlir::ParamRole::kStatic && args[i].tag == kCinnNone) continue;
       const hlir::Dims& dims = graph_.TypeOf(p.value).dims;
       for (size_t d = 0; d < dims.size(); ++d) {

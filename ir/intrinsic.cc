@@ -10,6 +10,8 @@
 namespace cinn_like::ir {
 namespace {
 
+constexpr int64_t kMostPitch = int64_t{1} << 40;
+
 // A row's meaning, read.
 struct Meaning {
   Func func;  // owns the rest
@@ -65,6 +67,8 @@ class Matcher {
     if (!Unify(m_.store().value, store.value)) return why_;
     const Buffer written = store.buffer;
     for (size_t i = 0; i < operands_.size(); ++i) {
+      if (m_.operands[i] == m_.store().buffer && !IsApart(operands_[i].pitches, m_.operands[i]->shape))
+        return Cat("expected elements of operand ", operands_[i].name, ", which is written, in places of their own");
       if (operands_[i].buffer == written && m_.operands[i] != m_.store().buffer)
         return Cat("expected operand ", operands_[i].name, " in other memory than ", written->name,
                    ", which is written");
@@ -77,6 +81,15 @@ class Matcher {
   bool Fail(std::string why) {
     why_ = std::move(why);
     return false;
+  }
+
+  // No two elements share a place.
+  static bool IsApart(const std::vector<int64_t>& pitches, const std::vector<Expr>& shape) {
+    int64_t least = 1;
+    for (size_t d = pitches.size(); d-- > 0; least = pitches[d] * shape[d]->int_value) {
+      if (pitches[d] < least || pitches[d] > kMostPitch) return false;
+    }
+    return true;
   }
 
   // How far elements are apart along a loop, whose term is taken from `l`.

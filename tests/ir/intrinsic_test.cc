@@ -122,6 +122,32 @@ TEST(Intrinsic, WritesMemoryOfItsOwn) {
   EXPECT_EQ(Match(f, shift), "intrinsic shift: loop j: expected operand from in other memory than a, which is written");
 }
 
+TEST(Intrinsic, WhatItWritesLiesApart) {
+  const Intrinsic fill{"fill", R"(func @fill() {
+  alloc to: f32[4, 4] @local
+  for i in 0..4 {
+    for j in 0..4 {
+      to[i, j] = 1.0
+    }
+  }
+}
+)",
+                       "fill($to, $to.0);", 1e-9};
+  ASSERT_TRUE(CheckIntrinsic(fill).ok()) << CheckIntrinsic(fill);
+  for (const auto& [place, expected] :
+       {std::pair("j * 4 + k", "to = a + 0 by 4 1"),
+        {"j * 5 + k + 2", "to = a + 2 by 5 1"},
+        {"j * 3 + k",
+         "intrinsic fill: loop j: expected elements of operand to, which is written, in places of their own"},
+        {"k", "intrinsic fill: loop j: expected elements of operand to, which is written, in places of their own"}}) {
+    const StatusOr<Func> f =
+        ParseFunc(Cat("func @f() {\n  alloc a: f32[64] @local\n  for j in 0..4 {\n    for k in 0..4 {\n", "      a[",
+                      place, "] = 1.0\n    }\n  }\n}\n"));
+    ASSERT_TRUE(f.ok()) << f.status();
+    EXPECT_EQ(Match(*f, fill), expected);
+  }
+}
+
 TEST(Intrinsic, RowsThatAreNone) {
   const auto error = [](std::vector<std::pair<absl::string_view, absl::string_view>> changes) {
     Intrinsic row = Mv4();
