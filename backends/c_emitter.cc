@@ -6,6 +6,7 @@
 #include "absl/strings/str_replace.h"
 #include "backends/c_host.h"
 #include "backends/expr_printer.h"
+#include "backends/instruction_printer.h"
 #include "backends/kernel_facts.h"
 #include "backends/mma_printer.h"
 #include "backends/wgmma_printer.h"
@@ -433,6 +434,7 @@ class FuncEmitter {
   }
 
   Status EmitLoop(const ir::For& n) {
+    if (n.kind == ForKind::kIntrinsic && PrintInstruction(d_, f_, around_, printer_, out_)) return absl::OkStatus();
     if (ir::IsBlockAxis(n.kind) || ir::IsThreadAxis(n.kind)) {
       if (!d_.HasKernels()) return Unsupported(Cat("loops bound to ", Name(n.kind)));
       EmitAxis(n);

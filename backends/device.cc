@@ -5,6 +5,8 @@
 
 #include "backends/cuda_compiler.h"
 #include "backends/opencl_compiler.h"
+#include "ir/intrinsic.h"
+#include "ir/pass_table.h"
 
 namespace cinn_like {
 namespace {
@@ -33,6 +35,19 @@ Status Check(const Device& device) {
   }
   if (kind.limits.warp < 1 || (kind.limits.warp & (kind.limits.warp - 1)) != 0) {
     return wrong("expected a power of 2 for the width of a warp, got ", kind.limits.warp);
+  }
+  for (size_t i = 0; i < kind.intrinsics.size(); ++i) {
+    const Intrinsic& row = kind.intrinsics[i];
+    if (!IsIdentifier(row.name)) return wrong("expected an identifier for an intrinsic's name, got '", row.name, "'");
+    if (ir::FindIntrinsic(kind, row.name) != &row) return wrong("it has two intrinsics '", row.name, "'");
+    RETURN_IF_ERROR(Annotate(ir::CheckIntrinsic(row), Cat("device '", kind.name, "'")));
+  }
+  for (size_t i = 0; kind.passes != nullptr && i < kind.passes->size(); ++i) {
+    const ir::HookedPass& hooked = (*kind.passes)[i];
+    if (ir::FindPass(hooked.after) == nullptr)
+      return wrong("pass '", hooked.pass.name, "' is to run after '", hooked.after, "', which is no loop pass");
+    if (hooked.pass.run == nullptr) return wrong("pass '", hooked.pass.name, "' has no function");
+    if (ir::FindPass(hooked.pass.name) != nullptr) return wrong("there is a pass '", hooked.pass.name, "'");
   }
   return absl::OkStatus();
 }

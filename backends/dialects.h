@@ -9,10 +9,12 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cinn_like/base/device_kind.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::backends {
@@ -105,6 +107,9 @@ struct Dialect {
   // Stands before a loop over the lanes of a vector, which a store of one is where every lane can be written before the
   // next is read. Empty: lane by lane.
   std::string_view lane_loop = "";
+
+  // Instructions of the device's kernels, which nests of loops say by their kind (ir/intrinsic.h).
+  std::span<const Intrinsic> intrinsics = {};
 
   bool HasCopies() const { return !commit_copies.empty(); }
   bool HasKernels() const { return !axes[0].empty(); }

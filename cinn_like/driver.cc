@@ -55,7 +55,8 @@ class GraphLowering {
   GraphLowering(const hlir::Graph* source, const PassContext& context)
       : source_(context.options.leave_to_framework ? source : nullptr),
         context_(context),
-        remembers_(!context.target.HasKernels() && !context.options.dump_ir),
+        remembers_(!context.target.HasKernels() && !context.options.dump_ir &&
+                   context.target.device->tactics == nullptr && context.target.device->passes == nullptr),
         about_(Cat(context.target.CacheKey(), "\n", context.options.CacheKey(), "\n")) {}
 
   Status Bid(const hlir::Graph& graph) {
@@ -230,8 +231,11 @@ StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& co
 }
 
 // A misspelt name would silently leave its pass on.
-Status CheckDisabledPasses(const CompileOptions& options) {
+Status CheckDisabledPasses(const CompileOptions& options, const Target& target) {
   std::vector<std::string_view> known;
+  if (target.device->passes != nullptr) {
+    for (const ir::HookedPass& hooked : *target.device->passes) known.push_back(hooked.pass.name);
+  }
   for (const Pass<ir::Func>& pass : ir::PassTable()) known.push_back(pass.name);
   for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
   std::sort(known.begin(), known.end());
@@ -500,15 +504,16 @@ class Compilation : public CompiledGraph {
 
 Status CheckGraph(const hlir::Graph& graph, const Target& target) {
   RETURN_IF_ERROR(hlir::Verify(graph));
-  if (std::find(target.features.begin(), target.features.end(), "-fp64") == target.features.end()) {
-    return absl::OkStatus();
-  }
+  std::vector<DType> lacks = target.device->lacks;
+  if (std::find(target.features.begin(), target.features.end(), "-fp64") != target.features.end())
+    lacks.push_back(DType::kF64);
   for (const hlir::Op& op : graph.ops()) {
     for (const std::vector<hlir::ValueId>* values : {&op.operands, &op.results}) {
       for (const hlir::ValueId v : *values) {
-        if (graph.TypeOf(v).dtype != DType::kF64) continue;
+        const DType dtype = graph.TypeOf(v).dtype;
+        if (std::find(lacks.begin(), lacks.end(), dtype) == lacks.end()) continue;
         return InvalidArgument("op '", op.def->name, "': ", graph.TypeOf(v).ToString(), ": the ", target.device->name,
-                               " device has no f64");
+                               " device has no ", Name(dtype));
       }
     }
   }
@@ -517,7 +522,7 @@ Status CheckGraph(const hlir::Graph& graph, const Target& target) {
 
 StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
                                                     const CompileOptions& options, const Devices& devices) {
-  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  RETURN_IF_ERROR(CheckDisabledPasses(options, target));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   RETURN_IF_ERROR(CheckRunsHere(device));
   ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
@@ -537,7 +542,7 @@ StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, 
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices) {
   RETURN_IF_ERROR(CheckGraph(graph, target));
-  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  RETURN_IF_ERROR(CheckDisabledPasses(options, target));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   return Compilation(graph, target, options, device).Source(kind);
 }
@@ -545,7 +550,7 @@ StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, 
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices) {
   RETURN_IF_ERROR(CheckGraph(graph, target));
-  RETURN_IF_ERROR(CheckDisabledPasses(options));
+  RETURN_IF_ERROR(CheckDisabledPasses(options, target));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   return Compilation(graph, target, options, device).ExportLibrary(path);
 }

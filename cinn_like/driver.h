@@ -62,7 +62,7 @@ class CompiledGraph {
 };
 
 // What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that the target's
-// device lacks ("-features=-fp64": f64).
+// device lacks (DeviceKind::lacks; "-features=-fp64": f64).
 Status CheckGraph(const hlir::Graph& graph, const Target& target);
 
 // InvalidArgument where `devices` has not the target's.

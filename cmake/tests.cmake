@@ -3,7 +3,9 @@
 # built by the target of that name: ThreadSanitizer runs these. Examples are run too.
 cinn_find_libraries(gtest .a gtest_main gtest)
 add_library(cinn_test_deps INTERFACE)
-target_link_libraries(cinn_test_deps INTERFACE cinn_driver ${gtest} cinn_library_runtime)
+# A device from outside, which a test holds too.
+cinn_library(dpu FOLDER examples/dpu DEPENDS cinn_driver)
+target_link_libraries(cinn_test_deps INTERFACE cinn_dpu cinn_driver ${gtest} cinn_library_runtime)
 add_custom_target(threads)
 set(long_tests driver_cuda_lowering_test)
 
@@ -39,7 +41,7 @@ foreach(source ${test_sources})
   endif()
 endforeach()
 
-cinn_executables(examples FOLDER examples DEPENDS cinn_driver)
+cinn_executables(examples FOLDER examples DEPENDS cinn_dpu cinn_driver)
 foreach(example ${examples})
   add_test(NAME example_${example} COMMAND ${example} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endforeach()

@@ -159,7 +159,8 @@ class Machine {
     const Value extent = Eval(n.extent);
     auto extent_of = [&](int t) { return extent.At(t)->i; };
     if (is_block || is_thread) {
-      const int axis = static_cast<int>(n.kind) - static_cast<int>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
+      const int axis =
+          static_cast<int>(n.kind.kind) - static_cast<int>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
       const int64_t size = is_block ? grid_->grid[static_cast<size_t>(axis)] : grid_->block[static_cast<size_t>(axis)];
       Value index;
       ForEachThread(index, 1, is_thread && size > 1, [&](int t, Lane* r) {
@@ -197,7 +198,7 @@ class Machine {
       if (n == nullptr || (!IsBlockAxis(n->kind) && !IsThreadAxis(n->kind))) return true;
       const bool is_block = IsBlockAxis(n->kind);
       const auto axis =
-          static_cast<size_t>(n->kind) - static_cast<size_t>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
+          static_cast<size_t>(n->kind.kind) - static_cast<size_t>(is_block ? ForKind::kBlockX : ForKind::kThreadX);
       int64_t& size = is_block ? grid.grid[axis] : grid.block[axis];
       size = std::max(size, EvalInt(n->extent));
       return true;

@@ -1,5 +1,8 @@
 #include "ir/lower.h"
 
+#include <algorithm>
+
+#include "ir/intrinsic.h"
 #include "ir/pass_table.h"
 #include "ir/passes/split_host_device.h"
 #include "ir/schedule/legality.h"
@@ -54,8 +57,15 @@ PipelineHooks<Func> Hooks() {
 
 StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const PassContext& context) {
   std::vector<Pass<Func>> passes;
-  for (std::string_view name : names) {
-    if (name != kCheck || context.options.check_bounds) passes.push_back(*FindPass(name));
+  const std::vector<HookedPass>* own = context.target.device->passes;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != kCheck || context.options.check_bounds) passes.push_back(*FindPass(names[i]));
+    if (own == nullptr ||
+        std::find(names.begin() + static_cast<ptrdiff_t>(i) + 1, names.end(), names[i]) != names.end())
+      continue;
+    for (const HookedPass& hooked : *own) {
+      if (hooked.after == names[i]) passes.push_back(hooked.pass);
+    }
   }
   PassContext named = context;
   named.name = f.name;
@@ -69,6 +79,7 @@ StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const 
 }  // namespace
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
+  RETURN_IF_ERROR(CheckIntrinsics(f, *context.target.device));
   if (context.target.HasKernels()) {
     RETURN_IF_ERROR(CheckThreads(f));
     return RunPasses(std::move(f), kDevicePasses, context);
@@ -93,7 +104,10 @@ StatusOr<Module> LowerModule(Module m, const PassContext& context) {
         f, f.kind == FuncKind::kEntry ? LowerEntry(std::move(f), context) : LowerKernel(std::move(f), context));
   }
   if (context.target.HasKernels()) {
-    ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m), context.target.device->limits));
+    LaunchLimits limits = context.target.device->limits;
+    // Its models can have more.
+    if (limits.shared_bytes > 0) limits.shared_bytes = std::max(limits.shared_bytes, context.target.shared_bytes);
+    ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m), limits));
   }
   for (Func& f : m.funcs) {
     if (f.kind != FuncKind::kKernel) continue;

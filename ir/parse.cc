@@ -259,7 +259,7 @@ class Parser {
           ASSIGN_OR_RETURN(std::string axis, lex_.Ident("an axis"));
           kind += "." + axis;
         }
-        auto k = ParseForKind(kind);
+        auto k = ParseLoopKind(kind);
         if (!k || kind.empty()) return lex_.Error(Cat("loop ", name, ": unknown kind '", kind, "'"));
         n.kind = *k;
       }

@@ -9,6 +9,12 @@
 namespace cinn_like::ir {
 
 const std::vector<Pass<Func>>& PassTable();
+// A pass of a device (DeviceKind::passes): in each list that has a pass `after` it runs behind the last of that name.
+struct HookedPass {
+  std::string_view after;
+  Pass<Func> pass;
+};
+
 // Null if there is no such pass.
 const Pass<Func>* FindPass(std::string_view name);
 

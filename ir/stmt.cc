@@ -8,7 +8,8 @@ constexpr std::string_view kForKinds[] = {
     "",           "parallel",    "vectorized",   "unrolled",     "blockIdx.x",   "blockIdx.y",
     "blockIdx.z", "threadIdx.x", "threadIdx.y",  "threadIdx.z",  "clusterIdx.x", "pipelined2",
     "pipelined3", "pipelined4",  "mma_m16n8k16", "wgmma_m64k16", "dot2_bf16",    "dot4_i8",
-    "transpose"};
+    "transpose",  "intrinsic"};
+constexpr std::string_view kIntrinsicPrefix = "intrinsic.";
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
 bool IsEmpty(const Stmt& s) {
@@ -21,8 +22,20 @@ std::string_view Name(ForKind k) { return kForKinds[static_cast<int>(k)]; }
 std::string_view Name(ParamRole r) { return kParamRoles[static_cast<int>(r)]; }
 std::string_view Name(FuncKind k) { return kFuncKinds[static_cast<int>(k)]; }
 
-std::optional<ForKind> ParseForKind(std::string_view text) {
-  for (size_t i = 0; i < std::size(kForKinds); ++i) {
+LoopKind LoopKind::Intrinsic(std::string name) {
+  LoopKind r = ForKind::kIntrinsic;
+  r.intrinsic = std::make_shared<const std::string>(std::move(name));
+  return r;
+}
+
+std::string Name(const LoopKind& k) {
+  return k.kind == ForKind::kIntrinsic ? Cat(kIntrinsicPrefix, *k.intrinsic) : std::string(Name(k.kind));
+}
+
+std::optional<LoopKind> ParseLoopKind(std::string_view text) {
+  if (text.starts_with(kIntrinsicPrefix) && text.size() > kIntrinsicPrefix.size())
+    return LoopKind::Intrinsic(std::string(text.substr(kIntrinsicPrefix.size())));
+  for (size_t i = 0; i < static_cast<size_t>(ForKind::kIntrinsic); ++i) {
     if (kForKinds[i] == text) return static_cast<ForKind>(i);
   }
   return std::nullopt;

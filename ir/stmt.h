@@ -56,9 +56,26 @@ enum class ForKind : uint8_t {
   kDot2,
   kDot4,
   kTranspose,
+  // The nest runs as an instruction of the device, by a row of its table (ir/intrinsic.h), which LoopKind names.
+  kIntrinsic,
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
-std::optional<ForKind> ParseForKind(std::string_view text);
+
+// How a loop runs. Text: that of its ForKind, or "intrinsic.NAME" of an instruction.
+struct LoopKind {
+  LoopKind(ForKind k = ForKind::kSerial) : kind(k) {}  // NOLINT(google-explicit-constructor): all kinds but one
+  static LoopKind Intrinsic(std::string name);
+  operator ForKind() const { return kind; }  // NOLINT(google-explicit-constructor)
+  friend bool operator==(const LoopKind& a, const LoopKind& b) {
+    return a.kind == b.kind && (a.kind != ForKind::kIntrinsic || *a.intrinsic == *b.intrinsic);
+  }
+  friend bool operator==(const LoopKind& a, ForKind b) { return a.kind == b; }
+
+  ForKind kind;
+  std::shared_ptr<const std::string> intrinsic;  // of kIntrinsic; else null
+};
+std::string Name(const LoopKind& k);
+std::optional<LoopKind> ParseLoopKind(std::string_view text);
 inline bool IsBlockAxis(ForKind k) { return k >= ForKind::kBlockX && k <= ForKind::kBlockZ; }
 inline bool IsThreadAxis(ForKind k) { return k >= ForKind::kThreadX && k <= ForKind::kClusterX; }
 
@@ -84,7 +101,7 @@ inline size_t AxisOf(ForKind k) { return static_cast<size_t>(k) - static_cast<si
 struct For {
   Expr var = nullptr;
   Expr extent = nullptr;
-  ForKind kind = ForKind::kSerial;
+  LoopKind kind = ForKind::kSerial;
   Stmt body;
 };
 struct If {

@@ -11,9 +11,18 @@
 #include <string_view>
 #include <vector>
 
+#include "cinn_like/base/dtype.h"
 #include "cinn_like/base/speeds.h"
 
 namespace cinn_like {
+
+// What rooms above know: a device hands them its own.
+namespace hlir {
+struct Tactic;
+}
+namespace ir {
+struct HookedPass;
+}
 
 // For cost models; the fields of Target of these names.
 struct DeviceNumbers {
@@ -31,6 +40,19 @@ struct LaunchLimits {
   bool mma = false;        // warps of 32 have matrix units, which run nests of that kind (ir/mma.h)
   // Of memory that a block shares, for every kernel. 0: blocks share none and have no barriers.
   int64_t shared_bytes = int64_t{48} << 10;
+};
+
+// An instruction of a device for a nest of loops: matrix units, copies. Schedules name it (`tensorize i
+// intrinsic.NAME`), loops say it (for i in 0..8 @intrinsic.NAME), and stay what it means. ir/intrinsic.h has the rules.
+struct Intrinsic {
+  std::string name;  // an identifier
+  // Its operands, in the memory that it finds them in, and loops that compute the same:
+  //   func @mm8() { alloc a: f32[8, 8] @shared ... for i in 0..8 { ... c[i, j] = c[i, j] + a[i, k] * b[k, j] ... } }
+  std::string meaning;
+  // In the device's language: $a is the address of operand a's first element, $a.0 the distance in elements of its
+  // neighbours along dimension 0.
+  std::string text;
+  double seconds = 0;  // that one takes, for cost models
 };
 
 struct DeviceKind {
@@ -52,6 +74,16 @@ struct DeviceKind {
   std::vector<std::string> options;  // of those that base/target.cc knows, the ones that its targets take
   std::vector<std::string> libs;     // that -libs takes; each runs on it
   std::string_view (*speed_class)(std::string_view row) = SpeedClassOfCpu;  // a row of base/speeds.h for each model
+
+  std::vector<DType> lacks;  // no op on it has values of these
+  // Of copies between its memory and the host's, which cost models count where a graph is shared out between devices.
+  double copy_seconds = 1e-5;         // of one
+  double copy_bandwidth = 12e9;       // bytes a second
+  std::vector<Intrinsic> intrinsics;  // of its kernels
+
+  // Beside what there is for all devices. Null: nothing.
+  const std::vector<hlir::Tactic>* tactics = nullptr;   // schedules of its kernels (hlir/tactics/tactic.h)
+  const std::vector<ir::HookedPass>* passes = nullptr;  // loop passes (ir/pass_table.h)
 };
 
 // "x86_64" (alias "cpu"): this process.

@@ -169,7 +169,7 @@ std::string PrintExcept(const Target& t, const Target& defaults) {
 
 }  // namespace
 
-bool Target::IsGpu() const { return HasKernels() && device->limits.shared_bytes > 0; }
+bool Target::IsGpu() const { return HasKernels() && device->limits.shared_bytes > 0 && device->limits.threads > 1; }
 
 bool Target::HasLib(std::string_view name) const { return std::find(libs.begin(), libs.end(), name) != libs.end(); }
 

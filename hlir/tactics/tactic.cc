@@ -30,9 +30,15 @@ const std::vector<Tactic>& BuiltInTactics() {
   return *tactics;
 }
 
-Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+namespace {
+Bids BidsOf(const ir::TeProgram& group, const Target& target, std::initializer_list<const std::vector<Tactic>*> lists) {
   Bids r;
-  for (const Tactic& t : tactics) {
+  std::vector<const Tactic*> tactics;
+  for (const std::vector<Tactic>* list : lists) {
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) tactics.push_back(&(*list)[i]);
+  }
+  for (const Tactic* tactic : tactics) {
+    const Tactic& t = *tactic;
     Point point;
     const StatusOr<std::vector<Proposal>> proposed = t.propose(group, target, Until::kPrice, point);
     if (!proposed.ok()) {
@@ -43,6 +49,15 @@ Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::ve
   }
   std::stable_sort(r.bids.begin(), r.bids.end(), [](const Bid& a, const Bid& b) { return a.seconds < b.seconds; });
   return r;
+}
+}  // namespace
+
+Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics) {
+  return BidsOf(group, target, {&tactics});
+}
+
+Bids CollectBids(const ir::TeProgram& group, const Target& target) {
+  return BidsOf(group, target, {&BuiltInTactics(), target.device->tactics});
 }
 
 double Bids::seconds() const { return bids.empty() ? kNaiveSeconds : bids[0].seconds; }
@@ -76,6 +91,11 @@ StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target
                                 const std::function<Status(const Proposal&)>& accept,
                                 const std::vector<Tactic>& tactics) {
   return AcceptCheapest(CollectBids(group, target, tactics), group, target, accept);
+}
+
+StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept) {
+  return AcceptCheapest(CollectBids(group, target), group, target, accept);
 }
 
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {

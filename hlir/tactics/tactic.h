@@ -53,8 +53,9 @@ struct Bids {
   std::vector<std::string> refused;
   double seconds() const;  // of the cheapest; naive's if there is none
 };
-Bids CollectBids(const ir::TeProgram& group, const Target& target,
-                 const std::vector<Tactic>& tactics = BuiltInTactics());
+Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics);
+// Of the built-in tactics and those of the target's device.
+Bids CollectBids(const ir::TeProgram& group, const Target& target);
 
 // The cheapest tactic's proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose
 // proposals are not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An
@@ -64,7 +65,9 @@ StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Tar
 
 // Both.
 StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
-                                const std::function<Status(const Proposal&)>& accept = nullptr,
-                                const std::vector<Tactic>& tactics = BuiltInTactics());
+                                const std::function<Status(const Proposal&)>& accept = nullptr);
+StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target,
+                                const std::function<Status(const Proposal&)>& accept,
+                                const std::vector<Tactic>& tactics);
 
 }  // namespace cinn_like::hlir

@@ -37,7 +37,7 @@ class Checker {
       const Stmt body = Walk(n->body);
       // Neither threads nor instructions of many elements ask.
       const bool alone = (n->kind == ForKind::kParallel || IsTensorized(n->kind)) && asked_ > before;
-      out.push_back(MakeStmt(For{n->var, n->extent, alone ? ForKind::kSerial : n->kind, body}));
+      out.push_back(MakeStmt(For{n->var, n->extent, alone ? LoopKind(ForKind::kSerial) : n->kind, body}));
     } else if (const If* n = As<If>(s)) {
       If r = *n;
       r.then = WalkUnder(n->cond, n->then);

@@ -17,6 +17,16 @@ bool HasBarrier(const Stmt& s) {
   return r;
 }
 
+int64_t AllSharedBytes(const Stmt& kernel_body) {
+  WrapInt bytes = 0;
+  VisitStmts(kernel_body, [&](const Stmt& s) {
+    if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope == Scope::kShared)
+      bytes += SharedBytesOf(n->buffer);
+    return true;
+  });
+  return bytes;
+}
+
 // One nest: what it declares, what it takes from outside, the extents of its axes.
 class Nest {
  public:
@@ -42,6 +52,8 @@ class Nest {
     for (size_t i = 3; i < kCluster; ++i) threads *= Extent(i)->int_value;
     if (threads > limits_.threads)
       return Error("a block has at most ", limits_.threads, " threads, got ", threads.value);
+    if (const int64_t bytes = AllSharedBytes(s); bytes > limits_.shared_bytes)
+      return Error("a block has at most ", limits_.shared_bytes, " bytes of shared memory, got ", bytes);
     Status status;
     Stmt r = RewriteStmts(s, [&](const Stmt& x) -> Stmt {
       const For* n = As<For>(x);
@@ -218,13 +230,8 @@ int64_t SharedBytesOf(Buffer b) {
 }
 
 int64_t DynamicSharedBytes(const Stmt& kernel_body) {
-  WrapInt bytes = 0;
-  VisitStmts(kernel_body, [&](const Stmt& s) {
-    if (const Alloc* n = As<Alloc>(s); n != nullptr && n->buffer->scope == Scope::kShared)
-      bytes += SharedBytesOf(n->buffer);
-    return true;
-  });
-  return bytes <= kStaticSharedBytes ? WrapInt(0) : bytes;
+  const int64_t bytes = AllSharedBytes(kernel_body);
+  return bytes <= kStaticSharedBytes ? 0 : bytes;
 }
 
 StatusOr<Module> SplitHostDevice(Module m, const LaunchLimits& limits) {

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_join.h"
 #include "ir/clone.h"
+#include "ir/intrinsic.h"
 #include "ir/mma.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
@@ -268,7 +269,7 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
   return f;
 }
 
-StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind) {
+StatusOr<Func> SetKind(Func f, const std::string& loop, const LoopKind& kind) {
   ASSIGN_OR_RETURN(StmtPath path, FindLoop(f, loop));
   For n = *As<For>(path.back());
   if (n.kind != ForKind::kSerial) return InvalidArgument(Name(kind), " ", loop, ": the loop is already ", Name(n.kind));
@@ -290,11 +291,11 @@ StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages) {
 }
 
 StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& intrinsic) {
-  const std::optional<ForKind> kind = ParseForKind(intrinsic);
+  const std::optional<LoopKind> kind = ParseLoopKind(intrinsic);
   if (!kind || !IsTensorized(*kind)) {
     return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), ", ", Name(ForKind::kWgmma), ", ",
-                           Name(ForKind::kDot2), ", ", Name(ForKind::kDot4), " or ", Name(ForKind::kTranspose),
-                           " and got '", intrinsic, "'");
+                           Name(ForKind::kDot2), ", ", Name(ForKind::kDot4), ", ", Name(ForKind::kTranspose),
+                           " or intrinsic.NAME and got '", intrinsic, "'");
   }
   ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
   std::vector<const For*> around = LoopsOf(path);
@@ -303,7 +304,8 @@ StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& int
   Analyzer a(*f.context);
   BindFacts(a, f, around);
   const bool of_tiles = DotSize(*kind) > 0 && IsOfTiles(nest);
-  RETURN_IF_ERROR(of_tiles                       ? MatchTiles(a, nest, *kind).status()
+  RETURN_IF_ERROR(*kind == ForKind::kIntrinsic   ? InstructionNestOf(*f.context, nest).status()
+                  : of_tiles                     ? MatchTiles(a, nest, *kind).status()
                   : DotSize(*kind) > 0           ? MatchDot(a, nest, *kind).status()
                   : *kind == ForKind::kTranspose ? MatchTranspose(a, nest).status()
                                                  : MatchMma(*f.context, nest, around, *kind).status());

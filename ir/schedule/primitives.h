@@ -22,7 +22,7 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops);
 
 // parallel i / vectorize i / unroll i / bind i threadIdx.x. A parallel or vectorized or block-bound loop may not carry
 // a reduction; a thread-bound one may (it becomes a cross-thread reduction).
-StatusOr<Func> SetKind(Func f, const std::string& loop, ForKind kind);
+StatusOr<Func> SetKind(Func f, const std::string& loop, const LoopKind& kind);
 
 // inline b: the block's one store (no reduction, buffer is an allocation) is substituted into its readers and removed.
 StatusOr<Func> Inline(Func f, const std::string& block);

@@ -133,7 +133,7 @@ const StepRow kSteps[] = {
     {"bind", "LOOP blockIdx.x|threadIdx.x|clusterIdx.x|...|vthread", 2, 2, 0, 0,
      [](Func f, const Words& w) -> StatusOr<Func> {
        if (w.args[1] == "vthread") return UnrollJam(std::move(f), w.args[0]);
-       auto kind = ParseForKind(w.args[1]);
+       auto kind = ParseLoopKind(w.args[1]);
        if (!kind || (!IsBlockAxis(*kind) && !IsThreadAxis(*kind))) {
          return InvalidArgument("expected blockIdx.x|y|z, threadIdx.x|y|z, clusterIdx.x or vthread and got '", w.args[1], "'");
        }

@@ -9,6 +9,7 @@ foreach(command
     "${consumer}/use_c_api"
     "${consumer}/use_cpp"
     "${prefix}/bin/cinn_compile;-o;${consumer}/mlp.so;${CMAKE_CURRENT_LIST_DIR}/../../examples/mlp.graph"
-    "${consumer}/load_library;${consumer}/mlp.so")
+    "${consumer}/load_library;${consumer}/mlp.so"
+    "${consumer}/run_on_dpu")
   execute_process(COMMAND ${command} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

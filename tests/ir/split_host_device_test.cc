@@ -111,14 +111,21 @@ TEST(SplitHostDevice, SmallerLoopsOfAnAxisAreGuarded) {
 }
 
 TEST(SplitHostDevice, LargeSharedMemoryIsDynamic) {
-  const std::string r = Split(R"(func @f(x: f32[64]) {
+  const Module m = *ParseModule(R"(func @f(x: f32[64]) {
     for t in 0..64 @threadIdx.x {
       alloc s: f32[16384] @shared
       alloc s2: f16[9] @shared
       s[t] = x[t]
     }
   })");
-  EXPECT_NE(r.find("shared 65568 ("), r.npos) << r;
+  LaunchLimits limits;
+  limits.shared_bytes = 65568;
+  const auto split = SplitHostDevice(m, limits);
+  ASSERT_TRUE(split.ok()) << split.status();
+  EXPECT_NE(Print(*split).find("shared 65568 ("), std::string::npos) << Print(*split);
+  limits.shared_bytes = 65567;
+  EXPECT_EQ(Message(SplitHostDevice(m, limits).status()),
+            "function f: a block has at most 65567 bytes of shared memory, got 65568");
 }
 
 TEST(SplitHostDevice, Errors) {
