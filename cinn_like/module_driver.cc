@@ -18,12 +18,12 @@ namespace {
 
 // What ArgSpec and launches carry: integers that have a range.
 Status CheckScalar(const ir::Func& f, ir::Expr var) {
-  const bool is_symbol = std::any_of(f.symbols.begin(), f.symbols.end(),
-                                     [&](const ir::SymbolFact& s) { return s.var == var && var->type == ir::kIndexType; });
+  const bool is_symbol = std::any_of(f.symbols.begin(), f.symbols.end(), [&](const ir::SymbolFact& s) {
+    return s.var == var && var->type == ir::kIndexType;
+  });
   if (is_symbol) return absl::OkStatus();
-  return InvalidArgument("@", f.name, ": parameter ", var->name,
-                         ": expected a tensor, or an i64 with a range (where ", var->name, " in 0..100), got ",
-                         ir::Print(var->type));
+  return InvalidArgument("@", f.name, ": parameter ", var->name, ": expected a tensor, or an i64 with a range (where ",
+                         var->name, " in 0..100), got ", ir::Print(var->type));
 }
 
 // An entry @f for the internal function @f, which is called @f_k0 from now on and is also given its symbols.
@@ -57,9 +57,8 @@ Status AddEntry(ir::Module& m) {
   ir::Call call;
   call.callee = f.name + "_k0";
   for (const ir::Param& p : f.params)
-    call.args.push_back(p.var != nullptr
-                            ? p.var
-                            : c.Address(p.buffer, std::vector<ir::Expr>(p.buffer->shape.size(), c.Int(0))));
+    call.args.push_back(
+        p.var != nullptr ? p.var : c.Address(p.buffer, std::vector<ir::Expr>(p.buffer->shape.size(), c.Int(0))));
   first.insert(first.end(), results.begin(), results.end());
   ir::Func entry{f.name, ir::FuncKind::kEntry, std::move(first), f.symbols, ir::MakeStmt(call), f.context};
   f.name = call.callee;
@@ -80,8 +79,8 @@ StatusOr<const ir::Func*> EntryOf(const ir::Module& m) {
   if (entry == nullptr) return InvalidArgument("none of ", m.funcs.size(), " functions is an entry");
   for (const ir::SymbolFact& s : entry->symbols) {
     if (s.lo < 0)
-      return InvalidArgument("@", entry->name, ": symbol ", s.var->name, ": expected a range from 0 up, got ", s.lo, "..",
-                             s.hi);
+      return InvalidArgument("@", entry->name, ": symbol ", s.var->name, ": expected a range from 0 up, got ", s.lo,
+                             "..", s.hi);
   }
   for (const ir::Param& p : entry->params) {
     if (p.var != nullptr) {
@@ -154,11 +153,13 @@ class ModuleCompilation : public CompiledFunction {
     CompiledCode code;
     {
       const ScopedStage timer(&times_, "codegen");
-      ASSIGN_OR_RETURN(code, CompileModule(module_, context_.target, context_.options, compiler.get(), nullptr));
+      auto compiled = CompileModule(module_, context_.target, context_.options, compiler.get(), nullptr);
+      if (!compiled.ok()) return Explained(compiled.status());
+      code = *std::move(compiled);
     }
     const ScopedStage timer(&times_, "load");
-    ASSIGN_OR_RETURN(code_, LoadedCode::Load(signature_.name, code, RuntimeSymbols(), device_,
-                                             context_.options.jit_listener));
+    ASSIGN_OR_RETURN(code_,
+                     LoadedCode::Load(signature_.name, code, RuntimeSymbols(), device_, context_.options.jit_listener));
     void* entry = code_->Lookup(signature_.name);
     RET_CHECK(entry != nullptr, signature_.name);
     state_ = std::make_unique<PreparedState>(0, *device_.runtime);
@@ -182,7 +183,8 @@ class ModuleCompilation : public CompiledFunction {
     if (kind == "stages") return stages_;
     if (kind == "schedule") return schedule_;
     if (kind == "loops") return ir::Print(module_);
-    return EmitCode({module_, signature_.name, ""}, context_, device_, kind, "stages, schedule, loops");
+    auto text = EmitCode({module_, signature_.name, ""}, context_, device_, kind, "stages, schedule, loops");
+    return text.ok() || absl::IsNotFound(text.status()) ? std::move(text) : Explained(text.status());
   }
   Status ExportObject(const std::string& path) const override {
     return ExportHostObject(module_, context_.target, context_.options, path);
@@ -199,6 +201,11 @@ class ModuleCompilation : public CompiledFunction {
   }
 
  private:
+  // Not every device can ask.
+  Status Explained(const Status& error) const {
+    return unknown_.empty() ? error : Annotate(error, Cat(unknown_, ", which code would ask"));
+  }
+
   Status LowerHere(std::string_view text, std::string_view schedule) {
     const ScopedStage timer(&times_, "lower");
     ASSIGN_OR_RETURN(ir::Module m, ir::ParseModule(text));
@@ -207,8 +214,9 @@ class ModuleCompilation : public CompiledFunction {
     stages_ = ir::Print(m);
     schedule_ = schedule;
     for (const ir::Func& f : m.funcs) {
-      if (f.kind == ir::FuncKind::kInternal && !ir::FindUnknownAccess(f).empty()) context_.options.check_bounds = true;
+      if (f.kind == ir::FuncKind::kInternal && unknown_.empty()) unknown_ = ir::FindUnknownAccess(f);
     }
+    if (!unknown_.empty()) context_.options.check_bounds = true;
     if (!schedule.empty()) {
       ASSIGN_OR_RETURN(m, ir::ApplySchedules(std::move(m), schedule));
     }
@@ -229,6 +237,7 @@ class ModuleCompilation : public CompiledFunction {
   const Device device_;
   ir::Module module_;  // lowered
   std::string stages_, schedule_, signature_text_;
+  std::string unknown_;  // an access that is not known to be inside of its buffer
   CallSignature signature_;
   std::unique_ptr<LoadedCode> code_;
   std::unique_ptr<PreparedState> state_;
@@ -244,7 +253,8 @@ StatusOr<std::unique_ptr<CompiledFunction>> LowerModuleText(std::string_view tex
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   // Without the device there is still source to be had.
-  auto f = std::make_unique<ModuleCompilation>(ResolveTarget(target, *device.runtime).value_or(target), options, device);
+  auto f =
+      std::make_unique<ModuleCompilation>(ResolveTarget(target, *device.runtime).value_or(target), options, device);
   RETURN_IF_ERROR(f->Lower(text, schedule));
   return std::unique_ptr<CompiledFunction>(std::move(f));
 }

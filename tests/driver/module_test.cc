@@ -69,7 +69,8 @@ TEST(Module, AFunctionGetsAnEntry) {
     for (int64_t n : {1, 8, 1003}) EXPECT_EQ(Call((*f)->entry(), (*f)->self(), n), Doubled(n));
     int32_t code = 0;
     Call((*f)->entry(), (*f)->self(), 5000, &code);
-    EXPECT_TRUE(code != 0 && absl::StrContains(LastError(), "scale: argument 'x': dimension 0: n = 5000 is outside 1..4096"))
+    EXPECT_TRUE(code != 0 &&
+                absl::StrContains(LastError(), "scale: argument 'x': dimension 0: n = 5000 is outside 1..4096"))
         << LastError();
     EXPECT_EQ(*(*f)->Source("stages"), kScale);
     EXPECT_EQ(*(*f)->Source("schedule"), schedule);
@@ -105,12 +106,14 @@ TEST(Module, Errors) {
   EXPECT_EQ(ErrorOf(""), "none of 0 functions is an entry");
   EXPECT_EQ(ErrorOf(changed(" out)", ")")), "@scale: parameter y is written and not marked out");
   EXPECT_EQ(ErrorOf(changed("x: f32[n]", "x: f32[n] out")), "@scale: parameter x is marked out and nothing writes it");
-  EXPECT_EQ(ErrorOf(changed("x: f32[n]", "x: f32[n] static")), "@scale: parameter x is static, and nothing prepares it");
+  EXPECT_EQ(ErrorOf(changed("x: f32[n]", "x: f32[n] static")),
+            "@scale: parameter x is static, and nothing prepares it");
   EXPECT_EQ(ErrorOf(changed("x: f32[n]", "x: f32[n], a: f32")),
             "@scale: parameter a: expected a tensor, or an i64 with a range (where a in 0..100), got f32");
   EXPECT_EQ(ErrorOf(changed("1..4096", "-1..4096")), "@scale: symbol n: expected a range from 0 up, got -1..4096");
   EXPECT_EQ(ErrorOf(changed("x[i] ", "z[i] ")), "line 4, column 14: unknown buffer 'z'");
-  EXPECT_EQ(ErrorOf(kScale, "split l_j 8 -> a b"), "@scale: step 'split l_j 8 -> a b': no loop 'l_j' in @scale; its loops are l_i");
+  EXPECT_EQ(ErrorOf(kScale, "split l_j 8 -> a b"),
+            "@scale: step 'split l_j 8 -> a b': no loop 'l_j' in @scale; its loops are l_i");
   EXPECT_EQ(ErrorOf(changed("f32[n]", "f64[n]"), "", "opencl -features=-fp64").substr(0, 8), "line 4, ");
   std::string wide = kScale;
   for (size_t at; (at = wide.find("f32")) != wide.npos;) wide.replace(at, 3, "f64");
@@ -128,6 +131,11 @@ TEST(Module, WhatIsNotKnownToBeInsideIsAsked) {
   int32_t code = 0;
   Call((*f)->entry(), (*f)->self(), 5, &code);
   EXPECT_TRUE(code != 0 && absl::StrContains(LastError(), "loads x[")) << LastError();
+  const auto opencl = *Lower(text, "", "opencl");
+  EXPECT_EQ(Message(opencl->Source("opencl").status()),
+            "block b_y reads x[i + 1], not known to be within 0..n, which code would ask: function scale_k0_kernel: no "
+            "opencl text for "
+            "the call of cinn_bounds_error");
   text.replace(text.find("x[i + 1]"), 8, "x[i + 1; i + 1 < n]");
   EXPECT_FALSE(absl::StrContains(*(*Lower(text))->Source("loops"), "cinn_bounds_error"));
 }
@@ -157,7 +165,8 @@ TEST(Module, CApi) {
   CinnFunction* f = nullptr;
   ASSERT_EQ(CinnLowerModule(kScale, kSplit, "cpu", &f), 0) << CinnLastError();
   EXPECT_EQ(CinnFunctionEntry(f), nullptr);
-  EXPECT_TRUE(absl::StrContains(CinnFunctionInfo(f), R"("params":[{"name":"x","dtype":"f32","shape":["n"],"static":false}])"))
+  EXPECT_TRUE(
+      absl::StrContains(CinnFunctionInfo(f), R"("params":[{"name":"x","dtype":"f32","shape":["n"],"static":false}])"))
       << CinnFunctionInfo(f);
   ASSERT_EQ(CinnFinish(f), 0) << CinnLastError();
   EXPECT_EQ(Call(CinnFunctionEntry(f), CinnFunctionSelf(f), 100), Doubled(100));
@@ -176,8 +185,8 @@ TEST(Module, CApi) {
   EXPECT_STREQ(CinnRunOnText(graph, "", "cse", "cpu"), graph);
   EXPECT_EQ(CinnRunOnText(graph, "parallel i", "", "cpu"), nullptr);
   EXPECT_EQ(CinnRunOnText(kScale, "", "", nullptr), nullptr);
-  EXPECT_TRUE(absl::StrContains(
-      CinnListSteps(), R"({"name":"split","usage":"LOOP FACTOR... -> NAME NAME...","on":"loops"})"));
+  EXPECT_TRUE(
+      absl::StrContains(CinnListSteps(), R"({"name":"split","usage":"LOOP FACTOR... -> NAME NAME...","on":"loops"})"));
   EXPECT_TRUE(absl::StrContains(CinnListFunctions(), R"({"name":"isnan","operands":1,"result":"bool"})"));
   EXPECT_FALSE(absl::StrContains(CinnListFunctions(), "lane"));
 }

@@ -7,9 +7,10 @@ namespace {
 
 // Of a function that stores `value` to y[vi] for vi in 0..n.
 std::string Unknown(const std::string& value) {
-  const StatusOr<Func> f = ParseFunc(Cat("func @f(x: f32[n, 8], w: f32[8], at: i32[n], far: i64[n], y: f32[n] out) where n in 1..4096 {\n"
-                                         "  for i in 0..n { block b(vi in 0..n = i) { y[vi] = ",
-                                         value, " } }\n}\n"));
+  const StatusOr<Func> f =
+      ParseFunc(Cat("func @f(x: f32[n, 8], w: f32[8], at: i32[n], far: i64[n], y: f32[n] out) where n in 1..4096 {\n"
+                    "  for i in 0..n { block b(vi in 0..n = i) { y[vi] = ",
+                    value, " } }\n}\n"));
   EXPECT_TRUE(f.ok()) << f.status();
   return f.ok() ? FindUnknownAccess(*f) : "no function";
 }

@@ -111,7 +111,7 @@ class Function:
 
     def _lower(self):
         handle = self._library.lower_module(*self._inputs)
-        weakref.finalize(self, self._library.release, handle)
+        weakref.finalize(self, self._library.release, handle).atexit = False
         return handle
 
     @property

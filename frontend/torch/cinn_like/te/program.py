@@ -57,7 +57,7 @@ class Program:
         self.symbols = self._find_symbols()
         for s in self.symbols:
             self._texts[s] = names.claim(s.name, "var")
-        self.text = self._write(names.claim(name, "function"))
+        self.text = self._write(_Names().claim(name, "function"))
 
     def name_of(self, tensor):
         return self._texts[tensor]
