@@ -46,8 +46,7 @@ class Finder {
       Walk(n->otherwise);
     } else {
       if (const Store* n = As<Store>(s)) Ask("writes", n->buffer, n->indices, n->mask);
-      ForEachChild(
-          s, [&](Expr e) { Ask(e); }, [&](const Stmt& child) { Walk(child); });
+      ForEachChild(s, [&](Expr e) { Ask(e); }, [&](const Stmt& child) { Walk(child); });
     }
   }
 
@@ -70,9 +69,8 @@ class Finder {
       if (at->type.lanes == 1 && Holds(at, ExprOp::kMax, above) && Holds(at, ExprOp::kMin, below)) continue;
       const Expr load = c_.Load(b, indices, mask);
       found_ = Cat(block_.empty() ? "it" : Cat("block ", block_), " ", what, " ",
-                   PrintsWithin(load, kMostPrinted) ? Print(load) : b->name,
-                   ", not known to be within 0..", Print(b->shape[d]),
-                   indices.size() > 1 ? Cat(" in dimension ", d) : "");
+                   PrintsWithin(load, kMostPrinted) ? Print(load) : b->name, ", not known to be within 0..",
+                   Print(b->shape[d]), indices.size() > 1 ? Cat(" in dimension ", d) : "");
       return;
     }
   }
