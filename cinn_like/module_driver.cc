@@ -1,6 +1,7 @@
 #include "cinn_like/module_driver.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "backends/compiled_code.h"
 #include "backends/library.h"
@@ -138,9 +139,9 @@ class ModuleCompilation : public CompiledFunction {
       : context_{options, std::move(target), "", &times_}, device_(std::move(device)) {}
 
   // On a stack of its own: the caller's may be small.
-  Status Lower(std::string_view text, std::string_view schedule) {
+  Status Lower(const std::function<StatusOr<ir::Module>()>& make, std::string_view schedule) {
     Status status;
-    RETURN_IF_ERROR(RunTasks({[&] { status = LowerHere(text, schedule); }}, 1));
+    RETURN_IF_ERROR(RunTasks({[&] { status = LowerHere(make, schedule); }}, 1));
     return status;
   }
 
@@ -206,9 +207,9 @@ class ModuleCompilation : public CompiledFunction {
     return unknown_.empty() ? error : Annotate(error, Cat(unknown_, ", which code would ask"));
   }
 
-  Status LowerHere(std::string_view text, std::string_view schedule) {
+  Status LowerHere(const std::function<StatusOr<ir::Module>()>& make, std::string_view schedule) {
     const ScopedStage timer(&times_, "lower");
-    ASSIGN_OR_RETURN(ir::Module m, ir::ParseModule(text));
+    ASSIGN_OR_RETURN(ir::Module m, make());
     RETURN_IF_ERROR(ir::Verify(m));
     RETURN_IF_ERROR(CheckDTypes(m, context_.target));
     stages_ = ir::Print(m);
@@ -245,18 +246,30 @@ class ModuleCompilation : public CompiledFunction {
   CompileReport report_;
 };
 
-}  // namespace
-
-StatusOr<std::unique_ptr<CompiledFunction>> LowerModuleText(std::string_view text, std::string_view schedule,
-                                                            const Target& target, const CompileOptions& options,
-                                                            const Devices& devices) {
+StatusOr<std::unique_ptr<CompiledFunction>> Lower(const std::function<StatusOr<ir::Module>()>& make,
+                                                  std::string_view schedule, const Target& target,
+                                                  const CompileOptions& options, const Devices& devices) {
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   // Without the device there is still source to be had.
   auto f =
       std::make_unique<ModuleCompilation>(ResolveTarget(target, *device.runtime).value_or(target), options, device);
-  RETURN_IF_ERROR(f->Lower(text, schedule));
+  RETURN_IF_ERROR(f->Lower(make, schedule));
   return std::unique_ptr<CompiledFunction>(std::move(f));
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<CompiledFunction>> LowerModuleText(std::string_view text, std::string_view schedule,
+                                                            const Target& target, const CompileOptions& options,
+                                                            const Devices& devices) {
+  return Lower([&] { return ir::ParseModule(text); }, schedule, target, options, devices);
+}
+
+StatusOr<std::unique_ptr<CompiledFunction>> LowerModule(const ir::Module& module, std::string_view schedule,
+                                                        const Target& target, const CompileOptions& options,
+                                                        const Devices& devices) {
+  return Lower([&]() -> StatusOr<ir::Module> { return module; }, schedule, target, options, devices);
 }
 
 }  // namespace cinn_like

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "cinn_like/driver.h"
+#include "ir/stmt.h"
 
 namespace cinn_like {
 
@@ -21,10 +22,17 @@ namespace cinn_like {
 // scheduled is not known to stay in its buffer (ir/known_bounds.h), code asks at run time, as if options.check_bounds
 // said so, and fails there.
 //
+// A call has the entry's inputs in their order, then its results, or None for those that env->alloc is to make.
+//
 // Everything up to lowered loops is done, so that Source gives what there is to see, also for a device that this
 // machine lacks; Finish loads code, and needs the device.
 StatusOr<std::unique_ptr<CompiledFunction>> LowerModuleText(std::string_view text, std::string_view schedule,
                                                             const Target& target, const CompileOptions& options,
                                                             const Devices& devices = Devices::BuiltIn());
+
+// The same of functions that are not in text, such as what ToLoops makes of stages (ir/te.h).
+StatusOr<std::unique_ptr<CompiledFunction>> LowerModule(const ir::Module& module, std::string_view schedule,
+                                                        const Target& target, const CompileOptions& options,
+                                                        const Devices& devices = Devices::BuiltIn());
 
 }  // namespace cinn_like
