@@ -25,7 +25,7 @@ def printed(run):
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
 def test_tutorial(path, monkeypatch):
     """They check their results themselves."""
-    if path.stem == "opencl" and not has("opencl"):
+    if path.stem in ("opencl", "matmul_gpu") and not has("opencl"):
         pytest.skip("no device of OpenCL")
     monkeypatch.syspath_prepend(str(path.parent))
     monkeypatch.setattr("sys.argv", [str(path)])
@@ -33,7 +33,7 @@ def test_tutorial(path, monkeypatch):
     parts = {
         "vector_add": ["@vectorized", "__global__", "__kernel"], "opencl": ["barrier(CLK_LOCAL_MEM_FENCE)"],
         "reduction": ["alloc part: f32[16]", "rfactor S lane -> part"], "matrix_sum": ["@parallel", "l_i_o"],
-        "matmul": ["naive", "parallel", "GFLOP/s"],
+        "matmul": ["naive", "parallel", "GFLOP/s"], "matmul_gpu": ["__shared__", "round_up C k 16", "float r0[16]"],
     }  # fmt: skip
     for part in parts[path.stem]:
         assert part in out
