@@ -27,6 +27,12 @@ def on_gpu():
     return s
 
 
+def strided():
+    """Arguments may lie anywhere: calls read the strides off them."""
+    X, Y = (te.placeholder((n,), name=name, strides=(te.var(f"stride_{name}"),)) for name in "XY")
+    return te.create_schedule(te.compute((n,), lambda i: X[i] + Y[i], name="Z"), name="add")
+
+
 def main():
     s = on_cpu()
     print(s)  # the loops, as the steps have made them
@@ -39,6 +45,9 @@ def main():
     out = np.empty(1000, "float32")
     add(a, b, out)  # or into a result that there is
     np.testing.assert_array_equal(out, a + b)
+
+    matrix = np.random.rand(1000, 3).astype("float32")
+    np.testing.assert_array_equal(te.build(strided())(matrix[:, 1], a), matrix[:, 1] + a)
 
     # Source is there for any device, with or without it.
     for target in ("cuda -arch=sm_90a", "opencl"):

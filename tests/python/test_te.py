@@ -110,11 +110,11 @@ def test_bfloat16_of_pytorch():
     A = te.placeholder((n,), torch.bfloat16, "A")
     C = te.compute((n,), lambda i: te.exp(A[i].astype("float32")), name="C")
     D = te.compute((n,), lambda i: A[i] + A[i], name="D")
-    f, x = te.build(te.create_schedule([C, D])), torch.randn(33).to(torch.bfloat16)
+    f, x = te.build(te.create_schedule([C, D])), torch.randn(33, device="cpu").to(torch.bfloat16)
     c, d = f(x)
     torch.testing.assert_close(c, x.float().exp())
     torch.testing.assert_close(d, x + x)
-    out = torch.empty(33), torch.empty(33, dtype=torch.bfloat16)
+    out = torch.empty(33, device="cpu"), torch.empty(33, dtype=torch.bfloat16, device="cpu")
     assert f(x, out=out)[0] is out[0]
     torch.testing.assert_close(out[1], d)
 
@@ -352,7 +352,7 @@ def test_strides():
     a = array((12, 10))
     for x in (a, a[::2, ::3], a.T, np.broadcast_to(a[:1], (4, 10))):
         close(f(x), x.T + np.float32(0.5))
-    x = torch.randn(6, 5)
+    x = torch.randn(6, 5, device="cpu")
     torch.testing.assert_close(f(x[:, ::2]), x[:, ::2].t() + 0.5)
     close(f(a), f(a, out=np.empty((10, 12), "f")))
 
@@ -526,7 +526,7 @@ def test_opencl_tensors_are_the_hosts():
     s.bind(x, "blockIdx.x")
     s.bind(t, "threadIdx.x")
     f = te.build(s, "opencl")
-    x = torch.randn(1000)
+    x = torch.randn(1000, device="cpu")
     torch.testing.assert_close(f(x), x + 1)
     out = np.empty(1000, "f")
     close(f(x.numpy(), out), x.numpy() + 1)
@@ -544,7 +544,7 @@ def test_tensors_on_a_gpu():
     s.reorder(i, thread, "step")
     s.bind(i, "blockIdx.x")
     s.bind(thread, "threadIdx.x")
-    f, x = te.build(s, "cuda"), torch.randn(100, 77).to(torch.bfloat16)
+    f, x = te.build(s, "cuda"), torch.randn(100, 77, device="cpu").to(torch.bfloat16)
     on_gpu = x.cuda()
     torch.testing.assert_close(f(on_gpu), on_gpu.float().sum(1))
     torch.testing.assert_close(f(x), x.float().sum(1))  # tensors of the host are copied
@@ -554,7 +554,7 @@ def test_tensors_on_a_gpu():
     torch.cuda.synchronize()
     torch.testing.assert_close(out, on_gpu.float().sum(1) * 2)
     with pytest.raises(RuntimeError, match="result 'C'"):
-        f(on_gpu, torch.empty(100))
+        f(on_gpu, torch.empty(100, device="cpu"))
     assert ".visible .entry" in f.get_source("ptx")
 
 
