@@ -17,10 +17,11 @@
 namespace cinn_like {
 
 // Internal functions and one entry that calls them; or one internal function alone, for which an entry of its name is
-// made: its results are the parameters marked `out`, its other parameters come first, in their order. `schedule` has
-// the steps of the functions (ir/schedule/schedule.h), or is empty. Where an access of a function that is to be
-// scheduled is not known to stay in its buffer (ir/known_bounds.h), code asks at run time, as if options.check_bounds
-// said so, and fails there.
+// made: its results are the parameters marked `out`, its other parameters come first, in their order. That an entry in
+// the text passes what its functions take, its tensors' memory and sizes, is the text's word. `schedule` has the steps
+// of the functions (ir/schedule/schedule.h), or is empty. Where an access of a function that is to be scheduled is not
+// known to stay in its buffer (ir/known_bounds.h), code asks at run time, as if options.check_bounds said so, and fails
+// there.
 //
 // A call has the entry's inputs in their order, then its results, or None for those that env->alloc is to make.
 //
