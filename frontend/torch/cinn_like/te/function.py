@@ -203,7 +203,7 @@ class Function:
             torch = _torch()
             return torch.empty(shape, dtype=getattr(torch, dtype), device=first.kept.device)
         if device[0] != _CPU:
-            raise TypeError(f"{self.name}: result {index}: give a tensor to write into (out=): there is no telling how to make one")
+            raise TypeError(f"{self.name}: result {index}: give a tensor to write into (out=), whose kind is not known")
         return _empty(shape, dtype, self.name)
 
 

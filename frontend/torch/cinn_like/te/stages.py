@@ -159,7 +159,7 @@ _all = _reducer("all", _call("&&"), lambda t: const(True, t), lambda t: t == "bo
 
 
 def _either(reduce, join):
-    """With `axis` a reduction, else of the arguments themselves."""
+    """With `axis`, or a reduce axis in second place, a reduction, else of the arguments themselves."""
 
     def both(*exprs, axis=None, where=None):
         if len(exprs) == 2 and axis is None and isinstance(exprs[1], (ReduceAxis, tuple, list)):
@@ -244,7 +244,8 @@ def _iterators(fn, rank, extra=0):
     names = [p.name for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
     variadic = not params or any(p.kind == p.VAR_POSITIONAL for p in params)
     if not variadic and len(names) != rank + extra:
-        raise TypeError(f"expected a function of {rank + extra} indices{' and running values' if extra else ''}, got {len(names)}")
+        what = "indices and running values" if extra else "indices"
+        raise TypeError(f"expected a function of {rank + extra} {what}, got {len(names)}")
     names = [*names[:rank], *(f"i{d}" for d in range(len(names), rank))]
     return [Expr("var", "int64", data=name) for name in names]
 
