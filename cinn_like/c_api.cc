@@ -4,8 +4,11 @@
 #include "cinn_like/base/tensor.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
+#include "cinn_like/module_driver.h"
+#include "cinn_like/opt.h"
 #include "hlir/graph.h"
 #include "hlir/op_registry.h"
+#include "ir/schedule/schedule.h"
 #include "runtime/last_error.h"
 
 using cinn_like::Cat;
@@ -14,43 +17,47 @@ using cinn_like::JsonString;
 using cinn_like::SetLastError;
 
 struct CinnFunction {
-  std::unique_ptr<cinn_like::CompiledGraph> graph;
+  std::unique_ptr<cinn_like::CompiledFunction> compiled;
   std::string info;
 };
 
 namespace {
 
-std::string TypeJson(const cinn_like::hlir::TensorType& type) {
+using cinn_like::CallSignature;
+using cinn_like::ir::ExprOp;
+using cinn_like::ir::OpRow;
+
+std::string TypeJson(const CallSignature::Value& type) {
   std::string shape;
-  for (const auto& d : type.dims) {
-    const std::string text = d.ToString();
-    shape += (shape.empty() ? "" : ",") + (d.IsConst() ? text : JsonString(text));
+  for (const std::string& d : type.shape) {
+    const bool is_number = d.find_first_not_of("0123456789") == d.npos;
+    shape += (shape.empty() ? "" : ",") + (is_number ? d : JsonString(d));
   }
   return Cat("\"dtype\":", JsonString(cinn_like::Name(type.dtype)), ",\"shape\":[", shape, "]");
 }
 
-std::string InfoJson(const cinn_like::CompiledGraph& f) {
-  const cinn_like::hlir::Graph& g = f.graph();
+std::string InfoJson(const cinn_like::CompiledFunction& f) {
+  const CallSignature& g = f.signature();
   const CompileReport& r = f.report();
   std::string params, results, symbols, seconds, tactics, refused, lost;
   auto add = [](std::string& to, const std::string& item) { to += (to.empty() ? "" : ",") + item; };
-  for (const auto& p : g.params()) {
-    if (p.is_symbol()) {
+  for (const CallSignature::Value& p : g.params) {
+    if (p.is_symbol) {
       add(params, Cat("{\"name\":", JsonString(p.name), ",\"symbol\":true}"));
     } else {
-      add(params, Cat("{\"name\":", JsonString(p.name), ",", TypeJson(g.TypeOf(p.value)),
-                      ",\"static\":", p.role == cinn_like::hlir::ParamRole::kStatic ? "true" : "false", "}"));
+      add(params,
+          Cat("{\"name\":", JsonString(p.name), ",", TypeJson(p), ",\"static\":", p.is_static ? "true" : "false", "}"));
     }
   }
-  for (auto v : g.results()) add(results, Cat("{", TypeJson(g.TypeOf(v)), "}"));
-  for (const cinn_like::hlir::SymbolInfo& s : g.symbols()) add(symbols, JsonString(s.name));
+  for (const CallSignature::Value& v : g.results) add(results, Cat("{", TypeJson(v), "}"));
+  for (const std::string& name : g.symbols) add(symbols, JsonString(name));
   for (const auto& [stage, t] : r.seconds) add(seconds, Cat(JsonString(stage), ":", t));
   add(seconds, Cat("\"total\":", r.total_seconds));
   for (const std::string& t : r.tactics) add(tactics, JsonString(t));
   for (const std::string& t : r.refused) add(refused, JsonString(t));
   for (const cinn_like::hlir::LostOp& l : r.lost)
     add(lost, Cat("[", l.op, ",", l.own_seconds, ",", l.framework_seconds, "]"));
-  return Cat("{\"name\":", JsonString(g.name()), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
+  return Cat("{\"name\":", JsonString(g.name), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
              symbols, "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
              ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds,
              "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"added_rss_bytes\":", r.added_rss_bytes, ",\"tactics\":[",
@@ -70,7 +77,64 @@ std::string OpsJson() {
   return "[" + ops + "]";
 }
 
-cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledGraph>> Bid(const char* graph_text, const char* target_text) {
+std::string StepsJson() {
+  std::string steps;
+  for (const cinn_like::ir::StepInfo& s : cinn_like::ir::ScheduleSteps()) {
+    steps += Cat(steps.empty() ? "" : ",", "{\"name\":", JsonString(s.name), ",\"usage\":", JsonString(s.usage),
+                 ",\"on\":\"", s.on_stages ? "stages" : "loops", "\"}");
+  }
+  return "[" + steps + "]";
+}
+
+// Those that are written as calls, but for what speaks of a vector's lanes or of other threads, from shuffle_xor on.
+std::string FunctionsJson() {
+  std::string functions;
+  for (int i = static_cast<int>(ExprOp::kBroadcast) + 1; i < static_cast<int>(ExprOp::kShuffleXor); ++i) {
+    const OpRow* row = RowOf(static_cast<ExprOp>(i));
+    if (row->precedence != 0 || row->result == OpRow::kElement) continue;
+    functions += Cat(functions.empty() ? "" : ",", "{\"name\":", JsonString(row->text), ",\"operands\":", row->arity,
+                     ",\"result\":\"",
+                     row->result == OpRow::kSame   ? "same"
+                     : row->result == OpRow::kBool ? "bool"
+                                                   : "second",
+                     "\"}");
+  }
+  return "[" + functions + "]";
+}
+
+// Passes and targets as texts name them.
+cinn_like::StatusOr<cinn_like::PassContext> ContextOf(const char* target) {
+  cinn_like::PassContext context;
+  ASSIGN_OR_RETURN(context.options, cinn_like::CompileOptions::FromFlags());
+  ASSIGN_OR_RETURN(context.target, cinn_like::Target::Parse(target));
+  return context;
+}
+
+cinn_like::StatusOr<std::string> RunText(const char* text, const char* schedule, const char* passes,
+                                         const char* target) {
+  if (text == nullptr || schedule == nullptr || passes == nullptr || target == nullptr)
+    return cinn_like::InvalidArgument("text, schedule, passes and target must not be null");
+  ASSIGN_OR_RETURN(const cinn_like::PassContext context, ContextOf(target));
+  return cinn_like::RunOnText(text, schedule, passes, context);
+}
+
+cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> Lower(const char* text, const char* schedule,
+                                                                        const char* target) {
+  ASSIGN_OR_RETURN(const cinn_like::PassContext context, ContextOf(target));
+  return cinn_like::LowerModuleText(text, schedule, context.target, context.options);
+}
+
+// Hands it to the caller.
+int32_t Give(cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> compiled, CinnFunction** out) {
+  if (!compiled.ok()) return cinn_like::SetLastError(compiled.status());
+  auto fn = std::make_unique<CinnFunction>();
+  fn->compiled = *std::move(compiled);
+  fn->info = InfoJson(*fn->compiled);
+  *out = fn.release();
+  return 0;
+}
+
+cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> Bid(const char* graph_text, const char* target_text) {
   ASSIGN_OR_RETURN(cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
   ASSIGN_OR_RETURN(cinn_like::Target target, cinn_like::Target::Parse(target_text));
   ASSIGN_OR_RETURN(cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());
@@ -88,13 +152,13 @@ cinn_like::Status Check(const char* graph_text, const char* target_text) {
 }
 
 cinn_like::Status TakeTensors(CinnFunction* fn, int32_t type) {
-  const DLDeviceType own = fn->graph->device().runtime->type;
+  const DLDeviceType own = fn->compiled->device().runtime->type;
   if (type != own && type != kDLCPU) {
-    return cinn_like::InvalidArgument("target '", fn->graph->device().kind->name, "': expected tensors of ",
+    return cinn_like::InvalidArgument("target '", fn->compiled->device().kind->name, "': expected tensors of ",
                                       cinn_like::Describe(DLDevice{own, 0}), " or the host, got those of ",
                                       cinn_like::Describe(DLDevice{static_cast<DLDeviceType>(type), 0}));
   }
-  if (type != own) fn->graph = cinn_like::TakeHostTensors(std::move(fn->graph));
+  if (type != own) fn->compiled = cinn_like::TakeHostTensors(std::move(fn->compiled));
   return absl::OkStatus();
 }
 
@@ -124,6 +188,16 @@ const char* CinnListOps(void) {
   return json->c_str();
 }
 
+const char* CinnListSteps(void) {
+  static const std::string* json = new std::string(StepsJson());
+  return json->c_str();
+}
+
+const char* CinnListFunctions(void) {
+  static const std::string* json = new std::string(FunctionsJson());
+  return json->c_str();
+}
+
 int32_t CinnCheck(const char* graph_text, const char* target) {
   if (graph_text == nullptr || target == nullptr) {
     return SetLastError(cinn_like::InvalidArgument("graph_text and target must not be null"));
@@ -146,18 +220,31 @@ int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out) 
   if (graph_text == nullptr || target == nullptr || out == nullptr) {
     return SetLastError(cinn_like::InvalidArgument("graph_text, target and out must not be null"));
   }
-  auto compiled = Bid(graph_text, target);
-  if (!compiled.ok()) return SetLastError(compiled.status());
-  auto fn = std::make_unique<CinnFunction>();
-  fn->graph = *std::move(compiled);
-  fn->info = InfoJson(*fn->graph);
-  *out = fn.release();
-  return 0;
+  return Give(Bid(graph_text, target), out);
+}
+
+int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target, CinnFunction** out) {
+  if (out != nullptr) *out = nullptr;
+  if (loop_text == nullptr || schedule == nullptr || target == nullptr || out == nullptr) {
+    return SetLastError(cinn_like::InvalidArgument("loop_text, schedule, target and out must not be null"));
+  }
+  return Give(Lower(loop_text, schedule, target), out);
+}
+
+const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target) {
+  thread_local std::string result;
+  auto made = RunText(text, schedule, passes, target);
+  if (!made.ok()) {
+    SetLastError(made.status());
+    return nullptr;
+  }
+  result = *std::move(made);
+  return result.c_str();
 }
 
 int32_t CinnFinish(CinnFunction* fn) {
-  const int32_t code = SetLastError(fn->graph->Finish());
-  fn->info = InfoJson(*fn->graph);
+  const int32_t code = SetLastError(fn->compiled->Finish());
+  fn->info = InfoJson(*fn->compiled);
   return code;
 }
 
@@ -167,26 +254,26 @@ int32_t CinnFunctionTakeTensors(CinnFunction* fn, int32_t device_type) {
   return SetLastError(TakeTensors(fn, device_type));
 }
 
-CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn) { return fn->graph->entry(); }
-void* CinnFunctionSelf(const CinnFunction* fn) { return fn->graph->self(); }
+CinnFunctionPtr CinnFunctionEntry(const CinnFunction* fn) { return fn->compiled->entry(); }
+void* CinnFunctionSelf(const CinnFunction* fn) { return fn->compiled->self(); }
 
 int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
-  return CinnFunctionPrepareSelf(fn, fn->graph->self(), args, num_args, env);
+  return CinnFunctionPrepareSelf(fn, fn->compiled->self(), args, num_args, env);
 }
 
-void* CinnFunctionAddSelf(CinnFunction* fn) { return fn->graph->AddSelf(); }
+void* CinnFunctionAddSelf(CinnFunction* fn) { return fn->compiled->AddSelf(); }
 
 int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
                                 const CinnCallEnv* env) {
   if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("env must not be null"));
-  return SetLastError(fn->graph->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
+  return SetLastError(fn->compiled->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
 }
 
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }
 
 const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
   thread_local std::string text;
-  auto source = fn->graph->Source(kind);
+  auto source = fn->compiled->Source(kind);
   if (!source.ok()) {
     SetLastError(source.status());
     return nullptr;

@@ -1,8 +1,9 @@
 // The C API: everything that a host (Python, C, another framework) needs, and all that the shared library exports.
 //
-// A program is graph text (docs/graph_text.md), so any language can write it. Functions return 0 or a negative code;
-// CinnLastError() then gives this thread's message. Strings returned by const char* live as long as their object, or
-// until the thread's next call where there is none. Every function may be called from any thread.
+// A program is graph text (docs/graph_text.md), or loop text with a schedule (docs/schedules.md), so any language can
+// write it. Functions return 0 or a negative code; CinnLastError() then gives this thread's message. Strings returned
+// by const char* live as long as their object, or until the thread's next call where there is none. Every function may
+// be called from any thread.
 #ifndef CINN_LIKE_C_API_H_
 #define CINN_LIKE_C_API_H_
 #include "runtime/call.h"
@@ -39,6 +40,21 @@ CINN_API void CinnReleaseFunction(CinnFunction* fn);
 // after all; before it there is no entry.
 CINN_API int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out);
 CINN_API int32_t CinnFinish(CinnFunction* fn);
+
+// The steps of schedules, as JSON: [{"name": "split", "usage": "LOOP FACTOR... -> NAME NAME...", "on": "loops"}, ...];
+// "on" is stages or loops.
+CINN_API const char* CinnListSteps(void);
+// The functions of loop text's expressions, as JSON: [{"name": "exp", "operands": 1, "result": "same"}, ...]; "result"
+// is the type, same as the first operand's, or bool, or the second operand's.
+CINN_API const char* CinnListFunctions(void);
+// What cinn_opt does: runs the steps of `schedule` on loop text, then `passes` ("lower", "split i 8 -> io ii |
+// simplify", on graph text "cse | dce"), and prints what comes out. Either may be empty. Null on an error. `target`:
+// what passes may assume of the machine.
+CINN_API const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target);
+// Loop text to a function: one function, whose results are its parameters marked `out`, or several with an entry that
+// calls them; scheduled by the steps of `schedule`, which may be empty. It is lowered, so that CinnFunctionSource gives
+// "stages", "schedule", "loops" and what code becomes also where the device is missing; CinnFinish makes it callable.
+CINN_API int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target, CinnFunction** out);
 
 // Entry, `self` and prepare take tensors of this DLDeviceType from now on: of the target's own device, as they do at
 // first, or of the host, from where arguments are copied to the device's first, and results back (CinnCallEnv::device

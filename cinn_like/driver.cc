@@ -4,19 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
 #include <sstream>
 
-#include "backends/c_program.h"
 #include "backends/compiled_code.h"
 #include "backends/library.h"
 #include "backends/parallel_tasks.h"
+#include "cinn_like/base/replace_file.h"
 #include "cinn_like/compilation_cache.h"
+#include "cinn_like/emit_code.h"
 #include "cinn_like/kernel_memo.h"
 #include "glog/logging.h"
 #include "hlir/bids.h"
@@ -230,47 +229,13 @@ StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& co
   return text;
 }
 
-// A misspelt name would silently leave its pass on.
-Status CheckDisabledPasses(const CompileOptions& options, const Target& target) {
-  std::vector<std::string_view> known;
-  if (target.device->passes != nullptr) {
-    for (const ir::HookedPass& hooked : *target.device->passes) known.push_back(hooked.pass.name);
-  }
-  for (const Pass<ir::Func>& pass : ir::PassTable()) known.push_back(pass.name);
-  for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  std::istringstream names(options.disable_passes);
-  for (std::string name; std::getline(names, name, ',');) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (std::string_view k : known) list += Cat(list.empty() ? "" : ", ", k);
-    return InvalidArgument("flag 'cinn_disable_passes': no pass '", name, "'; known: ", list);
-  }
-  return absl::OkStatus();
-}
-
 // "@mlp(%x: f32[n,64]) where n in 1..4096 -> f32[n,128]"
-std::string SignatureOf(const hlir::Graph& graph) {
+std::string SignatureText(const hlir::Graph& graph) {
   const std::string text = hlir::Print(graph);
   constexpr size_t kBegin = std::string_view("graph ").size();
   std::string types;
   for (hlir::ValueId v : graph.results()) types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
   return Cat(text.substr(kBegin, text.find(" {\n") - kBegin), " -> ", types);
-}
-
-// Whoever has the old file open or loaded keeps it.
-Status ReplaceFile(const std::string& path, std::string_view bytes) {
-  const std::string fresh = Cat(path, ".", getpid(), ".tmp");
-  {
-    std::ofstream file(fresh, std::ios::binary | std::ios::trunc);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    if (file && rename(fresh.c_str(), path.c_str()) == 0) return absl::OkStatus();
-  }
-  const std::string why = strerror(errno);
-  unlink(fresh.c_str());
-  return absl::UnavailableError(Cat("can't write '", path, "': ", why));
 }
 
 struct Memory {
@@ -287,10 +252,13 @@ Memory MeasureMemory() {
   return m;
 }
 
-class Compilation : public CompiledGraph {
+class Compilation : public CompiledFunction {
  public:
   Compilation(const hlir::Graph& graph, const Target& target, const CompileOptions& options, Device device)
-      : graph_(graph), context_{options, target, graph.name(), &times_}, device_(std::move(device)) {}
+      : graph_(graph),
+        signature_(SignatureOf(graph)),
+        context_{options, target, graph.name(), &times_},
+        device_(std::move(device)) {}
 
   // The first half: from the disk cache, or as far as prices tell whether the framework wins ops of it.
   Status Bid() {
@@ -311,7 +279,7 @@ class Compilation : public CompiledGraph {
 
   CinnFunctionPtr entry() const override { return entry_; }
   void* self() const override { return state_.get(); }
-  const hlir::Graph& graph() const override { return graph_; }
+  const CallSignature& signature() const override { return signature_; }
   const Device& device() const override { return device_; }
   const CompileReport& report() const override { return report_; }
 
@@ -335,26 +303,7 @@ class Compilation : public CompiledGraph {
     if (kind == "graph") return p->graph_text;
     if (kind == "schedule") return p->schedules;
     if (kind == "loops") return ir::Print(p->module);
-    std::string kinds = "graph, stages, schedule, loops";
-    if (!context_.target.HasKernels()) {
-      if (kind == "c") return backends::EmitCProgram(p->module, *device_.kind, p->main, p->prepare);
-      kinds += ", c";
-    }
-    if (device_.kind->is_source) return NoSource(kind, kinds);
-    if (kind == "llvm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kLlvm);
-    if (kind == "asm") return EmitHostModule(p->module, context_.target, context_.options, HostText::kAssembly);
-    if (kind == "object") return EmitHostModule(p->module, context_.target, context_.options, HostText::kObject);
-    kinds += ", llvm, asm, object";
-    if (const auto compiler = MakeDeviceCompiler(nullptr)) {
-      const std::vector<std::string> forms = compiler->Forms();
-      for (const std::string& form : forms) kinds += ", " + form;
-      if (kind == forms[0]) return compiler->EmitSource(p->module);
-      if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
-        StatusOr<std::string> emitted = compiler->Emit(p->module, kind);
-        return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", graph_.name()));
-      }
-    }
-    return NoSource(kind, kinds);
+    return EmitCode({p->module, p->main, p->prepare}, context_, device_, kind, "graph, stages, schedule, loops");
   }
 
   Status ExportObject(const std::string& path) const override {
@@ -377,21 +326,12 @@ class Compilation : public CompiledGraph {
     }
     ASSIGN_OR_RETURN(CompiledCode code,
                      CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
-    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({p->main, SignatureOf(graph_), p->prepare, p->slots},
+    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({p->main, SignatureText(graph_), p->prepare, p->slots},
                                                          std::move(code.host.objects), context_.target));
     return ReplaceFile(path, file);
   }
 
  private:
-  static Status NoSource(std::string_view kind, std::string_view kinds) {
-    return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));
-  }
-
-  // Null for a device whose functions are host functions.
-  std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(ObjectCache* cache) const {
-    return device_.make_compiler ? device_.make_compiler(context_.target, context_.options, cache) : nullptr;
-  }
-
   bool IsDone() const { return entry_ != nullptr || !report_.lost.empty(); }
 
   // Runs a part of the compilation and reports what it took.
@@ -455,7 +395,7 @@ class Compilation : public CompiledGraph {
       RETURN_IF_ERROR(Load(program));
     } else {
       const ScopedStage timer(&times_, "codegen");
-      const auto device = MakeDeviceCompiler(cache_.objects());
+      const auto device = MakeDeviceCompiler(context_, device_, cache_.objects());
       ASSIGN_OR_RETURN(program.code,
                        CompileModule(p->module, context_.target, context_.options, device.get(), cache_.objects()));
       RETURN_IF_ERROR(Load(program));
@@ -485,6 +425,7 @@ class Compilation : public CompiledGraph {
   }
 
   const hlir::Graph graph_;
+  const CallSignature signature_;
   StageTimes times_;
   const PassContext context_;
   const Device device_;
@@ -501,6 +442,48 @@ class Compilation : public CompiledGraph {
 };
 
 }  // namespace
+
+Status CheckDisabledPasses(const CompileOptions& options, const Target& target) {
+  std::vector<std::string_view> known;
+  if (target.device->passes != nullptr) {
+    for (const ir::HookedPass& hooked : *target.device->passes) known.push_back(hooked.pass.name);
+  }
+  for (const Pass<ir::Func>& pass : ir::PassTable()) known.push_back(pass.name);
+  for (const Pass<hlir::Graph>& p : hlir::GraphPasses()) known.push_back(p.name);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  std::istringstream names(options.disable_passes);
+  for (std::string name; std::getline(names, name, ',');) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (std::string_view k : known) list += Cat(list.empty() ? "" : ", ", k);
+    return InvalidArgument("flag 'cinn_disable_passes': no pass '", name, "'; known: ", list);
+  }
+  return absl::OkStatus();
+}
+
+CallSignature SignatureOf(const hlir::Graph& graph) {
+  const auto value = [&](hlir::ValueId v) {
+    CallSignature::Value r{.name = {}, .dtype = graph.TypeOf(v).dtype};
+    for (const hlir::Dim& d : graph.TypeOf(v).dims) r.shape.push_back(d.ToString());
+    return r;
+  };
+  CallSignature s;
+  s.name = graph.name();
+  for (const hlir::Param& p : graph.params()) {
+    CallSignature::Value& v = s.params.emplace_back();
+    if (p.is_symbol()) {
+      v.is_symbol = true;
+    } else {
+      v = value(p.value);
+      v.is_static = p.role == hlir::ParamRole::kStatic;
+    }
+    v.name = p.name;
+  }
+  for (const hlir::ValueId v : graph.results()) s.results.push_back(value(v));
+  for (const hlir::SymbolInfo& symbol : graph.symbols()) s.symbols.push_back(symbol.name);
+  return s;
+}
 
 Status CheckGraph(const hlir::Graph& graph, const Target& target) {
   RETURN_IF_ERROR(hlir::Verify(graph));
@@ -520,8 +503,8 @@ Status CheckGraph(const hlir::Graph& graph, const Target& target) {
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
-                                                    const CompileOptions& options, const Devices& devices) {
+StatusOr<std::unique_ptr<CompiledFunction>> BidOnGraph(const hlir::Graph& graph, const Target& target,
+                                                       const CompileOptions& options, const Devices& devices) {
   RETURN_IF_ERROR(CheckDisabledPasses(options, target));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
   RETURN_IF_ERROR(CheckRunsHere(device));
@@ -529,11 +512,11 @@ StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, co
   RETURN_IF_ERROR(CheckGraph(graph, resolved));
   auto c = std::make_unique<Compilation>(graph, resolved, options, device);
   RETURN_IF_ERROR(Annotate(c->Bid(), Cat("graph @", graph.name())));
-  return std::unique_ptr<CompiledGraph>(std::move(c));
+  return std::unique_ptr<CompiledFunction>(std::move(c));
 }
 
-StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
-                                                      const CompileOptions& options, const Devices& devices) {
+StatusOr<std::unique_ptr<CompiledFunction>> CompileGraph(const hlir::Graph& graph, const Target& target,
+                                                         const CompileOptions& options, const Devices& devices) {
   ASSIGN_OR_RETURN(auto compiled, BidOnGraph(graph, target, options, devices));
   RETURN_IF_ERROR(compiled->Finish());
   return compiled;

@@ -36,24 +36,40 @@ struct CompileReport {
   std::vector<hlir::LostOp> lost;
 };
 
-class CompiledGraph {
+// What a call of a compiled function takes and gives.
+struct CallSignature {
+  struct Value {
+    std::string name;  // of a graph's result: none
+    bool is_symbol = false;
+    DType dtype = DType::kI64;
+    std::vector<std::string> shape = {};  // "n * 2", "256"
+    bool is_static = false;
+  };
+  std::string name;
+  std::vector<Value> params, results;
+  std::vector<std::string> symbols;
+};
+
+CallSignature SignatureOf(const hlir::Graph& graph);
+
+class CompiledFunction {
  public:
-  virtual ~CompiledGraph() = default;
-  // The second half of what BidOnGraph began; does nothing where all is done. By one thread.
+  virtual ~CompiledFunction() = default;
+  // The second half of what BidOnGraph or LowerModuleText began; does nothing where all is done. By one thread.
   virtual Status Finish() = 0;
   virtual CinnFunctionPtr entry() const = 0;  // null before Finish, and where the report has lost ops
   virtual void* self() const = 0;
   virtual Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
   // One more `self` for the same entry, with prepared tensors of its own: for other static arguments beside the first.
-  // Lives as long as the graph.
+  // Lives as long as the function.
   virtual void* AddSelf() = 0;
   virtual Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) = 0;
-  virtual const hlir::Graph& graph() const = 0;  // as given
-  virtual const Device& device() const = 0;      // that it runs on
+  virtual const CallSignature& signature() const = 0;
+  virtual const Device& device() const = 0;  // that it runs on
   virtual const CompileReport& report() const = 0;
-  // "graph" (optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm", "object";
-  // for a device with kernels also what its compiler makes, "cuda", "ptx", "cubin", for others "c". Runs the passes
-  // again where the code came from the disk cache. NotFound lists the kinds there are.
+  // "graph" (of one, optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm",
+  // "object"; for a device with kernels also what its compiler makes, "cuda", "ptx", "cubin", for others "c". Runs the
+  // passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
   // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. For CPUs alone
@@ -66,15 +82,18 @@ class CompiledGraph {
 Status CheckGraph(const hlir::Graph& graph, const Target& target);
 
 // InvalidArgument where `devices` has not the target's.
-StatusOr<std::unique_ptr<CompiledGraph>> CompileGraph(const hlir::Graph& graph, const Target& target,
-                                                      const CompileOptions& options,
-                                                      const Devices& devices = Devices::BuiltIn());
+StatusOr<std::unique_ptr<CompiledFunction>> CompileGraph(const hlir::Graph& graph, const Target& target,
+                                                         const CompileOptions& options,
+                                                         const Devices& devices = Devices::BuiltIn());
 
 // The first half of CompileGraph, which takes the smaller part of its time: from here on the report tells what is lost
 // to the target's framework, with few exceptions, which Finish finds. A graph from the disk cache is done.
-StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, const Target& target,
-                                                    const CompileOptions& options,
-                                                    const Devices& devices = Devices::BuiltIn());
+StatusOr<std::unique_ptr<CompiledFunction>> BidOnGraph(const hlir::Graph& graph, const Target& target,
+                                                       const CompileOptions& options,
+                                                       const Devices& devices = Devices::BuiltIn());
+
+// InvalidArgument for a misspelt name in options.disable_passes, which would silently leave its pass on.
+Status CheckDisabledPasses(const CompileOptions& options, const Target& target);
 
 // CompileGraph(...)->Source(kind) without loading any code: needs no device, nor a machine like the target.
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,

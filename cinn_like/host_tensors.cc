@@ -139,26 +139,26 @@ class Call {
   bool is_done_ = false;
 };
 
-class OnHostTensors : public CompiledGraph {
+class OnHostTensors : public CompiledFunction {
  public:
-  OnHostTensors(std::unique_ptr<CompiledGraph> graph, int device_id)
-      : graph_(std::move(graph)),
-        device_{graph_->device().runtime->type, device_id},
+  OnHostTensors(std::unique_ptr<CompiledFunction> function, int device_id)
+      : function_(std::move(function)),
+        device_{function_->device().runtime->type, device_id},
         own_(std::make_unique<State>(*this)) {
-    const std::vector<hlir::Param>& params = graph_->graph().params();
+    const std::vector<CallSignature::Value>& params = function_->signature().params;
     num_params_ = params.size();
     for (size_t i = 0; i < num_params_; ++i) {
-      if (params[i].role == hlir::ParamRole::kStatic) statics_.push_back(i);
+      if (params[i].is_static) statics_.push_back(i);
     }
-    own_->inner = graph_->self();
+    own_->inner = function_->self();
   }
 
   Status Finish() override {
-    RETURN_IF_ERROR(graph_->Finish());
-    own_->inner = graph_->self();
+    RETURN_IF_ERROR(function_->Finish());
+    own_->inner = function_->self();
     return absl::OkStatus();
   }
-  CinnFunctionPtr entry() const override { return graph_->entry() == nullptr ? nullptr : &Enter; }
+  CinnFunctionPtr entry() const override { return function_->entry() == nullptr ? nullptr : &Enter; }
   void* self() const override { return own_.get(); }
   Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) override {
     return PrepareSelf(own_.get(), args, env);
@@ -166,7 +166,7 @@ class OnHostTensors : public CompiledGraph {
   void* AddSelf() override {
     const std::lock_guard lock(added_mutex_);
     State& state = added_.emplace_back(*this);
-    state.inner = graph_->AddSelf();
+    state.inner = function_->AddSelf();
     return &state;
   }
 
@@ -189,17 +189,17 @@ class OnHostTensors : public CompiledGraph {
     CinnCallEnv own{};
     own.size = sizeof(own);
     own.device = device_;
-    const Status status = graph_->PrepareSelf(state.inner, values, own);
+    const Status status = function_->PrepareSelf(state.inner, values, own);
     if (!status.ok()) state.Clear();
     return status;
   }
 
-  const Device& device() const override { return graph_->device(); }
-  const hlir::Graph& graph() const override { return graph_->graph(); }
-  const CompileReport& report() const override { return graph_->report(); }
-  StatusOr<std::string> Source(std::string_view kind) const override { return graph_->Source(kind); }
-  Status ExportObject(const std::string& path) const override { return graph_->ExportObject(path); }
-  Status ExportLibrary(const std::string& path) const override { return graph_->ExportLibrary(path); }
+  const Device& device() const override { return function_->device(); }
+  const CallSignature& signature() const override { return function_->signature(); }
+  const CompileReport& report() const override { return function_->report(); }
+  StatusOr<std::string> Source(std::string_view kind) const override { return function_->Source(kind); }
+  Status ExportObject(const std::string& path) const override { return function_->ExportObject(path); }
+  Status ExportLibrary(const std::string& path) const override { return function_->ExportLibrary(path); }
 
  private:
   // What `self` of the entry points to.
@@ -211,7 +211,7 @@ class OnHostTensors : public CompiledGraph {
 
     // No call runs, and none returns before the device is done.
     void Clear() {
-      if (const auto api = of.graph_->device().runtime->api(); api.ok()) {
+      if (const auto api = of.function_->device().runtime->api(); api.ok()) {
         for (const Kept& k : kept) (*api)->Free(of.device_.device_id, k.tensor.data);
       }
       kept.clear();
@@ -222,13 +222,13 @@ class OnHostTensors : public CompiledGraph {
     std::deque<Kept> kept;  // one per static parameter, or none before Prepare
   };
 
-  std::string Name() const { return Cat("@", graph().name()); }
+  std::string Name() const { return Cat("@", signature().name); }
 
   StatusOr<Place> FindPlace(const CinnCallEnv& env) const {
     if (env.device.device_type != kDLCPU) {
       return InvalidArgument(Name(), ": expected tensors of the host, called on ", Describe(env.device));
     }
-    ASSIGN_OR_RETURN(DeviceApi * api, graph_->device().runtime->api());
+    ASSIGN_OR_RETURN(DeviceApi * api, function_->device().runtime->api());
     return Place{api, device_};
   }
 
@@ -258,7 +258,7 @@ class OnHostTensors : public CompiledGraph {
       next_static += is_static;
       RETURN_IF_ERROR(Annotate(call.Add(args[i], i >= num_params_, kept), Cat(Name(), ": argument ", i)));
     }
-    return call.Run(graph_->entry(), state.inner);
+    return call.Run(function_->entry(), state.inner);
   }
 
   static int32_t Enter(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
@@ -266,12 +266,12 @@ class OnHostTensors : public CompiledGraph {
     OnHostTensors& of = state.of;
     // Of what is wrong here, it says so.
     if (env == nullptr || env->size < sizeof(CinnCallEnv) || args == nullptr || num_args < 0) {
-      return of.graph_->entry()(state.inner, args, num_args, env);
+      return of.function_->entry()(state.inner, args, num_args, env);
     }
     return SetLastError(of.Run(state, args, static_cast<size_t>(num_args), *env));
   }
 
-  const std::unique_ptr<CompiledGraph> graph_;
+  const std::unique_ptr<CompiledFunction> function_;
   const DLDevice device_;
   size_t num_params_ = 0;
   std::vector<size_t> statics_;  // their positions
@@ -282,9 +282,9 @@ class OnHostTensors : public CompiledGraph {
 
 }  // namespace
 
-std::unique_ptr<CompiledGraph> TakeHostTensors(std::unique_ptr<CompiledGraph> graph, int device_id) {
-  if (graph->device().runtime->type == kDLCPU) return graph;
-  return std::make_unique<OnHostTensors>(std::move(graph), device_id);
+std::unique_ptr<CompiledFunction> TakeHostTensors(std::unique_ptr<CompiledFunction> function, int device_id) {
+  if (function->device().runtime->type == kDLCPU) return function;
+  return std::make_unique<OnHostTensors>(std::move(function), device_id);
 }
 
 }  // namespace cinn_like

@@ -1,4 +1,4 @@
-// A compiled graph for callers whose tensors lie on the host, whatever device it runs on:
+// A compiled function for callers whose tensors lie on the host, whatever device it runs on:
 //
 //   ASSIGN_OR_RETURN(auto f, CompileGraph(graph, *Target::Parse("opencl"), options));
 //   f = TakeHostTensors(std::move(f));
@@ -14,7 +14,8 @@
 
 namespace cinn_like {
 
-// `graph` may be finished or not; one that runs on the host stays what it is. `device_id`: of the devices of its kind.
-std::unique_ptr<CompiledGraph> TakeHostTensors(std::unique_ptr<CompiledGraph> graph, int device_id = 0);
+// `function` may be finished or not; one that runs on the host stays what it is. `device_id`: of the devices of its
+// kind.
+std::unique_ptr<CompiledFunction> TakeHostTensors(std::unique_ptr<CompiledFunction> function, int device_id = 0);
 
 }  // namespace cinn_like

@@ -68,11 +68,11 @@ StatusOr<std::vector<PlacedPart>> PartsOf(const Graph& graph, std::span<const Ta
   return r;
 }
 
-class OnTargets : public CompiledGraph {
+class OnTargets : public CompiledFunction {
  public:
   struct Called {
     hlir::ExtractedOps part;
-    std::unique_ptr<CompiledGraph> compiled;
+    std::unique_ptr<CompiledFunction> compiled;
     std::vector<int> arguments;  // by part.reads: the whole graph's parameter, or -1
     std::vector<int> results;    // by part.results: the whole graph's result, or -1
   };
@@ -129,7 +129,7 @@ class OnTargets : public CompiledGraph {
     return absl::OkStatus();
   }
 
-  const Graph& graph() const override { return graph_; }
+  const CallSignature& signature() const override { return signature_; }
   const Device& device() const override { return parts_[0].compiled->device(); }
   const CompileReport& report() const override { return report_; }
   StatusOr<std::string> Source(std::string_view kind) const override {
@@ -308,6 +308,7 @@ class OnTargets : public CompiledGraph {
   }
 
   const Graph graph_;
+  const CallSignature signature_ = SignatureOf(graph_);
   std::vector<Called> parts_;
   CompileReport report_;
   std::unique_ptr<State> own_;
@@ -317,7 +318,7 @@ class OnTargets : public CompiledGraph {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<CompiledGraph>> CompileOnTargets(const Graph& graph, std::span<const Target> targets,
+StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const Graph& graph, std::span<const Target> targets,
                                                           const CompileOptions& options, const Devices& devices) {
   ASSIGN_OR_RETURN(Placement placement, PlaceOps(graph, targets, options, devices));
   ASSIGN_OR_RETURN(std::vector<PlacedPart> parts, PartsOf(graph, targets, placement.target_of_op));

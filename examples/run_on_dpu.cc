@@ -65,7 +65,7 @@ Status CompileAndRun(int64_t rows) {
   Tensor x({rows, 500}), w({500, 500}), b({500}), v({500, 100}), y({rows, 100}), expected({rows, 100});
   for (Tensor* t : {&x, &w, &b, &v}) t->Fill(random);
   const CinnValue weights[] = {w.AsValue(), b.AsValue(), v.AsValue()};
-  const auto call = [&](CompiledGraph& f, Tensor& result) -> Status {
+  const auto call = [&](CompiledFunction& f, Tensor& result) -> Status {
     RETURN_IF_ERROR(f.Prepare(weights, env));
     const CinnValue args[] = {x.AsValue(), weights[0], weights[1], weights[2], result.AsValue()};
     const int32_t code = f.entry()(f.self(), args, 5, &env);

@@ -39,13 +39,13 @@ Status Main(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(texts.emplace_back(), ReadInput(path));
   }
-  std::vector<StatusOr<std::unique_ptr<CompiledGraph>>> graphs(paths.size());
+  std::vector<StatusOr<std::unique_ptr<CompiledFunction>>> graphs(paths.size());
   std::atomic<size_t> next = 0;
   const auto begin = std::chrono::steady_clock::now();
   const double cpu_begin = ProcessorSeconds();
   const auto work = [&] {
     for (size_t i = next++; i < paths.size(); i = next++) {
-      graphs[i] = [&]() -> StatusOr<std::unique_ptr<CompiledGraph>> {
+      graphs[i] = [&]() -> StatusOr<std::unique_ptr<CompiledFunction>> {
         ASSIGN_OR_RETURN(const hlir::Graph graph, hlir::Parse(texts[i]));
         return CompileGraph(graph, target, options);
       }();

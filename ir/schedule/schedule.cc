@@ -299,6 +299,12 @@ std::vector<std::string> Schedule::LoopsAround(const std::string& block) const {
   return r;
 }
 
+std::vector<StepInfo> ScheduleSteps() {
+  std::vector<StepInfo> r;
+  for (const StepRow& row : kSteps) r.push_back({row.name, row.usage, row.on_stages != nullptr});
+  return r;
+}
+
 std::string ScheduleHelp() {
   std::string s;
   for (const StepRow& row : kSteps) s += Cat("  ", row.name, " ", row.usage, "\n");

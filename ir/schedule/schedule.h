@@ -62,7 +62,13 @@ class Schedule {
   Status status_;
 };
 
-// "split LOOP FACTOR... -> NAME NAME...: ..." one line per primitive, for help texts.
+// A row of the table of steps: "split", "LOOP FACTOR... -> NAME NAME...".
+struct StepInfo {
+  std::string_view name, usage;
+  bool on_stages = false;  // else on loops
+};
+std::vector<StepInfo> ScheduleSteps();
+// One line each, for help texts.
 std::string ScheduleHelp();
 
 }  // namespace cinn_like::ir

@@ -31,7 +31,7 @@ constexpr char kGraph[] = R"(graph @f(%x: f32[n,m], %w: f32[4] static) where n i
 }
 )";
 
-StatusOr<std::unique_ptr<CompiledGraph>> Compile(const std::string& text, const std::string& target = "cpu") {
+StatusOr<std::unique_ptr<CompiledFunction>> Compile(const std::string& text, const std::string& target = "cpu") {
   CompileOptions options;
   options.disable_cache = true;
   ASSIGN_OR_RETURN(const hlir::Graph graph, hlir::Parse(text));
@@ -53,7 +53,7 @@ CinnValue ValueOf(DLTensor& t) {
   return v;
 }
 
-Status Call(const CompiledGraph& f, std::vector<DLTensor>& tensors) {
+Status Call(const CompiledFunction& f, std::vector<DLTensor>& tensors) {
   std::vector<CinnValue> args;
   for (DLTensor& t : tensors) args.push_back(ValueOf(t));
   const CinnCallEnv env = HostEnv();

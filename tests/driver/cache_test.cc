@@ -56,7 +56,7 @@ class DriverCacheTest : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  std::unique_ptr<CompiledGraph> Compile(const std::string& text = kGraph, const std::string& target = "cpu") {
+  std::unique_ptr<CompiledFunction> Compile(const std::string& text = kGraph, const std::string& target = "cpu") {
     const auto graph = hlir::Parse(text);
     EXPECT_TRUE(graph.ok()) << graph.status();
     auto f = CompileGraph(*graph, *Target::Parse(target), options_);
@@ -67,7 +67,7 @@ class DriverCacheTest : public testing::Test {
     return Compile(text, target)->report().cache_hit;
   }
 
-  std::vector<float> Call(CompiledGraph& f) {
+  std::vector<float> Call(CompiledFunction& f) {
     Matrix y(kRows, 8);
     const CinnCallEnv env = HostEnv();
     const CinnValue args[] = {x_.Value(), w_.Value(), y.Value()};

@@ -251,7 +251,7 @@ struct Results {
 };
 
 // No callbacks: workspaces and what is prepared are the device's own.
-Results CallGraph(CompiledGraph& f, DLDevice device, int64_t n, const std::vector<float>& x,
+Results CallGraph(CompiledFunction& f, DLDevice device, int64_t n, const std::vector<float>& x,
                   const std::vector<float>& w, int64_t offset = 0) {
   CinnCallEnv env{};
   env.size = sizeof(env);
@@ -308,7 +308,7 @@ TEST(OutsideDevice, TakesHostTensors) {
   {
     auto made = CompileGraph(graph, *WithDpu().ParseTarget("dpu -arch=dpu2"), Options(), WithDpu());
     ASSERT_TRUE(made.ok()) << made.status();
-    const std::unique_ptr<CompiledGraph> on_dpu = TakeHostTensors(*std::move(made), 1);
+    const std::unique_ptr<CompiledFunction> on_dpu = TakeHostTensors(*std::move(made), 1);
     const auto on_cpu = CompileGraph(graph, *Target::Parse("cpu"), Options());
     ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
     for (const int64_t n : {1, 7, 300}) {

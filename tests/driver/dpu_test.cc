@@ -52,7 +52,7 @@ struct Tensor {
 };
 
 // Calls with random numbers, always the same; the result.
-std::vector<float> Call(CompiledGraph& f, const std::vector<std::vector<int64_t>>& params,
+std::vector<float> Call(CompiledFunction& f, const std::vector<std::vector<int64_t>>& params,
                         const std::vector<int64_t>& result, Status* status = nullptr) {
   std::mt19937 random(7);
   std::vector<std::unique_ptr<Tensor>> tensors;
@@ -61,7 +61,7 @@ std::vector<float> Call(CompiledGraph& f, const std::vector<std::vector<int64_t>
     Tensor& t = *tensors.emplace_back(std::make_unique<Tensor>(i < params.size() ? params[i] : result));
     if (i < params.size()) {
       for (float& v : t.values) v = std::normal_distribution<float>()(random);
-      if (f.graph().params()[i].role == hlir::ParamRole::kStatic) statics.push_back(t.Value());
+      if (f.signature().params[i].is_static) statics.push_back(t.Value());
     }
     args.push_back(t.Value());
   }
@@ -123,13 +123,13 @@ TEST(Dpu, Products) {
   EXPECT_EQ(dpu::CountsSoFar().used_bytes, used);
 }
 
-StatusOr<std::unique_ptr<CompiledGraph>> OnDpu(const hlir::Graph& graph, const CompileOptions& options = Options()) {
+StatusOr<std::unique_ptr<CompiledFunction>> OnDpu(const hlir::Graph& graph, const CompileOptions& options = Options()) {
   return CompileGraph(graph, Dpu(), options, dpu::Devices());
 }
-StatusOr<std::unique_ptr<CompiledGraph>> OnCpu(const hlir::Graph& graph) {
+StatusOr<std::unique_ptr<CompiledFunction>> OnCpu(const hlir::Graph& graph) {
   return CompileGraph(graph, *Target::Parse("cpu"), Options());
 }
-StatusOr<std::unique_ptr<CompiledGraph>> OnBoth(const hlir::Graph& graph) {
+StatusOr<std::unique_ptr<CompiledFunction>> OnBoth(const hlir::Graph& graph) {
   const Target targets[] = {*Target::Parse("cpu"), Dpu()};
   return CompileOnTargets(graph, targets, Options(), dpu::Devices());
 }
@@ -524,7 +524,7 @@ TEST(Partition, ResultsAndValuesBetweenParts) {
     std::vector<float> of[4];
     int asked = 0;
   };
-  const auto call = [&](CompiledGraph& f, int64_t n, Results* results, Tensor& x, Tensor& w) {
+  const auto call = [&](CompiledFunction& f, int64_t n, Results* results, Tensor& x, Tensor& w) {
     CinnCallEnv env{};
     env.size = sizeof(env);
     env.device = {kDLCPU, 0};

@@ -107,7 +107,7 @@ class Samples {
   }
 
  private:
-  void Run(const CompiledGraph& compiled, int64_t n, std::mt19937& rng, double low, double high) {
+  void Run(const CompiledFunction& compiled, int64_t n, std::mt19937& rng, double low, double high) {
     const Evaluator evaluator({{"n", n}});
     std::vector<std::unique_ptr<OnDevice>> tensors;
     std::vector<CinnValue> args;
@@ -189,7 +189,7 @@ TEST(OpenCl, RandomGraphs) {
     const Graph g = *hlir::RandomGraph(rng, 4 + round % 16);
     auto made = CompileGraph(g, OpenClTarget(), Options());
     ASSERT_TRUE(made.ok()) << made.status() << hlir::Print(g);
-    const std::unique_ptr<CompiledGraph> compiled = TakeHostTensors(*std::move(made));
+    const std::unique_ptr<CompiledFunction> compiled = TakeHostTensors(*std::move(made));
     CinnCallEnv env = Env();
     env.device = {kDLCPU, 0};
     for (const int64_t n : {1, 9}) {

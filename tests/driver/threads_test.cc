@@ -23,7 +23,7 @@ void InThreads(const std::function<void(int)>& work) {
 }
 
 // softmax(x * factor) over rows; equal factors give equal graphs.
-StatusOr<std::unique_ptr<CompiledGraph>> Compile(int factor, const CompileOptions& options) {
+StatusOr<std::unique_ptr<CompiledFunction>> Compile(int factor, const CompileOptions& options) {
   const std::string t = "f32[n,24]";
   ASSIGN_OR_RETURN(const hlir::Graph graph,
                    hlir::Parse(Cat("graph @g(%x: ", t, ") where n in 1..64 {\n  %0 = full() {value=", factor,
@@ -33,7 +33,7 @@ StatusOr<std::unique_ptr<CompiledGraph>> Compile(int factor, const CompileOption
 }
 
 // One matrix in, one out; the entry's answer.
-int Call(const CompiledGraph& f, std::vector<float>& x, std::vector<float>& y, int64_t rows, int64_t columns) {
+int Call(const CompiledFunction& f, std::vector<float>& x, std::vector<float>& y, int64_t rows, int64_t columns) {
   int64_t shape[] = {rows, columns};
   DLTensor tensors[] = {{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0},
                         {y.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0}};
@@ -48,7 +48,7 @@ int Call(const CompiledGraph& f, std::vector<float>& x, std::vector<float>& y, i
   return f.entry()(f.self(), args, 2, &env);
 }
 
-void ExpectRight(const CompiledGraph& f, int factor, unsigned seed) {
+void ExpectRight(const CompiledFunction& f, int factor, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> x(kRows * kColumns), y(x.size());
@@ -85,7 +85,7 @@ TEST(DriverThreads, CallOneFunction) {
 }
 
 // Pieces of parallel loops that a call runs; a serial loop has none.
-size_t PiecesOf(const CompiledGraph& f, int64_t rows = 512, int64_t columns = 512) {
+size_t PiecesOf(const CompiledFunction& f, int64_t rows = 512, int64_t columns = 512) {
   std::vector<float> x(static_cast<size_t>(rows * columns), 1), y(x.size());
   Timeline::Start();
   EXPECT_EQ(Call(f, x, y, rows, columns), 0);

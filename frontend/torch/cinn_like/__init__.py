@@ -1,10 +1,17 @@
-"""cinn_like: compiles the subgraphs that PyTorch hands over.
+"""cinn_like: compiles the subgraphs that PyTorch hands over, and tensor expressions (cinn_like.te).
 
 model = torch.compile(model, backend="cinn_like")
 print(cinn_like.report())
 """
 
-from .reporting import report, reset_report
+
+def __getattr__(name):
+    """What needs PyTorch is imported when it is asked for: cinn_like.te does without."""
+    if name in ("report", "reset_report"):
+        from . import reporting
+
+        return getattr(reporting, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def set_flag(name, value):

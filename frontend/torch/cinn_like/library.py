@@ -26,6 +26,10 @@ class Library:
             ("CinnSetFlag", ctypes.c_int32, [text, text]),
             ("CinnGetFlag", text, [text]),
             ("CinnListOps", text, []),
+            ("CinnListSteps", text, []),
+            ("CinnListFunctions", text, []),
+            ("CinnRunOnText", text, [text, text, text, text]),
+            ("CinnLowerModule", ctypes.c_int32, [text, text, text, ctypes.POINTER(pointer)]),
             ("CinnCheck", ctypes.c_int32, [text, text]),
             ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
             ("CinnBid", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
@@ -64,6 +68,26 @@ class Library:
 
     def list_ops(self):
         return json.loads(self._lib.CinnListOps())
+
+    def list_steps(self):
+        return json.loads(self._lib.CinnListSteps())
+
+    def list_functions(self):
+        return json.loads(self._lib.CinnListFunctions())
+
+    def run_on_text(self, text, schedule="", passes="", target="cpu"):
+        """What cinn_opt prints."""
+        out = self._lib.CinnRunOnText(text.encode(), schedule.encode(), passes.encode(), target.encode())
+        if out is None:
+            raise ValueError(self.last_error())
+        return out.decode()
+
+    def lower_module(self, text, schedule, target):
+        """Loop text and a schedule as a function that `finish` makes callable."""
+        handle = ctypes.c_void_p()
+        if self._lib.CinnLowerModule(text.encode(), schedule.encode(), target.encode(), ctypes.byref(handle)) < 0:
+            raise ValueError(self.last_error())
+        return handle.value
 
     def check(self, text, target="cpu"):
         """What is wrong with a graph text, or None: it is read and its types are inferred, nothing more."""

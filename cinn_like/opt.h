@@ -1,0 +1,20 @@
+// Passes on graph text, or passes and schedule steps on loop text: text in, text out. What cinn_opt and
+// CinnRunOnText do.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "cinn_like/base/pass_pipeline.h"
+
+namespace cinn_like {
+
+// `schedule`, steps one a line (ir/schedule/schedule.h), runs first, on loop text alone; then `passes`, separated by
+// '|', of which `lower` is all of lowering. Without either the text is parsed, verified and printed. Graph text starts
+// with `graph`, after `//` comments; all other is loop text.
+StatusOr<std::string> RunOnText(std::string_view text, std::string_view schedule, std::string_view passes,
+                                const PassContext& context);
+
+// "lower, lower_blocks, ..."
+std::string LoopPassList();
+
+}  // namespace cinn_like

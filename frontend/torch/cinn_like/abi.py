@@ -1,0 +1,39 @@
+"""The calling convention (runtime/call.h) through ctypes."""
+
+import ctypes
+
+OUT_OF_RANGE = -11  # the code of an index, or of sizes that leave no room
+TENSOR, INT = 7, 1  # tags of Value
+
+
+class Device(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device", Device), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Value(ctypes.Structure):
+    _fields_ = [("tag", ctypes.c_int32), ("zero", ctypes.c_uint32), ("payload", ctypes.c_int64)]
+
+
+ALLOC = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(Tensor))
+FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class Env(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32), ("device", Device), ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p),
+        ("alloc", ALLOC), ("free", FREE), ("release", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env))
+PREPARE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env)
+)

@@ -1,0 +1,56 @@
+"""The tutorials of examples/te run, and docs/te.md prints what it says."""
+
+import contextlib
+import io
+import pathlib
+import re
+import runpy
+
+import pytest
+from cinn_like import library
+from test_te import has
+
+ROOT = pathlib.Path(__file__).parents[2]
+TUTORIALS = sorted((ROOT / "examples" / "te").glob("*.py"))
+
+pytestmark = pytest.mark.skipif(not library.available(), reason="needs the shared library (CINN_LIKE_LIBRARY)")
+
+
+def printed(run):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        run()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
+def test_tutorial(path, monkeypatch):
+    """They check their results themselves."""
+    if path.stem in ("opencl", "matmul_gpu") and not has("opencl"):
+        pytest.skip("no device of OpenCL")
+    monkeypatch.syspath_prepend(str(path.parent))
+    monkeypatch.setattr("sys.argv", [str(path)])
+    out = printed(lambda: runpy.run_path(str(path), run_name="__main__"))
+    parts = {
+        "vector_add": ["@vectorized", "__global__", "__kernel"], "opencl": ["barrier(CLK_LOCAL_MEM_FENCE)"],
+        "reduction": ["alloc part: f32[16]", "rfactor S lane -> part"], "matrix_sum": ["@parallel", "l_i_o"],
+        "matmul": ["naive", "parallel", "GFLOP/s"], "matmul_gpu": ["__shared__", "round_up C k 16", "float r0[16]"],
+    }  # fmt: skip
+    for part in parts[path.stem]:
+        assert part in out
+
+
+def test_all_tutorials_are_on_the_page():
+    page = (ROOT / "docs" / "te.md").read_text()
+    assert {p.name for p in TUTORIALS} == set(re.findall(r"\]\(\.\./examples/te/(\w+\.py)\)", page))
+
+
+def test_page():
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "te.md").read_text(), re.S)
+    assert len(blocks) >= 10
+    names = {}
+    for k, (kind, text) in enumerate(blocks):
+        if kind == "python":
+            out = printed(lambda text=text: exec(text, names))
+            expected = blocks[k + 1][1] if k + 1 < len(blocks) and blocks[k + 1][0] == "text" else ""
+            without_hashes = lambda x: re.sub(r"\bk[0-9a-f]{16}\b", "k", x).strip()  # noqa: E731
+            assert without_hashes(out) == without_hashes(expected), text
