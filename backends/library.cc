@@ -1,5 +1,6 @@
 #include "backends/library.h"
 
+#include "backends/data_object.h"
 #include "backends/host_symbols.h"
 #include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
@@ -63,7 +64,7 @@ StatusOr<std::string> RuntimeSymbolsObject(HostMachine& machine) {
 }  // namespace
 
 StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<std::string> objects,
-                                  const Target& target) {
+                                  std::string_view weights, const Target& target) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   const LibraryInfo info{BuildIdText(), target.Print(), RequiredCpuFeatures(cpu), {function}};
   std::vector<std::string> exported = {kLibraryNoteSymbol};
@@ -85,6 +86,10 @@ StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<s
   RETURN_IF_ERROR(note.status());
   RETURN_IF_ERROR(symbols.status());
   objects.push_back(*std::move(note));
+  if (function.weights) {
+    objects.push_back(MakeDataObject(kLibraryWeightsSymbol, weights));
+    exported.push_back(kLibraryWeightsSymbol);
+  }
   ASSIGN_OR_RETURN(std::string file, LinkSharedLibrary({objects, exported, kLibraryRuntime, *symbols}));
   RETURN_IF_ERROR(SealLibrary(file));
   return file;

@@ -15,13 +15,17 @@
 #include "backends/c_program.h"
 #include "backends/compiled_code.h"
 #include "backends/library.h"
+#include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/compilation_cache.h"
+#include "cinn_like/interface.h"
 #include "cinn_like/kernel_memo.h"
+#include "cinn_like/weight_block.h"
 #include "glog/logging.h"
 #include "hlir/bids.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
+#include "hlir/signature.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
@@ -246,15 +250,6 @@ Status CheckDisabledPasses(const CompileOptions& options) {
   return absl::OkStatus();
 }
 
-// "@mlp(%x: f32[n,64]) where n in 1..4096 -> f32[n,128]"
-std::string SignatureOf(const hlir::Graph& graph) {
-  const std::string text = hlir::Print(graph);
-  constexpr size_t kBegin = std::string_view("graph ").size();
-  std::string types;
-  for (hlir::ValueId v : graph.results()) types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
-  return Cat(text.substr(kBegin, text.find(" {\n") - kBegin), " -> ", types);
-}
-
 // Whoever has the old file open or loaded keeps it.
 Status ReplaceFile(const std::string& path, std::string_view bytes) {
   const std::string fresh = Cat(path, ".", getpid(), ".tmp");
@@ -358,7 +353,7 @@ class Compilation : public CompiledGraph {
     return ExportHostObject(p->module, context_.target, context_.options, path);
   }
 
-  Status ExportLibrary(const std::string& path) const override {
+  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
     if (device_.kind != &HostKind()) {
       return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
                            " alone, not yet for device '", device_.kind->name, "'");
@@ -373,14 +368,43 @@ class Compilation : public CompiledGraph {
     }
     ASSIGN_OR_RETURN(CompiledCode code,
                      CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
-    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({p->main, SignatureOf(graph_), p->prepare, p->slots},
-                                                         std::move(code.host.objects), context_.target));
+    LibraryFunction function{p->main, {}, {}, p->prepare, p->slots, {}};
+    std::string block;
+    if (!weights.empty()) {
+      ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(context_.target));
+      RETURN_IF_ERROR(Annotate(CheckCpu(RequiredCpuFeatures(cpu)), "the code that prepares weights"));
+      ASSIGN_OR_RETURN(WeightBlock made, MakeWeights(*p, weights));
+      block = std::move(made.bytes);
+      function.weights = std::move(made.description);
+      function.prepare.clear();
+    }
+    function.signature = hlir::Signature(graph_, weights.empty());
+    function.interface = Cat("{", InterfaceJson(graph_, weights.empty()), "}");
+    ASSIGN_OR_RETURN(const std::string file,
+                     MakeLibrary(function, std::move(code.host.objects), block, context_.target));
     return ReplaceFile(path, file);
   }
 
  private:
   static Status NoSource(std::string_view kind, std::string_view kinds) {
     return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));
+  }
+
+  // What goes into a library's file of the static parameters.
+  StatusOr<WeightBlock> MakeWeights(const LoweredProgram& p, std::span<const CinnValue> weights) const {
+    RETURN_IF_ERROR(CheckWeights(graph_, weights));
+    if (entry_ == nullptr) return absl::FailedPreconditionError("weights are prepared by code, which is not finished");
+    PreparedState prepared(p.slots, *device_.runtime);
+    if (prepare_ != nullptr) {
+      CinnCallEnv env{};
+      env.size = sizeof(env);
+      env.device = {device_.runtime->type, 0};
+      RETURN_IF_ERROR(prepared.Prepare(prepare_, weights.data(), static_cast<int32_t>(weights.size()), env));
+    }
+    const auto entry =
+        std::find_if(p.module.funcs.begin(), p.module.funcs.end(), [&](const ir::Func& f) { return f.name == p.main; });
+    RET_CHECK(entry != p.module.funcs.end(), p.main);
+    return MakeWeightBlock(graph_, *entry, prepared, weights);
   }
 
   // Null for a device whose functions are host functions.
@@ -547,7 +571,7 @@ Status ExportLibrary(const hlir::Graph& graph, const Target& target, const Compi
   RETURN_IF_ERROR(CheckGraph(graph, target));
   RETURN_IF_ERROR(CheckDisabledPasses(options));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
-  return Compilation(graph, target, options, device).ExportLibrary(path);
+  return Compilation(graph, target, options, device).ExportLibrary(path, {});
 }
 
 }  // namespace cinn_like

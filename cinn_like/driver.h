@@ -58,7 +58,9 @@ class CompiledGraph {
   virtual Status ExportObject(const std::string& path) const = 0;
   // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. For CPUs alone
   // (Unimplemented), with nothing left to a framework (FailedPrecondition). An earlier file is replaced as a whole.
-  virtual Status ExportLibrary(const std::string& path) const = 0;
+  // `weights`: a value for each static parameter, which then lie in the file, prepared by the function's own code
+  // (FailedPrecondition where it is not finished, or for another CPU); none: who loads it hands them over.
+  virtual Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const = 0;
 };
 
 // What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that the target's
@@ -80,7 +82,7 @@ StatusOr<std::unique_ptr<CompiledGraph>> BidOnGraph(const hlir::Graph& graph, co
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices = Devices::BuiltIn());
 
-// CompileGraph(...)->ExportLibrary(path) without loading any code: the CPU need not be this machine's.
+// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's.
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices = Devices::BuiltIn());
 

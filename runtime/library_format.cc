@@ -9,6 +9,7 @@
 
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/host_cpu.h"
+#include "cinn_like/base/json.h"
 #include "runtime/artifact.h"
 
 namespace cinn_like {
@@ -50,11 +51,17 @@ StatusOr<LibraryInfo> Decode(std::string_view bytes) {
   LibraryInfo info{section("compiler"), section("target"), SplitLines(section("cpu")), {}};
   while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
     const std::vector<std::string> lines = SplitLines(*text);
-    if (lines.size() != 4) return Bad("a function's description is incomplete");
-    LibraryFunction f{lines[0], lines[1], lines[2]};
-    const char* end = lines[3].data() + lines[3].size();
-    if (std::from_chars(lines[3].data(), end, f.slots).ptr != end || f.slots < 0) {
-      return Bad(Cat("function '", f.name, "' has '", lines[3], "' slots"));
+    if (lines.size() != 5) return Bad("a function's description is incomplete");
+    LibraryFunction f{lines[0], lines[1], lines[2], lines[3], 0, {}};
+    const char* end = lines[4].data() + lines[4].size();
+    if (std::from_chars(lines[4].data(), end, f.slots).ptr != end || f.slots < 0) {
+      return Bad(Cat("function '", f.name, "' has '", lines[4], "' slots"));
+    }
+    if (const std::string* weights = artifact.Find(Cat("weights.", info.functions.size()))) {
+      ASSIGN_OR_RETURN(f.weights, LibraryWeights::Decode(*weights));
+      if (f.weights->slots.size() != static_cast<size_t>(f.slots)) {
+        return Bad(Cat("function '", f.name, "' has ", f.weights->slots.size(), " of ", f.slots, " slots"));
+      }
     }
     info.functions.push_back(std::move(f));
   }
@@ -138,14 +145,23 @@ StatusOr<Layout> FindNote(std::string_view file) {
 
 // Of what is loaded, but for itself and for where section headers are, which are not.
 Hash128 Checksum(std::string_view file, const Layout& layout) {
-  std::string bytes(file);
-  memset(&bytes[layout.checksum], 0, sizeof(Hash128));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shoff)], 0, sizeof(Elf64_Ehdr::e_shoff));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shnum)], 0, sizeof(Elf64_Ehdr::e_shnum));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shstrndx)], 0, sizeof(Elf64_Ehdr::e_shstrndx));
-  const std::string_view all = bytes;
-  std::string parts = HashBytes(all.substr(0, layout.headers_end)).Hex();
-  for (const auto& [offset, size] : layout.loaded) parts += HashBytes(all.substr(offset, size)).Hex();
+  const std::pair<size_t, size_t> left_out[] = {
+      {layout.checksum, sizeof(Hash128)},
+      {offsetof(Elf64_Ehdr, e_shoff), sizeof(Elf64_Ehdr::e_shoff)},
+      {offsetof(Elf64_Ehdr, e_shnum), sizeof(Elf64_Ehdr::e_shnum)},
+      {offsetof(Elf64_Ehdr, e_shstrndx), sizeof(Elf64_Ehdr::e_shstrndx)},
+  };
+  const auto hash = [&](size_t begin, size_t size) {
+    std::string copy;  // only of what is small: weights are elsewhere
+    for (const auto& [at, count] : left_out) {
+      if (at >= begin + size || at + count <= begin) continue;
+      if (copy.empty()) copy = file.substr(begin, size);
+      for (size_t i = std::max(at, begin); i < std::min(at + count, begin + size); ++i) copy[i - begin] = 0;
+    }
+    return HashBytes(copy.empty() ? file.substr(begin, size) : copy).Hex();
+  };
+  std::string parts = hash(0, layout.headers_end);
+  for (const auto& [offset, size] : layout.loaded) parts += hash(offset, size);
   return HashBytes(parts);
 }
 
@@ -154,8 +170,18 @@ Hash128 Checksum(std::string_view file, const Layout& layout) {
 std::string LibraryInfo::Describe() const {
   std::string text =
       Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ", Join(cpu_features), "\n");
-  for (const LibraryFunction& f : functions) text += f.signature + "\n";
+  for (const LibraryFunction& f : functions) {
+    text += f.signature + (f.weights ? Cat(", weights of ", f.weights->bytes, " bytes\n") : "\n");
+  }
   return text;
+}
+
+std::string LibraryInfo::Json() const {
+  std::string cpu, interfaces;
+  for (const std::string& name : cpu_features) cpu += Cat(cpu.empty() ? "" : ",", JsonString(name));
+  for (const LibraryFunction& f : functions) interfaces += Cat(interfaces.empty() ? "" : ",", f.interface);
+  return Cat("{\"compiler\":", JsonString(compiler), ",\"target\":", JsonString(target), ",\"cpu\":[", cpu,
+             "],\"functions\":[", interfaces, "]}");
 }
 
 std::string EncodeLibraryNote(const LibraryInfo& info) {
@@ -163,7 +189,8 @@ std::string EncodeLibraryNote(const LibraryInfo& info) {
   artifact.sections = {{"compiler", info.compiler}, {"target", info.target}, {"cpu", Lines(info.cpu_features)}};
   for (size_t i = 0; i < info.functions.size(); ++i) {
     const LibraryFunction& f = info.functions[i];
-    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.prepare, Cat(f.slots)});
+    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.interface, f.prepare, Cat(f.slots)});
+    if (f.weights) artifact.sections[Cat("weights.", i)] = f.weights->Encode();
   }
   const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);
   const Elf64_Nhdr header{kOwnerSize, static_cast<Elf64_Word>(contents.size()), kLibraryFormat};
