@@ -4,7 +4,29 @@ model = torch.compile(model, backend="cinn_like")
 print(cinn_like.report())
 """
 
-from .reporting import report, reset_report
+from .errors import Unsupported
+from .loaded import get_include, get_library_dir, load_library
+
+
+def report():
+    """What happened since the last reset (docs/torch.md)."""
+    from . import reporting
+
+    return reporting.report()
+
+
+def reset_report():
+    from . import reporting
+
+    reporting.reset_report()
+
+
+def aot(*args, **kwargs):
+    """aot(model, args, kwargs=None, dynamic_shapes=None, path="net.so", *, target="cpu"): writes a model as a shared
+    library, weights inside, that needs no framework (docs/libraries.md)."""
+    from . import aot_export
+
+    return aot_export.aot(*args, **kwargs)
 
 
 def set_flag(name, value):
@@ -20,4 +42,6 @@ def get_flag(name):
     return library.get().get_flag(name)
 
 
-__all__ = ["get_flag", "report", "reset_report", "set_flag"]
+__all__ = [
+    "Unsupported", "aot", "get_flag", "get_include", "get_library_dir", "load_library", "report", "reset_report", "set_flag",
+]  # fmt: skip

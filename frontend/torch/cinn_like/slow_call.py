@@ -6,6 +6,8 @@ import weakref
 
 import torch
 
+from .call_types import ALLOC, ENTRY, FREE, OUT_OF_RANGE, Device, Env, Value, describe, values_of
+
 _DTYPES = {}
 for _dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
     _DTYPES[_dtype] = (0, _dtype.itemsize * 8)
@@ -14,49 +16,17 @@ for _dtype in (torch.uint8, torch.uint16, torch.uint32, torch.uint64):
 for _dtype in (torch.float16, torch.float32, torch.float64):
     _DTYPES[_dtype] = (2, _dtype.itemsize * 8)
 _DTYPES[torch.bfloat16], _DTYPES[torch.bool] = (4, 16), (6, 8)
-_OUT_OF_RANGE = -11  # an index, or sizes that leave no room
 _FROM_CODE = {code: dtype for dtype, code in _DTYPES.items()}
 
 
-class _Device(ctypes.Structure):
-    _fields_ = [("type", ctypes.c_int32), ("id", ctypes.c_int32)]
-
-
-class _Tensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p), ("device", _Device), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64),
-    ]  # fmt: skip
-
-
-class _Value(ctypes.Structure):
-    _fields_ = [("tag", ctypes.c_int32), ("zero", ctypes.c_uint32), ("payload", ctypes.c_int64)]
-
-
-_ALLOC = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(_Tensor))
-_FREE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
-
-
-class _Env(ctypes.Structure):
-    _fields_ = [
-        ("size", ctypes.c_uint32), ("device", _Device), ("stream", ctypes.c_void_p), ("context", ctypes.c_void_p),
-        ("alloc", _ALLOC), ("free", _FREE), ("release", ctypes.c_void_p),
-    ]  # fmt: skip
-
-
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.POINTER(_Env))
 _PREPARE = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(_Value), ctypes.c_int32, ctypes.POINTER(_Env)
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env)
 )
 
 
-def _describe(x):
-    sizes = (ctypes.c_int64 * max(x.dim(), 1))(*x.shape)
-    strides = (ctypes.c_int64 * max(x.dim(), 1))(*x.stride())
-    code, bits = _DTYPES[x.dtype]
-    at = _Device(1, 0) if x.device.type == "cpu" else _Device(2, x.device.index)
-    return _Tensor(x.data_ptr(), at, x.dim(), code, bits, 1, sizes, strides, 0)
+def describe_tensor(x):
+    device = (1, 0) if x.device.type == "cpu" else (2, x.device.index)
+    return describe(x.data_ptr(), device, x.shape, x.stride(), *_DTYPES[x.dtype])
 
 
 def _fingerprint(x):
@@ -83,7 +53,7 @@ _MAX_STATES = 64
 
 def bind(entry, self_pointer, prepare, add_self, release, function, last_error, tensor_type, device_type, device_id,
          num_tensors, num_symbols, num_results, statics):  # fmt: skip
-    run, prepare, add_self = _ENTRY(entry), _PREPARE(prepare), _ADD_SELF(add_self)
+    run, prepare, add_self = ENTRY(entry), _PREPARE(prepare), _ADD_SELF(add_self)
     last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(last_error)
     device = torch.device("cpu") if device_type == 1 else torch.device("cuda", device_id)
     states, condition = [], threading.Condition()
@@ -107,13 +77,13 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
     def fail(code, errors):
         if errors:
             raise errors[0]
-        kind = IndexError if code == _OUT_OF_RANGE else RuntimeError
+        kind = IndexError if code == OUT_OF_RANGE else RuntimeError
         raise kind((last_error() or b"the call failed without a message").decode())
 
     def call(*args):
         if len(args) != num_tensors + num_symbols:
             raise TypeError(f"expected {num_tensors} tensors and {num_symbols} sizes, got {len(args)} arguments")
-        described = [_describe(x) for x in args[:num_tensors]]
+        described = [describe_tensor(x) for x in args[:num_tensors]]
         results, workspaces, errors = [None] * num_results, {}, []
 
         def alloc(context, index, spec):
@@ -135,13 +105,8 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
             workspaces.pop(data, None)
 
         stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-        env = _Env(ctypes.sizeof(_Env), _Device(device_type, device_id), stream, None, _ALLOC(alloc),
-                   _FREE(free), None)  # fmt: skip
-        values = (_Value * (len(args) + num_results))()
-        for i, tensor in enumerate(described):
-            values[i] = _Value(7, 0, ctypes.addressof(tensor))
-        for i in range(num_tensors, len(args)):
-            values[i] = _Value(1, 0, int(args[i]))
+        env = Env(ctypes.sizeof(Env), Device(device_type, device_id), stream, None, ALLOC(alloc), FREE(free), None)
+        values = values_of(described, args[num_tensors:], num_results)
         pointer, state = self_pointer, None
         if statics:
             tensors = [args[i] for i in statics]
@@ -151,7 +116,7 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
                     if state.running:
                         condition.wait()
                         continue
-                    chosen = (_Value * len(statics))(*[values[i] for i in statics])
+                    chosen = (Value * len(statics))(*[values[i] for i in statics])
                     state.keys, state.tensors = None, [weakref.ref(x) for x in tensors]
                     if (code := prepare(function, state.pointer, chosen, len(statics), env)) != 0:
                         fail(code, errors)
