@@ -41,7 +41,6 @@ def _runtime():
         ("CinnLibraryPrepare", code, [pointer, text, pointer, code, pointer, ctypes.POINTER(pointer)]),
         ("CinnLibraryRelease", None, [pointer]),
         ("CinnLibraryError", text, []),
-        ("CinnLibrarySetThreads", None, [ctypes.c_int64]),
     ]:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
