@@ -368,7 +368,15 @@ class Compilation : public CompiledGraph {
     }
     ASSIGN_OR_RETURN(CompiledCode code,
                      CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
-    LibraryFunction function{p->main, {}, {}, p->prepare, p->slots, {}};
+    const auto& params = graph_.params();
+    LibraryFunction function{p->main,
+                             {},
+                             {},
+                             p->prepare,
+                             p->slots,
+                             static_cast<int>(params.size()),
+                             static_cast<int>(graph_.results().size()),
+                             {}};
     std::string block;
     if (!weights.empty()) {
       ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(context_.target));
@@ -377,6 +385,7 @@ class Compilation : public CompiledGraph {
       block = std::move(made.bytes);
       function.weights = std::move(made.description);
       function.prepare.clear();
+      function.params = function.weights->NumGiven();
     }
     function.signature = hlir::Signature(graph_, weights.empty());
     function.interface = Cat("{", InterfaceJson(graph_, weights.empty()), "}");

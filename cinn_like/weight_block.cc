@@ -56,7 +56,8 @@ Status CheckWeights(const hlir::Graph& graph, std::span<const CinnValue> weights
   for (const hlir::Param& p : graph.params()) {
     if (p.role != hlir::ParamRole::kStatic) continue;
     if (next < weights.size()) {
-      RETURN_IF_ERROR(Annotate(CheckWeight(graph.TypeOf(p.value), p.strides, weights[next]), Cat("weight '", p.name, "'")));
+      RETURN_IF_ERROR(
+          Annotate(CheckWeight(graph.TypeOf(p.value), p.strides, weights[next]), Cat("weight '", p.name, "'")));
     }
     ++next;
   }
@@ -68,7 +69,6 @@ WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, con
                             std::span<const CinnValue> weights) {
   Block block;
   WeightBlock r;
-  r.description.num_results = static_cast<int>(graph.results().size());
   for (int slot = 0; slot < prepared.num_slots(); ++slot) {
     r.description.slots.push_back(block.Add(prepared.data(slot), prepared.bytes(slot)));
   }

@@ -19,6 +19,7 @@ constexpr char kOwner[] = "cinn_like\0\0";  // padded to words
 static_assert(sizeof(kOwner) == 12);
 constexpr size_t kOwnerSize = 10;  // with its end
 constexpr char kKey[] = "library";
+constexpr int kMostArguments = 1 << 24;
 
 Status Bad(std::string_view what) { return absl::DataLossError(std::string(what)); }
 
@@ -51,16 +52,22 @@ StatusOr<LibraryInfo> Decode(std::string_view bytes) {
   LibraryInfo info{section("compiler"), section("target"), SplitLines(section("cpu")), {}};
   while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
     const std::vector<std::string> lines = SplitLines(*text);
-    if (lines.size() != 5) return Bad("a function's description is incomplete");
-    LibraryFunction f{lines[0], lines[1], lines[2], lines[3], 0, {}};
-    const char* end = lines[4].data() + lines[4].size();
-    if (std::from_chars(lines[4].data(), end, f.slots).ptr != end || f.slots < 0) {
-      return Bad(Cat("function '", f.name, "' has '", lines[4], "' slots"));
+    if (lines.size() != 7) return Bad("a function's description is incomplete");
+    LibraryFunction f{lines[0], lines[1], lines[2], lines[3], 0, 0, 0, {}};
+    int* const numbers[] = {&f.slots, &f.params, &f.results};
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string& line = lines[4 + i];
+      const char* end = line.data() + line.size();
+      if (std::from_chars(line.data(), end, *numbers[i]).ptr != end || *numbers[i] < 0 ||
+          *numbers[i] > kMostArguments) {
+        return Bad(Cat("function '", f.name, "' has '", line, "' slots, parameters or results"));
+      }
     }
     if (const std::string* weights = artifact.Find(Cat("weights.", info.functions.size()))) {
       ASSIGN_OR_RETURN(f.weights, LibraryWeights::Decode(*weights));
-      if (f.weights->slots.size() != static_cast<size_t>(f.slots)) {
-        return Bad(Cat("function '", f.name, "' has ", f.weights->slots.size(), " of ", f.slots, " slots"));
+      if (f.weights->slots.size() != static_cast<size_t>(f.slots) || f.weights->NumGiven() != f.params) {
+        return Bad(Cat("function '", f.name, "' has ", f.weights->slots.size(), " of ", f.slots, " slots, ",
+                       f.weights->NumGiven(), " of ", f.params, " parameters"));
       }
     }
     info.functions.push_back(std::move(f));
@@ -189,7 +196,8 @@ std::string EncodeLibraryNote(const LibraryInfo& info) {
   artifact.sections = {{"compiler", info.compiler}, {"target", info.target}, {"cpu", Lines(info.cpu_features)}};
   for (size_t i = 0; i < info.functions.size(); ++i) {
     const LibraryFunction& f = info.functions[i];
-    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.interface, f.prepare, Cat(f.slots)});
+    artifact.sections[Cat("function.", i)] =
+        Lines({f.name, f.signature, f.interface, f.prepare, Cat(f.slots), Cat(f.params), Cat(f.results)});
     if (f.weights) artifact.sections[Cat("weights.", i)] = f.weights->Encode();
   }
   const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);

@@ -27,8 +27,10 @@ constexpr char kLibraryWeightsSymbol[] = "cinn_library_weights";
 constexpr char kLibraryRuntime[] = "libcinn_runtime.so.0";
 // The latter (cmake/runtime_exports.map): runtime functions, and the device that they are handed.
 constexpr const char* kLibraryRuntimeSymbols[] = {
-    "cinn_bind_args",    "cinn_release_argument", "cinn_alloc_workspace", "cinn_free_workspace",
-    "cinn_parallel_for", "cinn_range_error",      "cinn_bounds_error",    "cinn_device_x86_64"};
+    "cinn_bind_args",   "cinn_release_argument", "cinn_alloc_workspace", "cinn_free_workspace", "cinn_parallel_for",
+    "cinn_range_error", "cinn_bounds_error",     "cinn_device_x86_64",   "cinn_tvm_ffi_call"};
+// Before a function's name: the same for tvm-ffi (runtime/library/tvm_ffi.cc).
+constexpr char kTvmFfiPrefix[] = "__tvm_ffi_";
 
 struct LibraryFunction {
   std::string name;
@@ -36,6 +38,7 @@ struct LibraryFunction {
   std::string interface;  // the same as JSON
   std::string prepare;    // the name of the function that fills `slots` of `self`; may be empty
   int slots = 0;
+  int params = 0, results = 0;            // that a call takes
   std::optional<LibraryWeights> weights;  // where they are in the file; then signature and interface have no others
 };
 

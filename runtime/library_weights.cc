@@ -84,8 +84,13 @@ bool ReadLine(std::string_view line, LibraryWeights* r) {
 
 }  // namespace
 
+int LibraryWeights::NumGiven() const {
+  return static_cast<int>(std::count_if(params.begin(), params.end(),
+                                        [](const WeightedParam& p) { return p.kind == WeightedParam::Kind::kGiven; }));
+}
+
 std::string LibraryWeights::Encode() const {
-  std::string text = Cat("weights ", bytes, " ", num_results, "\n");
+  std::string text = Cat("weights ", bytes, "\n");
   for (const WeightPiece& s : slots) text += Cat("slot ", s.offset, " ", s.bytes, "\n");
   for (const WeightedParam& p : params) {
     switch (p.kind) {
@@ -116,9 +121,7 @@ StatusOr<LibraryWeights> LibraryWeights::Decode(std::string_view text) {
     if (is_first) {
       is_right = words.Take() == "weights";
       r.bytes = words.Number();
-      const int64_t results = words.Number();
-      is_right = is_right && r.bytes >= 0 && results >= 0 && results <= INT32_MAX && words.is_done();
-      r.num_results = is_right ? static_cast<int>(results) : 0;
+      is_right = is_right && r.bytes >= 0 && words.is_done();
     } else {
       is_right = ReadLine(line, &r);
     }

@@ -33,10 +33,10 @@ struct WeightedParam {
 
 struct LibraryWeights {
   int64_t bytes = 0;               // of the block
-  int num_results = 0;             // of the function
   std::vector<WeightPiece> slots;  // of `self`
   std::vector<WeightedParam> params;
 
+  int NumGiven() const;  // of the parameters
   // A line for each.
   std::string Encode() const;
   // DataLoss where the text is none, or a piece is not in the block.

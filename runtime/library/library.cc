@@ -15,38 +15,12 @@
 #include <vector>
 
 #include "runtime/last_error.h"
+#include "runtime/library/loaded_file.h"
 #include "runtime/library_format.h"
 #include "runtime/parallel_for.h"
 #include "runtime/prepared_state.h"
 
 using namespace cinn_like;
-
-namespace {
-
-// A loaded file; its last user unloads it.
-struct File {
-  void* handle = nullptr;
-  LibraryInfo info;
-  char* weights = nullptr;
-  struct Entry {
-    CinnFunctionPtr call = nullptr, prepare = nullptr;
-  };
-  std::vector<Entry> entries;  // of info.functions
-
-  File() = default;
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() {
-    if (handle != nullptr) dlclose(handle);
-  }
-};
-
-}  // namespace
-
-struct CinnLibrary {
-  std::shared_ptr<const File> file;
-  std::string description, json;
-};
 
 namespace {
 
@@ -98,7 +72,7 @@ StatusOr<std::unique_ptr<CinnLibrary>> Open(const char* path) {
   RETURN_IF_ERROR(mapped.Map(real.get()));
   ASSIGN_OR_RETURN(LibraryFile read, ReadLibrary(mapped.bytes()));
   RETURN_IF_ERROR(CheckCpu(read.info.cpu_features));
-  auto file = std::make_shared<File>();
+  auto file = std::make_shared<LoadedFile>();
   file->handle = dlopen(real.get(), RTLD_NOW | RTLD_LOCAL);
   if (file->handle == nullptr) return absl::FailedPreconditionError(Cat("can't be loaded: ", dlerror()));
   // The loader takes a path that it has loaded before for the same file.
@@ -109,7 +83,7 @@ StatusOr<std::unique_ptr<CinnLibrary>> Open(const char* path) {
   file->info = std::move(read.info);
   file->weights = static_cast<char*>(dlsym(file->handle, kLibraryWeightsSymbol));
   for (const LibraryFunction& f : file->info.functions) {
-    File::Entry& entry = file->entries.emplace_back();
+    LoadedFile::Entry& entry = file->entries.emplace_back();
     ASSIGN_OR_RETURN(entry.call, FindSymbol(file->handle, f.name));
     if (f.weights && file->weights == nullptr) return absl::DataLossError("has no weights, which it describes");
     if (f.prepare.empty()) continue;
@@ -124,7 +98,8 @@ StatusOr<std::unique_ptr<CinnLibrary>> Open(const char* path) {
 
 // What `self` of a library's function points to, as its code knows it, and what it needs beside.
 struct Self : PreparedState {
-  Self(std::shared_ptr<const File> file, int slots) : PreparedState(slots, cinn_device_x86_64), file(std::move(file)) {}
+  Self(std::shared_ptr<const LoadedFile> file, int slots)
+      : PreparedState(slots, cinn_device_x86_64), file(std::move(file)) {}
   // Of the function whose weights are in the file: takes them from there.
   void TakeWeights(const LibraryFunction& f, CinnFunctionPtr its_entry) {
     entry = its_entry;
@@ -133,7 +108,6 @@ struct Self : PreparedState {
     for (const WeightPiece& s : f.weights->slots) slots.push_back(file->weights + s.offset);
     Borrow(slots);
     for (const WeightedParam& p : f.weights->params) {
-      num_given += p.kind == WeightedParam::Kind::kGiven;
       DLTensor& t = tensors.emplace_back();  // what is packed is not looked at
       if (p.kind != WeightedParam::Kind::kWeight) continue;
       t.data = file->weights + p.data.offset;
@@ -147,12 +121,12 @@ struct Self : PreparedState {
   // The function's, with its weights between what is given.
   int32_t Call(const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
     const LibraryWeights& weights = *function->weights;
-    if (num_args != num_given + weights.num_results || (args == nullptr && num_args != 0)) {
-      return SetLastError(InvalidArgument(function->name, ": expected ", num_given, " arguments and ",
-                                          weights.num_results, " results, those of ", function->signature, ", got ",
+    if (num_args != function->params + function->results || (args == nullptr && num_args != 0)) {
+      return SetLastError(InvalidArgument(function->name, ": expected ", function->params, " arguments and ",
+                                          function->results, " results, those of ", function->signature, ", got ",
                                           args == nullptr ? 0 : num_args));
     }
-    std::vector<CinnValue> values(weights.params.size() + static_cast<size_t>(weights.num_results));
+    std::vector<CinnValue> values(weights.params.size() + static_cast<size_t>(function->results));
     size_t to = 0;
     for (; to < weights.params.size(); ++to) {
       if (weights.params[to].kind == WeightedParam::Kind::kGiven) {
@@ -162,15 +136,14 @@ struct Self : PreparedState {
         values[to].tensor = &tensors[to];
       }
     }
-    std::copy_n(args, weights.num_results, &values[to]);
+    std::copy_n(args, function->results, &values[to]);
     return entry(static_cast<PreparedState*>(this), values.data(), static_cast<int32_t>(values.size()), env);
   }
 
-  const std::shared_ptr<const File> file;
+  const std::shared_ptr<const LoadedFile> file;
   // Of a function whose weights are in the file:
   CinnFunctionPtr entry = nullptr;
   const LibraryFunction* function = nullptr;
-  int32_t num_given = 0;
   std::vector<DLTensor> tensors;  // a place for each parameter
 };
 
@@ -194,7 +167,7 @@ StatusOr<void*> Prepare(const CinnLibrary* library, const char* name, std::span<
                         const CinnCallEnv& env) {
   ASSIGN_OR_RETURN(const size_t found, FindFunction(library, name));
   const LibraryFunction& f = library->file->info.functions[found];
-  const File::Entry& entry = library->file->entries[found];
+  const LoadedFile::Entry& entry = library->file->entries[found];
   auto self = std::make_unique<Self>(library->file, f.slots);
   if (f.weights) {
     if (!args.empty()) {

@@ -2,6 +2,7 @@
 // there once; whatever is wrong with them is an error.
 #include "runtime/library_weights.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -23,7 +24,8 @@ namespace fs = std::filesystem;
 using absl::StrContains;
 
 // %w is packed for the product and read as it is by the gather; %t equals it; %s is read with strides.
-constexpr char kGraph[] = R"(graph @f(%i: i64[n], %w: f32[64,128] static, %x: f32[n,64], %t: f32[64,128] static, %s: f32[128,3] strides [1,128] static) where n in 1..64 {
+constexpr char kGraph[] =
+    R"(graph @f(%i: i64[n], %w: f32[64,128] static, %x: f32[n,64], %t: f32[64,128] static, %s: f32[128,3] strides [1,128] static) where n in 1..64 {
   %0 = check_index(%i) {size=64} : i64[n]
   %1 = gather(%w, %0) {axis=0} : f32[n,128]
   %2 = matmul(%x, %w) : f32[n,128]
@@ -44,9 +46,14 @@ class LibraryWeightsTest : public testing::Test {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
     std::mt19937 rng(1);
     std::uniform_real_distribution<double> random(-1, 1);
-    for (const auto& [dtype, shape] : std::vector<std::pair<DType, std::vector<int64_t>>>{
-             {DType::kI64, {kRows}}, {DType::kF32, {64, 128}}, {DType::kF32, {kRows, 64}}, {DType::kF32, {64, 128}},
-             {DType::kF32, {128, 3}}, {DType::kF32, {kRows, 128}}, {DType::kF32, {kRows, 128}}}) {
+    for (const auto& [dtype, shape] :
+         std::vector<std::pair<DType, std::vector<int64_t>>>{{DType::kI64, {kRows}},
+                                                             {DType::kF32, {64, 128}},
+                                                             {DType::kF32, {kRows, 64}},
+                                                             {DType::kF32, {64, 128}},
+                                                             {DType::kF32, {128, 3}},
+                                                             {DType::kF32, {kRows, 128}},
+                                                             {DType::kF32, {kRows, 128}}}) {
       arrays_.emplace_back(dtype, shape);
     }
     for (ir::HostArray& a : arrays_) {
@@ -111,7 +118,8 @@ TEST_F(LibraryWeightsTest, CallsNeedNoWeights) {
   void* self = nullptr;
   ASSERT_EQ(CinnLibraryPrepare(lib, "f", nullptr, 0, &env_, &self), 0) << CinnLibraryError();
   const std::string signature = "@f(%i: i64[n], %x: f32[n,64]) where n in 1..64 -> f32[n,128], f32[n,128]";
-  EXPECT_TRUE(StrContains(CinnLibraryDescription(lib), Cat("\n", signature, ", weights of "))) << CinnLibraryDescription(lib);
+  EXPECT_TRUE(StrContains(CinnLibraryDescription(lib), Cat("\n", signature, ", weights of ")))
+      << CinnLibraryDescription(lib);
   EXPECT_TRUE(StrContains(CinnLibraryInfo(lib), R"("functions":[{"name":"f","params":[{"name":"i","dtype":"i64",)"))
       << CinnLibraryInfo(lib);
 
@@ -132,6 +140,35 @@ TEST_F(LibraryWeightsTest, CallsNeedNoWeights) {
   EXPECT_LT(f(self, given.data(), 4, &env_), 0);
   EXPECT_TRUE(StrContains(CinnLibraryError(), "f: argument 'i': expected i64[n], got f32[7,64]")) << CinnLibraryError();
   CinnLibraryRelease(self);
+}
+
+// The values are ours, so tvm-ffi itself need not be here, but for what it makes results of.
+TEST_F(LibraryWeightsTest, TvmFfiCallsIt) {
+  const std::string path = Export();
+  const auto jit = Compile();
+  ASSERT_TRUE(jit->Prepare(Weights(), env_).ok());
+  ASSERT_EQ(jit->entry()(jit->self(), args_.data(), 7, &env_), 0);
+  const std::vector<uint8_t> expected = arrays_[5].bytes;
+  std::fill(arrays_[5].bytes.begin(), arrays_[5].bytes.end(), 0xff);
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  using Function = int32_t (*)(void* self, const CinnValue* args, int32_t num_args, CinnValue* result);
+  const auto f = reinterpret_cast<Function>(dlsym(handle, "__tvm_ffi_f"));
+  ASSERT_NE(f, nullptr);
+  const std::vector<CinnValue> given = {args_[0], args_[2], args_[5], args_[6]};
+  CinnValue result{};
+  ASSERT_EQ(f(nullptr, given.data(), 4, &result), 0) << CinnLibraryError();
+  EXPECT_EQ(arrays_[5].bytes, expected);
+  EXPECT_EQ(result.tag, kCinnNone);
+  EXPECT_EQ(f(nullptr, given.data(), 3, &result), -1);
+  EXPECT_EQ(f(nullptr, given.data(), 2, &result), -1);  // nobody makes results
+  EXPECT_TRUE(StrContains(CinnLibraryError(), "allocator failed")) << CinnLibraryError();
+
+  // Without weights in it.
+  ASSERT_TRUE(jit->ExportLibrary(Path("bare.so"), {}).ok());
+  handle = dlopen(Path("bare.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  EXPECT_EQ(reinterpret_cast<Function>(dlsym(handle, "__tvm_ffi_f"))(nullptr, args_.data(), 7, &result), -1);
 }
 
 // Packed once, as it is once, though two parameters hold it.
@@ -165,15 +202,15 @@ TEST_F(LibraryWeightsTest, DamageIsAnError) {
 
   // Descriptions that no one but an enemy writes: none leads out of the block.
   for (const char* text :
-       {"", "weights", "weights 64", "weights -1 1", "weights 64 1\nslot 1 1", "weights 64 1\nslot 0 65",
-        "weights 64 1\nslot 9223372036854775807 1", "weights 64 1\nslot 64", "weights 64 1\ngiven 1",
-        "weights 64 1\nweight f32 0 64 1 15 1", "weights 64 1\nweight f32 0 64 1 16 2", "weights 64 1\nweight f31 0 4 0",
-        "weights 64 1\nweight f32 0 64 2 16 1 1", "weights 64 1\nweight f32 0 4 33", "weights 64 1\nheavy"}) {
+       {"", "weights", "weights 64 1", "weights -1", "weights 64\nslot 1 1", "weights 64\nslot 0 65",
+        "weights 64\nslot 9223372036854775807 1", "weights 64\nslot 64", "weights 64\ngiven 1",
+        "weights 64\nweight f32 0 64 1 15 1", "weights 64\nweight f32 0 64 1 16 2", "weights 64\nweight f31 0 4 0",
+        "weights 64\nweight f32 0 64 2 16 1 1", "weights 64\nweight f32 0 4 33", "weights 64\nheavy"}) {
     EXPECT_FALSE(LibraryWeights::Decode(text).ok()) << text;
   }
   std::mt19937 rng(3);
   for (int i = 0; i < 300; ++i) {
-    std::string text = "weights 64 1\nslot 0 64\ngiven\nweight f32 0 64 2 4 4 4 1\n";
+    std::string text = "weights 64\nslot 0 64\ngiven\nweight f32 0 64 2 4 4 4 1\n";
     text[rng() % text.size()] = static_cast<char>(rng());
     if (const auto weights = LibraryWeights::Decode(text); weights.ok()) {
       for (const WeightPiece& s : weights->slots) EXPECT_LE(s.offset + s.bytes, weights->bytes) << text;

@@ -175,7 +175,8 @@ def _require_all(graph, target):
     # What fails because an operand did is no news.
     reasons = [f"{op} ({why})" for op, why in refused.items() if not why.startswith("an operand: ")]
     if refused:
-        raise Unsupported("can't be compiled, and a library has no framework: " + "; ".join(reasons or map(str, refused.items())))
+        reasons = reasons or [f"{op} ({why})" for op, why in refused.items()]
+        raise Unsupported("can't be compiled, and a library has no framework: " + "; ".join(reasons))
 
 
 def _result(emitter, value):
