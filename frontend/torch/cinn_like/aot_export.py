@@ -10,6 +10,7 @@ import pathlib
 import re
 
 import torch
+from torch._decomp import decomposition_table
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree as pytree
 from torch.utils._sympy.value_ranges import ValueRanges
@@ -57,7 +58,7 @@ def _decompositions(graph):
     composite = torch._C.DispatchKey.CompositeImplicitAutograd
     ops = {n.target for n in graph.nodes if isinstance(n.target, torch._ops.OpOverload)}
     result = {op: f for op, f in torch.export.default_decompositions().items() if op.has_kernel_for_dispatch_key(composite)}
-    result |= {op: op.decompose for op in ops - result.keys() if op.has_kernel_for_dispatch_key(composite)}
+    result |= {op: _decomposition(op) for op in ops - result.keys() if op.has_kernel_for_dispatch_key(composite)}
     result |= decompositions.table()
     result[aten.scaled_dot_product_attention.default] = decompositions.attention
     result[aten.lstm_cell.default] = decompositions.lstm_cell
@@ -67,9 +68,13 @@ def _decompositions(graph):
     return result
 
 
+def _decomposition(op):
+    return decomposition_table.get(op, op.decompose)
+
+
 def _upsample_nearest(op, x, size, scales):
     if resampling.whole_factors(x, size, scales) is None:
-        return op.decompose(x, size, scales)
+        return _decomposition(op)(x, size, scales)
     return resampling.interpolate(x, size, scales)
 
 
@@ -170,7 +175,7 @@ def _require_all(graph, target):
         raise Unsupported(f"tensors on {device}: libraries hold functions for the CPU")
     refused = {}
     for node, why in partition.classify(graph, device, target).items():
-        if why is not None:
+        if why is not None and not partition.is_getitem(node):
             refused.setdefault(emit.op_name(node), why)
     # What fails because an operand did is no news.
     reasons = [f"{op} ({why})" for op, why in refused.items() if not why.startswith("an operand: ")]
