@@ -42,6 +42,7 @@ void Release(void* object) {
 
 // A function that was called, ready, for the rest of the process.
 struct Ready {
+  std::shared_ptr<const LoadedFile> file;
   CinnFunctionPtr call = nullptr;
   void* self = nullptr;
   const LibraryFunction* function = nullptr;
@@ -51,24 +52,26 @@ struct Ready {
 StatusOr<Ready> Prepare(void* entry) {
   Dl_info about;
   if (dladdr(entry, &about) == 0 || about.dli_sname == nullptr) return Internal("no library is loaded there");
-  CinnLibrary* library = nullptr;
-  if (CinnLibraryOpen(about.dli_fname, &library) != 0) return absl::FailedPreconditionError(LastError());
+  CinnLibrary* opened = nullptr;
+  if (CinnLibraryOpen(about.dli_fname, &opened) != 0) return absl::FailedPreconditionError(LastError());
+  const std::unique_ptr<CinnLibrary, void (*)(CinnLibrary*)> library(opened, &CinnLibraryClose);
   const std::string name = about.dli_sname;
   Ready ready;
+  ready.file = library->file;
   CinnCallEnv env{};
   env.size = sizeof(env);
   env.device = {kDLCPU, 0};
-  for (const LibraryFunction& f : library->file->info.functions) {
+  for (const LibraryFunction& f : ready.file->info.functions) {
     if (f.name == name) ready.function = &f;
   }
   if (ready.function == nullptr) return Internal("'", about.dli_fname, "' has no function '", name, "'");
   if (!ready.function->prepare.empty()) {
     return absl::FailedPreconditionError(Cat(name, ": its weights are not in the file: export it with them"));
   }
-  if (CinnLibraryPrepare(library, name.c_str(), nullptr, 0, &env, &ready.self) != 0) {
+  if (CinnLibraryPrepare(library.get(), name.c_str(), nullptr, 0, &env, &ready.self) != 0) {
     return absl::FailedPreconditionError(LastError());
   }
-  ready.call = CinnLibraryLookup(library, name.c_str());
+  ready.call = CinnLibraryLookup(library.get(), name.c_str());
   return ready;
 }
 
