@@ -1,5 +1,5 @@
-"""Puts the two native files (the C API library and the call extension) into the package and names the wheel: one file
-for every CPython from 3.10 on. CINN_LIKE_BUILD_DIR names a finished build to take them from; else the portable one is
+"""Puts the native files (the C API library, the call extension, the runtime of exported libraries with its headers) into
+the package and names the wheel: one file for every CPython from 3.10 on. CINN_LIKE_BUILD_DIR names a finished build to take them from; else the portable one is
 built."""
 import os
 import pathlib
@@ -14,6 +14,12 @@ from setuptools.command.build_py import build_py
 ROOT = pathlib.Path(__file__).resolve().parent
 
 
+def dlpack_header(build):
+    """The one that the build found."""
+    folder = re.search(r"^CINN_DLPACK_INCLUDE:.*=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)[1]
+    return pathlib.Path(folder) / "dlpack/dlpack.h"
+
+
 class BuildWithNative(build_py):
     def run(self):
         super().run()
@@ -22,8 +28,17 @@ class BuildWithNative(build_py):
         else:
             build = ROOT / "build/portable"
             subprocess.run([ROOT / "tools/build.sh", "portable"], check=True)
-        for name in ("libcinn_like.so", "_call.abi3.so"):
-            shutil.copyfile(build / "lib" / name, pathlib.Path(self.build_lib) / "cinn_like" / name)
+        package = pathlib.Path(self.build_lib) / "cinn_like"
+        # The runtime of exported libraries under the name that they ask for.
+        for name in ("libcinn_like.so", "_call.abi3.so", "libcinn_runtime.so.0"):
+            shutil.copyfile(build / "lib" / name, package / name)
+        # Wheels hold no links: this is how a linker is told of another file.
+        (package / "libcinn_runtime.so").write_text("INPUT(libcinn_runtime.so.0)\n")
+        headers = {ROOT / name: name for name in ("runtime/call.h", "runtime/library.h", "cinn_like/c_api.h")}
+        headers[dlpack_header(build)] = "dlpack/dlpack.h"
+        for header, name in headers.items():
+            (package / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(header, package / "include" / name)
 
 
 class Abi3Wheel(bdist_wheel):

@@ -1,5 +1,6 @@
 #include "backends/library.h"
 
+#include "backends/data_object.h"
 #include "backends/host_symbols.h"
 #include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
@@ -60,23 +61,39 @@ StatusOr<std::string> RuntimeSymbolsObject(HostMachine& machine) {
   return Generate(module, machine);
 }
 
+// The function as tvm-ffi calls it.
+StatusOr<std::string> TvmFfiObject(const std::string& function, HostMachine& machine) {
+  llvm::LLVMContext context;
+  llvm::Module module("tvm_ffi", context);
+  module.setPICLevel(llvm::PICLevel::BigPIC);
+  llvm::Type *pointer = llvm::PointerType::getUnqual(context), *number = llvm::Type::getInt32Ty(context);
+  auto* type = llvm::FunctionType::get(number, {pointer, pointer, number, pointer}, false);
+  auto* f = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, kTvmFfiPrefix + function, module);
+  const auto call = module.getOrInsertFunction("cinn_tvm_ffi_call", type);
+  auto* entry = llvm::cast<llvm::Function>(module.getOrInsertFunction(function, type).getCallee());
+  llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "", f));
+  b.CreateRet(b.CreateCall(call, {entry, f->getArg(1), f->getArg(2), f->getArg(3)}));
+  return Generate(module, machine);
+}
+
 }  // namespace
 
 StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<std::string> objects,
-                                  const Target& target) {
+                                  std::string_view weights, const Target& target) {
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   const LibraryInfo info{BuildIdText(), target.Print(), RequiredCpuFeatures(cpu), {function}};
-  std::vector<std::string> exported = {kLibraryNoteSymbol};
+  std::vector<std::string> exported = {kLibraryNoteSymbol, kTvmFfiPrefix + function.name};
   for (const std::string& name : {function.name, function.prepare}) {
     if (name.empty()) continue;
     RETURN_IF_ERROR(CheckName(name));
     exported.push_back(name);
   }
-  StatusOr<std::string> note, symbols;
+  StatusOr<std::string> note, symbols, tvm_ffi;
   const auto generate = [&]() -> Status {
     ASSIGN_OR_RETURN(const HostMachine::Borrowed machine, HostMachine::Borrow(cpu, HostEffort::kQuick));
     note = NoteObject(info, *machine);
     symbols = RuntimeSymbolsObject(*machine);
+    tvm_ffi = TvmFfiObject(function.name, *machine);
     return absl::OkStatus();
   };
   Status status;
@@ -84,7 +101,13 @@ StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<s
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(note.status());
   RETURN_IF_ERROR(symbols.status());
+  RETURN_IF_ERROR(tvm_ffi.status());
   objects.push_back(*std::move(note));
+  objects.push_back(*std::move(tvm_ffi));
+  if (function.weights) {
+    objects.push_back(MakeDataObject(kLibraryWeightsSymbol, weights));
+    exported.push_back(kLibraryWeightsSymbol);
+  }
   ASSIGN_OR_RETURN(std::string file, LinkSharedLibrary({objects, exported, kLibraryRuntime, *symbols}));
   RETURN_IF_ERROR(SealLibrary(file));
   return file;

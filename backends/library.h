@@ -9,9 +9,10 @@
 
 namespace cinn_like {
 
-// The file's bytes. `function` and its `prepare` are entries of `objects`, which were compiled for `target`.
+// The file's bytes. `function` and its `prepare` are entries of `objects`, which were compiled for `target`; `weights`
+// are the block that `function.weights` describes, or empty.
 // InvalidArgument where a name can't be that of a library's function; for errors of the linker see system_linker.h.
 StatusOr<std::string> MakeLibrary(const LibraryFunction& function, std::vector<std::string> objects,
-                                  const Target& target);
+                                  std::string_view weights, const Target& target);
 
 }  // namespace cinn_like

@@ -4,6 +4,7 @@
 #include "cinn_like/base/tensor.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
+#include "cinn_like/interface.h"
 #include "cinn_like/module_driver.h"
 #include "cinn_like/opt.h"
 #include "hlir/graph.h"
@@ -23,45 +24,24 @@ struct CinnFunction {
 
 namespace {
 
-using cinn_like::CallSignature;
 using cinn_like::ir::ExprOp;
 using cinn_like::ir::OpRow;
 
-std::string TypeJson(const CallSignature::Value& type) {
-  std::string shape;
-  for (const std::string& d : type.shape) {
-    const bool is_number = d.find_first_not_of("0123456789") == d.npos;
-    shape += (shape.empty() ? "" : ",") + (is_number ? d : JsonString(d));
-  }
-  return Cat("\"dtype\":", JsonString(cinn_like::Name(type.dtype)), ",\"shape\":[", shape, "]");
-}
-
 std::string InfoJson(const cinn_like::CompiledFunction& f) {
-  const CallSignature& g = f.signature();
   const CompileReport& r = f.report();
-  std::string params, results, symbols, seconds, tactics, refused, lost;
+  std::string seconds, tactics, refused, lost;
   auto add = [](std::string& to, const std::string& item) { to += (to.empty() ? "" : ",") + item; };
-  for (const CallSignature::Value& p : g.params) {
-    if (p.is_symbol) {
-      add(params, Cat("{\"name\":", JsonString(p.name), ",\"symbol\":true}"));
-    } else {
-      add(params,
-          Cat("{\"name\":", JsonString(p.name), ",", TypeJson(p), ",\"static\":", p.is_static ? "true" : "false", "}"));
-    }
-  }
-  for (const CallSignature::Value& v : g.results) add(results, Cat("{", TypeJson(v), "}"));
-  for (const std::string& name : g.symbols) add(symbols, JsonString(name));
   for (const auto& [stage, t] : r.seconds) add(seconds, Cat(JsonString(stage), ":", t));
   add(seconds, Cat("\"total\":", r.total_seconds));
   for (const std::string& t : r.tactics) add(tactics, JsonString(t));
   for (const std::string& t : r.refused) add(refused, JsonString(t));
   for (const cinn_like::hlir::LostOp& l : r.lost)
     add(lost, Cat("[", l.op, ",", l.own_seconds, ",", l.framework_seconds, "]"));
-  return Cat("{\"name\":", JsonString(g.name), ",\"params\":[", params, "],\"results\":[", results, "],\"symbols\":[",
-             symbols, "],\"ops\":", r.ops, ",\"kernels\":", r.kernels, ",\"unique_kernels\":", r.unique_kernels,
-             ",\"cache_hit\":", r.cache_hit ? "true" : "false", ",\"seconds\":{", seconds,
-             "},\"peak_rss_bytes\":", r.peak_rss_bytes, ",\"added_rss_bytes\":", r.added_rss_bytes, ",\"tactics\":[",
-             tactics, "],\"refused\":[", refused, "],\"lost\":[", lost, "]}");
+  return Cat("{", cinn_like::InterfaceJson(f.signature(), true), ",\"ops\":", r.ops, ",\"kernels\":", r.kernels,
+             ",\"unique_kernels\":", r.unique_kernels, ",\"cache_hit\":", r.cache_hit ? "true" : "false",
+             ",\"seconds\":{", seconds, "},\"peak_rss_bytes\":", r.peak_rss_bytes,
+             ",\"added_rss_bytes\":", r.added_rss_bytes, ",\"tactics\":[", tactics, "],\"refused\":[", refused,
+             "],\"lost\":[", lost, "]}");
 }
 
 std::string OpsJson() {
@@ -267,6 +247,14 @@ int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* a
                                 const CinnCallEnv* env) {
   if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("env must not be null"));
   return SetLastError(fn->compiled->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
+}
+
+int32_t CinnFunctionExportLibrary(CinnFunction* fn, const char* path, const CinnValue* args, int32_t num_args) {
+  if (path == nullptr || num_args < 0 || (args == nullptr && num_args != 0)) {
+    return SetLastError(cinn_like::InvalidArgument("path and args must not be null"));
+  }
+  if (const int32_t code = CinnFinish(fn); code != 0) return code;
+  return SetLastError(fn->compiled->ExportLibrary(path, {args, static_cast<size_t>(num_args)}));
 }
 
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }

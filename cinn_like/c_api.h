@@ -75,6 +75,11 @@ CINN_API void* CinnFunctionAddSelf(CinnFunction* fn);
 CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
                                          const CinnCallEnv* env);
 
+// Writes the function as a shared library, which runtime/library.h loads without a compiler (docs/libraries.md). `args`
+// has one value per static parameter, whose weights then lie in the file; none (num_args 0): who loads it hands them
+// over. An earlier file is replaced as a whole.
+CINN_API int32_t CinnFunctionExportLibrary(CinnFunction* fn, const char* path, const CinnValue* args, int32_t num_args);
+
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,
 //  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n (of the process), "added_rss_bytes": n (by compiling),

@@ -12,15 +12,19 @@
 
 #include "backends/compiled_code.h"
 #include "backends/library.h"
+#include "backends/llvm_machine.h"
 #include "backends/parallel_tasks.h"
 #include "cinn_like/base/replace_file.h"
 #include "cinn_like/compilation_cache.h"
 #include "cinn_like/emit_code.h"
+#include "cinn_like/interface.h"
 #include "cinn_like/kernel_memo.h"
+#include "cinn_like/weight_block.h"
 #include "glog/logging.h"
 #include "hlir/bids.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
+#include "hlir/signature.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
@@ -229,15 +233,6 @@ StatusOr<std::string> StagesText(const hlir::Graph& graph, const PassContext& co
   return text;
 }
 
-// "@mlp(%x: f32[n,64]) where n in 1..4096 -> f32[n,128]"
-std::string SignatureText(const hlir::Graph& graph) {
-  const std::string text = hlir::Print(graph);
-  constexpr size_t kBegin = std::string_view("graph ").size();
-  std::string types;
-  for (hlir::ValueId v : graph.results()) types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
-  return Cat(text.substr(kBegin, text.find(" {\n") - kBegin), " -> ", types);
-}
-
 struct Memory {
   int64_t now = 0, peak = 0;  // bytes that the process has resident
 };
@@ -311,7 +306,7 @@ class Compilation : public CompiledFunction {
     return ExportHostObject(p->module, context_.target, context_.options, path);
   }
 
-  Status ExportLibrary(const std::string& path) const override {
+  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
     if (device_.kind != &HostKind()) {
       return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
                            " alone, not yet for device '", device_.kind->name, "'");
@@ -326,12 +321,50 @@ class Compilation : public CompiledFunction {
     }
     ASSIGN_OR_RETURN(CompiledCode code,
                      CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
-    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({p->main, SignatureText(graph_), p->prepare, p->slots},
-                                                         std::move(code.host.objects), context_.target));
+    const auto& params = graph_.params();
+    LibraryFunction function{p->main,
+                             {},
+                             {},
+                             p->prepare,
+                             p->slots,
+                             static_cast<int>(params.size()),
+                             static_cast<int>(graph_.results().size()),
+                             {}};
+    std::string block;
+    if (!weights.empty()) {
+      ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(context_.target));
+      RETURN_IF_ERROR(Annotate(CheckCpu(RequiredCpuFeatures(cpu)), "the code that prepares weights"));
+      ASSIGN_OR_RETURN(WeightBlock made, MakeWeights(*p, weights));
+      block = std::move(made.bytes);
+      function.weights = std::move(made.description);
+      function.prepare.clear();
+      function.params = function.weights->NumGiven();
+    }
+    function.signature = hlir::Signature(graph_, weights.empty());
+    function.interface = Cat("{", InterfaceJson(signature_, weights.empty()), "}");
+    ASSIGN_OR_RETURN(const std::string file,
+                     MakeLibrary(function, std::move(code.host.objects), block, context_.target));
     return ReplaceFile(path, file);
   }
 
  private:
+  // What goes into a library's file of the static parameters.
+  StatusOr<WeightBlock> MakeWeights(const LoweredProgram& p, std::span<const CinnValue> weights) const {
+    RETURN_IF_ERROR(CheckWeights(graph_, weights));
+    if (entry_ == nullptr) return absl::FailedPreconditionError("weights are prepared by code, which is not finished");
+    PreparedState prepared(p.slots, *device_.runtime);
+    if (prepare_ != nullptr) {
+      CinnCallEnv env{};
+      env.size = sizeof(env);
+      env.device = {device_.runtime->type, 0};
+      RETURN_IF_ERROR(prepared.Prepare(prepare_, weights.data(), static_cast<int32_t>(weights.size()), env));
+    }
+    const auto entry =
+        std::find_if(p.module.funcs.begin(), p.module.funcs.end(), [&](const ir::Func& f) { return f.name == p.main; });
+    RET_CHECK(entry != p.module.funcs.end(), p.main);
+    return MakeWeightBlock(graph_, *entry, prepared, weights);
+  }
+
   bool IsDone() const { return entry_ != nullptr || !report_.lost.empty(); }
 
   // Runs a part of the compilation and reports what it took.
@@ -462,29 +495,6 @@ Status CheckDisabledPasses(const CompileOptions& options, const Target& target) 
   return absl::OkStatus();
 }
 
-CallSignature SignatureOf(const hlir::Graph& graph) {
-  const auto value = [&](hlir::ValueId v) {
-    CallSignature::Value r{.name = {}, .dtype = graph.TypeOf(v).dtype};
-    for (const hlir::Dim& d : graph.TypeOf(v).dims) r.shape.push_back(d.ToString());
-    return r;
-  };
-  CallSignature s;
-  s.name = graph.name();
-  for (const hlir::Param& p : graph.params()) {
-    CallSignature::Value& v = s.params.emplace_back();
-    if (p.is_symbol()) {
-      v.is_symbol = true;
-    } else {
-      v = value(p.value);
-      v.is_static = p.role == hlir::ParamRole::kStatic;
-    }
-    v.name = p.name;
-  }
-  for (const hlir::ValueId v : graph.results()) s.results.push_back(value(v));
-  for (const hlir::SymbolInfo& symbol : graph.symbols()) s.symbols.push_back(symbol.name);
-  return s;
-}
-
 Status CheckGraph(const hlir::Graph& graph, const Target& target) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   std::vector<DType> lacks = target.device->lacks;
@@ -535,7 +545,7 @@ Status ExportLibrary(const hlir::Graph& graph, const Target& target, const Compi
   RETURN_IF_ERROR(CheckGraph(graph, target));
   RETURN_IF_ERROR(CheckDisabledPasses(options, target));
   ASSIGN_OR_RETURN(const Device device, devices.Of(target));
-  return Compilation(graph, target, options, device).ExportLibrary(path);
+  return Compilation(graph, target, options, device).ExportLibrary(path, {});
 }
 
 }  // namespace cinn_like

@@ -13,6 +13,7 @@
 #include "backends/device.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
+#include "cinn_like/interface.h"
 #include "hlir/bids.h"
 #include "hlir/graph.h"
 #include "runtime/call.h"
@@ -36,22 +37,6 @@ struct CompileReport {
   std::vector<hlir::LostOp> lost;
 };
 
-// What a call of a compiled function takes and gives.
-struct CallSignature {
-  struct Value {
-    std::string name;  // of a graph's result: none
-    bool is_symbol = false;
-    DType dtype = DType::kI64;
-    std::vector<std::string> shape = {};  // "n * 2", "256"
-    bool is_static = false;
-  };
-  std::string name;
-  std::vector<Value> params, results;
-  std::vector<std::string> symbols;
-};
-
-CallSignature SignatureOf(const hlir::Graph& graph);
-
 class CompiledFunction {
  public:
   virtual ~CompiledFunction() = default;
@@ -74,7 +59,9 @@ class CompiledFunction {
   virtual Status ExportObject(const std::string& path) const = 0;
   // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. For CPUs alone
   // (Unimplemented), with nothing left to a framework (FailedPrecondition). An earlier file is replaced as a whole.
-  virtual Status ExportLibrary(const std::string& path) const = 0;
+  // `weights`: a value for each static parameter, which then lie in the file, prepared by the function's own code
+  // (FailedPrecondition where it is not finished, or for another CPU); none: who loads it hands them over.
+  virtual Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const = 0;
 };
 
 // What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that the target's
@@ -99,7 +86,7 @@ Status CheckDisabledPasses(const CompileOptions& options, const Target& target);
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices = Devices::BuiltIn());
 
-// CompileGraph(...)->ExportLibrary(path) without loading any code: the CPU need not be this machine's.
+// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's.
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices = Devices::BuiltIn());
 

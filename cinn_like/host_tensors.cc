@@ -12,21 +12,10 @@ namespace {
 
 bool IsOnHost(const DLTensor& t) { return t.device.device_type == kDLCPU || t.device.device_type == kDLCUDAHost; }
 
-// Of memory, from the first element to the last. 0: there is nothing to copy, or a tensor so wrong that the function's
-// own check of arguments refuses it.
-int64_t SpanBytes(const DLTensor& t) {
+// 0: there is nothing to copy, or a tensor so wrong that the function's own check of arguments refuses it.
+int64_t BytesToCopy(const DLTensor& t) {
   if (t.data == nullptr || t.ndim < 0 || (t.ndim > 0 && t.shape == nullptr)) return 0;
-  const int64_t elements = NumElements(t), bytes = NumBytes(t);
-  if (elements <= 0 || bytes < 0 || t.strides == nullptr) return std::max<int64_t>(bytes, 0);
-  int64_t count = 1;
-  for (int32_t d = 0; d < t.ndim; ++d) {
-    int64_t step = 0;
-    if (t.strides[d] < 0 || __builtin_mul_overflow(t.shape[d] - 1, t.strides[d], &step) ||
-        __builtin_add_overflow(count, step, &count)) {
-      return 0;
-    }
-  }
-  return __builtin_mul_overflow(count, bytes / elements, &count) ? 0 : count;
+  return std::max<int64_t>(SpanBytes(t), 0);
 }
 
 // The device, as calls on its default stream see it.
@@ -73,7 +62,7 @@ class Call {
     t.device = place_.device;
     t.byte_offset = 0;
     t.data = nullptr;
-    const int64_t bytes = SpanBytes(host);
+    const int64_t bytes = BytesToCopy(host);
     if (bytes == 0) return absl::OkStatus();
     ASSIGN_OR_RETURN(t.data, Allocate(bytes));
     if (is_result) results_.push_back({DataOf(host), t.data, bytes});
@@ -199,7 +188,9 @@ class OnHostTensors : public CompiledFunction {
   const CompileReport& report() const override { return function_->report(); }
   StatusOr<std::string> Source(std::string_view kind) const override { return function_->Source(kind); }
   Status ExportObject(const std::string& path) const override { return function_->ExportObject(path); }
-  Status ExportLibrary(const std::string& path) const override { return function_->ExportLibrary(path); }
+  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
+    return function_->ExportLibrary(path, weights);
+  }
 
  private:
   // What `self` of the entry points to.
@@ -234,7 +225,7 @@ class OnHostTensors : public CompiledFunction {
 
   static Status Keep(const Place& place, const DLTensor& from, Kept* kept) {
     if (!IsOnHost(from)) return InvalidArgument("expected a tensor of the host, got ", Describe(from));
-    const int64_t bytes = SpanBytes(from);
+    const int64_t bytes = BytesToCopy(from);
     kept->tensor = from;
     kept->tensor.device = place.device;
     kept->tensor.data = nullptr;

@@ -190,14 +190,20 @@ class ModuleCompilation : public CompiledFunction {
   Status ExportObject(const std::string& path) const override {
     return ExportHostObject(module_, context_.target, context_.options, path);
   }
-  Status ExportLibrary(const std::string& path) const override {
+  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
     if (device_.kind != &HostKind()) {
       return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
                            " alone, not yet for device '", device_.kind->name, "'");
     }
+    if (!weights.empty()) return InvalidArgument("@", signature_.name, ": expected no weights, got ", weights.size());
     ASSIGN_OR_RETURN(CompiledCode code, CompileModule(module_, context_.target, context_.options, nullptr, nullptr));
-    ASSIGN_OR_RETURN(const std::string file, MakeLibrary({signature_.name, signature_text_, "", 0},
-                                                         std::move(code.host.objects), context_.target));
+    LibraryFunction function;
+    function.name = signature_.name;
+    function.signature = signature_text_;
+    function.interface = Cat("{", InterfaceJson(signature_, true), "}");
+    function.params = static_cast<int>(signature_.params.size());
+    function.results = static_cast<int>(signature_.results.size());
+    ASSIGN_OR_RETURN(const std::string file, MakeLibrary(function, std::move(code.host.objects), "", context_.target));
     return ReplaceFile(path, file);
   }
 

@@ -146,7 +146,7 @@ class OnTargets : public CompiledFunction {
     return absl::NotFoundError(other);
   }
   Status ExportObject(const std::string&) const override { return NoExport(); }
-  Status ExportLibrary(const std::string&) const override { return NoExport(); }
+  Status ExportLibrary(const std::string&, std::span<const CinnValue>) const override { return NoExport(); }
 
  private:
   struct State {
@@ -319,7 +319,7 @@ class OnTargets : public CompiledFunction {
 }  // namespace
 
 StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const Graph& graph, std::span<const Target> targets,
-                                                          const CompileOptions& options, const Devices& devices) {
+                                                             const CompileOptions& options, const Devices& devices) {
   ASSIGN_OR_RETURN(Placement placement, PlaceOps(graph, targets, options, devices));
   ASSIGN_OR_RETURN(std::vector<PlacedPart> parts, PartsOf(graph, targets, placement.target_of_op));
   std::vector<OnTargets::Called> called;

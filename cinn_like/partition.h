@@ -17,7 +17,7 @@ namespace cinn_like {
 // its sources do, and what targets refused; `device` is that of the first part. What crosses between devices lies in
 // memory of the host meanwhile. Errors are those of PlaceOps and of compiling parts.
 StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const hlir::Graph& graph, std::span<const Target> targets,
-                                                          const CompileOptions& options,
-                                                          const Devices& devices = Devices::BuiltIn());
+                                                             const CompileOptions& options,
+                                                             const Devices& devices = Devices::BuiltIn());
 
 }  // namespace cinn_like

@@ -2,6 +2,7 @@
 
 #include "cinn_like/base/lexer.h"
 #include "hlir/graph.h"
+#include "hlir/signature.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -226,34 +227,46 @@ std::string PrintAttrs(const Op& op) {
   return s.empty() ? s : s + "}";
 }
 
-}  // namespace
-
-StatusOr<Graph> Parse(std::string_view text, const OpRegistry& registry) { return GraphParser(text, registry).Run(); }
-
-std::string Print(const Graph& graph) {
-  std::vector<std::string> names(graph.num_values());
-  std::string s = Cat("graph @", graph.name(), "(");
-  for (size_t i = 0; i < graph.params().size(); ++i) {
-    const Param& p = graph.params()[i];
-    if (i > 0) s += ", ";
+std::string PrintHead(const Graph& graph, bool statics) {
+  std::string params;
+  for (const Param& p : graph.params()) {
+    if (p.role == ParamRole::kStatic && !statics) continue;
+    if (!params.empty()) params += ", ";
     if (p.is_symbol()) {
-      s += p.name + ": i64";
+      params += p.name + ": i64";
       continue;
     }
-    names[p.value] = "%" + p.name;
-    s += Cat("%", p.name, ": ", graph.TypeOf(p.value).ToString());
-    if (p.strides) s += " strides " + ToString(*p.strides);
-    if (p.role == ParamRole::kStatic) s += " static";
-    if (p.role == ParamRole::kPrepared) s += " prepared";
+    params += Cat("%", p.name, ": ", graph.TypeOf(p.value).ToString());
+    if (p.strides) params += " strides " + ToString(*p.strides);
+    if (p.role == ParamRole::kStatic) params += " static";
+    if (p.role == ParamRole::kPrepared) params += " prepared";
   }
-  s += ")";
+  std::string s = Cat("@", graph.name(), "(", params, ")");
   for (size_t i = 0; i < graph.symbols().size(); ++i) {
     const SymbolInfo& symbol = graph.symbols()[i];
     s += Cat(i ? ", " : " where ", symbol.name, " in ", symbol.lo, "..", symbol.hi);
     if (symbol.divisor != 1) s += Cat(" multiple ", symbol.divisor);
     if (symbol.hint != 0) s += Cat(" hint ", symbol.hint);
   }
-  s += " {\n";
+  return s;
+}
+
+}  // namespace
+
+std::string Signature(const Graph& graph, bool statics) {
+  std::string types;
+  for (const ValueId v : graph.results()) types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
+  return Cat(PrintHead(graph, statics), " -> ", types);
+}
+
+StatusOr<Graph> Parse(std::string_view text, const OpRegistry& registry) { return GraphParser(text, registry).Run(); }
+
+std::string Print(const Graph& graph) {
+  std::vector<std::string> names(graph.num_values());
+  for (const Param& p : graph.params()) {
+    if (!p.is_symbol()) names[p.value] = "%" + p.name;
+  }
+  std::string s = Cat("graph ", PrintHead(graph, true), " {\n");
   auto list = [&](const std::vector<ValueId>& values) {
     std::string joined;
     for (ValueId v : values) joined += (joined.empty() ? "" : ", ") + names[v];

@@ -8,6 +8,9 @@
 //   CinnLibraryPrepare(lib, "net", static_args, num_static_args, &env, &self);
 //   net(self, args, num_args, &env);                                    // runtime/call.h; from any number of threads
 //
+// A file may hold its weights. Then there are no static parameters: CinnLibraryPrepare is given none, and calls take
+// the others.
+//
 // Functions that can fail return 0 or a negative code, and then CinnLibraryError() of the same thread says why; that
 // also holds for functions of libraries. Any thread may call.
 #ifndef CINN_LIKE_RUNTIME_LIBRARY_H_
@@ -26,19 +29,25 @@ typedef struct CinnLibrary CinnLibrary;
 // extensions of the instruction set that this CPU has) and only then loads it. The check finds mistakes and damage: who
 // may write the file may have any code run.
 CINN_API int32_t CinnLibraryOpen(const char* path, CinnLibrary** out);
-// Its functions must not be running nor be called later, and every `self` of them has been released. Null is fine.
+// Its functions must not be running nor be called later, but for those that a `self` was prepared for: the file stays
+// loaded until that is released. Null is fine.
 CINN_API void CinnLibraryClose(CinnLibrary* library);
 
 // For people: format, compiler, target, what the CPU must have, and the type of each function. Lives as long as the
 // library.
 CINN_API const char* CinnLibraryDescription(const CinnLibrary* library);
 
+// For programs: {"compiler", "target", "cpu": [...], "functions": [{"name", "params": [{"name", "dtype", "shape":
+// ["n",256], "static": bool} or {"name", "symbol": true}], "results": [{"dtype", "shape"}], "symbols": [...]}]}. Lives
+// as long as the library.
+CINN_API const char* CinnLibraryInfo(const CinnLibrary* library);
+
 // The function of that name; null with an error that names those there are.
 CINN_API CinnFunctionPtr CinnLibraryLookup(const CinnLibrary* library, const char* name);
 
 // Computes a `self` for calls of the function `name` from its parameters marked `static`: `args` has one value for each
-// of them, in order. Any number can be made, each for other weights. A function without static parameters needs none,
-// and gets null.
+// of them, in order. Any number can be made, each for other weights. Where the weights are in the file there are no
+// such parameters, and nothing is computed. A function that has neither gets null.
 CINN_API int32_t CinnLibraryPrepare(const CinnLibrary* library, const char* name, const CinnValue* args,
                                     int32_t num_args, const CinnCallEnv* env, void** self);
 // Null is fine.

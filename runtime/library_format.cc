@@ -9,6 +9,7 @@
 
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/host_cpu.h"
+#include "cinn_like/base/json.h"
 #include "runtime/artifact.h"
 
 namespace cinn_like {
@@ -18,6 +19,7 @@ constexpr char kOwner[] = "cinn_like\0\0";  // padded to words
 static_assert(sizeof(kOwner) == 12);
 constexpr size_t kOwnerSize = 10;  // with its end
 constexpr char kKey[] = "library";
+constexpr int kMostArguments = 1 << 24;
 
 Status Bad(std::string_view what) { return absl::DataLossError(std::string(what)); }
 
@@ -50,11 +52,23 @@ StatusOr<LibraryInfo> Decode(std::string_view bytes) {
   LibraryInfo info{section("compiler"), section("target"), SplitLines(section("cpu")), {}};
   while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
     const std::vector<std::string> lines = SplitLines(*text);
-    if (lines.size() != 4) return Bad("a function's description is incomplete");
-    LibraryFunction f{lines[0], lines[1], lines[2]};
-    const char* end = lines[3].data() + lines[3].size();
-    if (std::from_chars(lines[3].data(), end, f.slots).ptr != end || f.slots < 0) {
-      return Bad(Cat("function '", f.name, "' has '", lines[3], "' slots"));
+    if (lines.size() != 7) return Bad("a function's description is incomplete");
+    LibraryFunction f{lines[0], lines[1], lines[2], lines[3], 0, 0, 0, {}};
+    int* const numbers[] = {&f.slots, &f.params, &f.results};
+    for (size_t i = 0; i < 3; ++i) {
+      const std::string& line = lines[4 + i];
+      const char* end = line.data() + line.size();
+      if (std::from_chars(line.data(), end, *numbers[i]).ptr != end || *numbers[i] < 0 ||
+          *numbers[i] > kMostArguments) {
+        return Bad(Cat("function '", f.name, "' has '", line, "' slots, parameters or results"));
+      }
+    }
+    if (const std::string* weights = artifact.Find(Cat("weights.", info.functions.size()))) {
+      ASSIGN_OR_RETURN(f.weights, LibraryWeights::Decode(*weights));
+      if (f.weights->slots.size() != static_cast<size_t>(f.slots) || f.weights->NumGiven() != f.params) {
+        return Bad(Cat("function '", f.name, "' has ", f.weights->slots.size(), " of ", f.slots, " slots, ",
+                       f.weights->NumGiven(), " of ", f.params, " parameters"));
+      }
     }
     info.functions.push_back(std::move(f));
   }
@@ -138,14 +152,23 @@ StatusOr<Layout> FindNote(std::string_view file) {
 
 // Of what is loaded, but for itself and for where section headers are, which are not.
 Hash128 Checksum(std::string_view file, const Layout& layout) {
-  std::string bytes(file);
-  memset(&bytes[layout.checksum], 0, sizeof(Hash128));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shoff)], 0, sizeof(Elf64_Ehdr::e_shoff));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shnum)], 0, sizeof(Elf64_Ehdr::e_shnum));
-  memset(&bytes[offsetof(Elf64_Ehdr, e_shstrndx)], 0, sizeof(Elf64_Ehdr::e_shstrndx));
-  const std::string_view all = bytes;
-  std::string parts = HashBytes(all.substr(0, layout.headers_end)).Hex();
-  for (const auto& [offset, size] : layout.loaded) parts += HashBytes(all.substr(offset, size)).Hex();
+  const std::pair<size_t, size_t> left_out[] = {
+      {layout.checksum, sizeof(Hash128)},
+      {offsetof(Elf64_Ehdr, e_shoff), sizeof(Elf64_Ehdr::e_shoff)},
+      {offsetof(Elf64_Ehdr, e_shnum), sizeof(Elf64_Ehdr::e_shnum)},
+      {offsetof(Elf64_Ehdr, e_shstrndx), sizeof(Elf64_Ehdr::e_shstrndx)},
+  };
+  const auto hash = [&](size_t begin, size_t size) {
+    std::string copy;  // only of what is small: weights are elsewhere
+    for (const auto& [at, count] : left_out) {
+      if (at >= begin + size || at + count <= begin) continue;
+      if (copy.empty()) copy = file.substr(begin, size);
+      for (size_t i = std::max(at, begin); i < std::min(at + count, begin + size); ++i) copy[i - begin] = 0;
+    }
+    return HashBytes(copy.empty() ? file.substr(begin, size) : copy).Hex();
+  };
+  std::string parts = hash(0, layout.headers_end);
+  for (const auto& [offset, size] : layout.loaded) parts += hash(offset, size);
   return HashBytes(parts);
 }
 
@@ -154,8 +177,18 @@ Hash128 Checksum(std::string_view file, const Layout& layout) {
 std::string LibraryInfo::Describe() const {
   std::string text =
       Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ", Join(cpu_features), "\n");
-  for (const LibraryFunction& f : functions) text += f.signature + "\n";
+  for (const LibraryFunction& f : functions) {
+    text += f.signature + (f.weights ? Cat(", weights of ", f.weights->bytes, " bytes\n") : "\n");
+  }
   return text;
+}
+
+std::string LibraryInfo::Json() const {
+  std::string cpu, interfaces;
+  for (const std::string& name : cpu_features) cpu += Cat(cpu.empty() ? "" : ",", JsonString(name));
+  for (const LibraryFunction& f : functions) interfaces += Cat(interfaces.empty() ? "" : ",", f.interface);
+  return Cat("{\"compiler\":", JsonString(compiler), ",\"target\":", JsonString(target), ",\"cpu\":[", cpu,
+             "],\"functions\":[", interfaces, "]}");
 }
 
 std::string EncodeLibraryNote(const LibraryInfo& info) {
@@ -163,7 +196,9 @@ std::string EncodeLibraryNote(const LibraryInfo& info) {
   artifact.sections = {{"compiler", info.compiler}, {"target", info.target}, {"cpu", Lines(info.cpu_features)}};
   for (size_t i = 0; i < info.functions.size(); ++i) {
     const LibraryFunction& f = info.functions[i];
-    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.prepare, Cat(f.slots)});
+    artifact.sections[Cat("function.", i)] =
+        Lines({f.name, f.signature, f.interface, f.prepare, Cat(f.slots), Cat(f.params), Cat(f.results)});
+    if (f.weights) artifact.sections[Cat("weights.", i)] = f.weights->Encode();
   }
   const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);
   const Elf64_Nhdr header{kOwnerSize, static_cast<Elf64_Word>(contents.size()), kLibraryFormat};

@@ -34,7 +34,8 @@ void PreparedState::Free(DLDevice device, std::vector<Slot>& slots) const {
 
 void PreparedState::Clear() {
   prepared_ = false;
-  Free(device_, slots_);
+  if (is_owner_) Free(device_, slots_);
+  is_owner_ = true;
   const StatusOr<DeviceApi*> api = kind_.api();
   if (event_ != nullptr && api.ok()) (*api)->DestroyEvent(device_.device_id, event_);
   event_ = nullptr;
@@ -53,6 +54,15 @@ int64_t PreparedState::TotalBytes() const {
   int64_t total = 0;
   for (const Slot& slot : slots_) total += slot.bytes;
   return total;
+}
+
+void PreparedState::Borrow(const std::vector<void*>& slots) {
+  Clear();
+  slots_.clear();
+  for (void* data : slots) slots_.push_back({data, 0});
+  device_ = {kDLCPU, 0};
+  is_owner_ = false;
+  prepared_ = true;
 }
 
 int32_t PreparedState::AllocSlot(void* context, int32_t index, DLTensor* spec) {

@@ -28,11 +28,15 @@ class PreparedState {
   // has finished all work that was enqueued.
   Status Prepare(CinnFunctionPtr prepare, const CinnValue* args, int32_t num_args, const CinnCallEnv& env);
 
+  // In place of Prepare: what it would have computed, on the host, in memory of another owner, one address a slot.
+  void Borrow(const std::vector<void*>& slots);
+
   // For the generated code's argument check.
   int num_slots() const { return static_cast<int>(slots_.size()); }
   bool prepared() const { return prepared_; }
   DLDevice device() const { return device_; }
   void* data(int slot) const { return slots_[slot].data; }
+  int64_t bytes(int slot) const { return slots_[slot].bytes; }
   int64_t TotalBytes() const;
   // What is enqueued on `stream` from here on sees what was prepared.
   Status Await(void* stream) const {
@@ -57,6 +61,7 @@ class PreparedState {
   mutable std::atomic<bool> done_{false};
   DLDevice device_{kDLCPU, 0};
   bool prepared_ = false;
+  bool is_owner_ = true;  // of the slots' memory
 };
 
 }  // namespace cinn_like

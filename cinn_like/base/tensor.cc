@@ -32,6 +32,20 @@ int64_t NumBytes(const DLTensor& t) {
   return count;
 }
 
+int64_t SpanBytes(const DLTensor& t) {
+  const int64_t elements = NumElements(t), bytes = NumBytes(t);
+  if (elements <= 0 || bytes < 0 || t.strides == nullptr) return bytes;
+  int64_t count = 1;
+  for (int32_t d = 0; d < t.ndim; ++d) {
+    int64_t step = 0;
+    if (t.strides[d] < 0 || __builtin_mul_overflow(t.shape[d] - 1, t.strides[d], &step) ||
+        __builtin_add_overflow(count, step, &count)) {
+      return -1;
+    }
+  }
+  return __builtin_mul_overflow(count, bytes / elements, &count) ? -1 : count;
+}
+
 bool IsContiguous(const DLTensor& t) {
   if (t.strides == nullptr || NumElements(t) == 0) return true;
   uint64_t expected = 1;  // unsigned: a shape that overflows is not our question here

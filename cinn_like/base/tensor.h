@@ -14,6 +14,8 @@ inline void* DataOf(const DLTensor& t) { return static_cast<char*>(t.data) + t.b
 int64_t NumElements(const DLTensor& t);
 // Bytes of a contiguous tensor of this shape and dtype, or -1 as above.
 int64_t NumBytes(const DLTensor& t);
+// Of memory, from the first element to the last, or -1 as above or where a stride is negative.
+int64_t SpanBytes(const DLTensor& t);
 // Row-major and compact; dimensions of size 1 and tensors without elements may have any strides.
 bool IsContiguous(const DLTensor& t);
 

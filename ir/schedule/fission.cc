@@ -65,7 +65,8 @@ StatusOr<Func> Fission(Func f, const std::string& loop, const std::string& after
   const size_t depth = path.size();
   size_t cut = 0;
   if (seq != nullptr && end->size() > depth + 1 && (*end)[depth - 1] == whole)
-    cut = static_cast<size_t>(std::find(seq->stmts.begin(), seq->stmts.end(), (*end)[depth + 1]) - seq->stmts.begin()) + 1;
+    cut = static_cast<size_t>(std::find(seq->stmts.begin(), seq->stmts.end(), (*end)[depth + 1]) - seq->stmts.begin()) +
+          1;
   if (cut == 0 || cut >= seq->stmts.size())
     return refuse("expected the loop or block after which others stand in the body of ", loop, ":\n", Print(whole));
 
@@ -74,7 +75,9 @@ StatusOr<Func> Fission(Func f, const std::string& loop, const std::string& after
   for (size_t i = 0; i < seq->stmts.size(); ++i) {
     const Stmt& s = seq->stmts[i];
     if (As<Barrier>(s) != nullptr) return refuse("threads wait for each other in its body");
-    const auto later = [&](auto uses) { return i < cut && std::any_of(seq->stmts.begin() + static_cast<ptrdiff_t>(cut), seq->stmts.end(), uses); };
+    const auto later = [&](auto uses) {
+      return i < cut && std::any_of(seq->stmts.begin() + static_cast<ptrdiff_t>(cut), seq->stmts.end(), uses);
+    };
     const Let* let = As<Let>(s);
     if (let != nullptr && later([&](const Stmt& x) { return UsesVar(x, let->var); }))
       return refuse("both parts would use ", let->var->name, ", a value of each iteration");
@@ -95,7 +98,8 @@ StatusOr<Func> Fission(Func f, const std::string& loop, const std::string& after
   ASSIGN_OR_RETURN(const StmtPath of_second, FindLoop(f, name));
   Dependences dependences(f);
   if (const auto conflict = dependences.ChangedByMerge(of_first, of_second)) {
-    return refuse(dependences.Describe(*conflict), ", in different iterations, whose order would change:\n", Print(whole));
+    return refuse(dependences.Describe(*conflict), ", in different iterations, whose order would change:\n",
+                  Print(whole));
   }
   for (const Stmt& s : declared) {
     const Buffer b = As<Alloc>(s)->buffer;

@@ -104,8 +104,8 @@ StatusOr<Func> TransformLayout(Func f, const std::string& buffer, const std::vec
     map.push_back(a.Simplify(Substitute(c, index, named)));
     const Expr extent = BoundOf(c, a, map.back(), extents);
     if (extent == nullptr) {
-      return refuse("expected sums, products, quotients and remainders, by constants, of ", buffer, "'s indices and got ",
-                    Print(index));
+      return refuse("expected sums, products, quotients and remainders, by constants, of ", buffer,
+                    "'s indices and got ", Print(index));
     }
     to.shape.push_back(extent);
   }

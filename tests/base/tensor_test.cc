@@ -46,6 +46,18 @@ TEST(Tensor, Questions) {
   }
 }
 
+TEST(Tensor, Spans) {
+  const auto span = [](std::vector<int64_t> shape, std::vector<int64_t> strides) {
+    return SpanBytes(Make(shape, strides));
+  };
+  EXPECT_EQ(span({2, 3}, {}), 24);
+  EXPECT_EQ(span({2, 3}, {5, 1}), 32);
+  EXPECT_EQ(span({2, 3}, {0, 1}), 12);
+  EXPECT_EQ(span({0, 3}, {5, 1}), 0);
+  EXPECT_EQ(span({2, 3}, {-3, 1}), -1);
+  EXPECT_EQ(span({2, 3}, {INT64_MAX, 1}), -1);
+}
+
 TEST(Tensor, AbsurdRanksAreNotRead) {
   DLTensor t = {nullptr, {kDLCPU, 0}, -1, {kDLFloat, 32, 1}, nullptr, nullptr, 0};
   EXPECT_EQ(Describe(t), "f32[rank -1] on cpu");

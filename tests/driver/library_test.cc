@@ -121,7 +121,7 @@ TEST(Library, IsTheJitBitForBit) {
     const auto jit = CompileGraph(Mlp(), target, Options());
     ASSERT_TRUE(jit.ok()) << jit.status();
     const std::string own = folder.File("own.so"), other = folder.File("other.so");
-    ASSERT_TRUE((*jit)->ExportLibrary(own).ok());
+    ASSERT_TRUE((*jit)->ExportLibrary(own, {}).ok());
     const Status exported = ExportLibrary(Mlp(), target, Options(), other);
     ASSERT_TRUE(exported.ok()) << exported;
     EXPECT_EQ(ReadFile(own), ReadFile(other));
@@ -217,7 +217,7 @@ TEST(Library, IsTheSameFromTheCache) {
     const auto jit = CompileGraph(Mlp(), *Target::Parse("cpu"), options);
     ASSERT_TRUE(jit.ok()) << jit.status();
     EXPECT_EQ((*jit)->report().cache_hit, hit);
-    ASSERT_TRUE((*jit)->ExportLibrary(folder.File(hit ? "hit.so" : "miss.so")).ok());
+    ASSERT_TRUE((*jit)->ExportLibrary(folder.File(hit ? "hit.so" : "miss.so"), {}).ok());
   }
   EXPECT_EQ(ReadFile(folder.File("hit.so")), ReadFile(folder.File("miss.so")));
 }

@@ -155,7 +155,7 @@ TEST(Module, SourceWithoutTheDevice) {
 TEST(Module, Library) {
   const auto f = Lower(kScale, kSplit);
   const std::string path = (std::filesystem::temp_directory_path() / "cinn_like_module_test.so").string();
-  const Status written = (*f)->ExportLibrary(path);
+  const Status written = (*f)->ExportLibrary(path, {});
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_GT(std::filesystem::file_size(path), 1000u);
   std::filesystem::remove(path);

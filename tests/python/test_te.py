@@ -589,3 +589,18 @@ def test_text_of_ones_own():
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             te.build(wrong)
+
+
+def test_a_function_is_saved_and_loaded_again(tmp_path):
+    import cinn_like
+
+    n = te.var("n")
+    a, b = (te.placeholder((n,), "float32", name) for name in "ab")
+    f = te.build(te.create_schedule(te.compute((n,), lambda i: a[i] + b[i] * 2, "c")))
+    f.export_library(str(tmp_path / "axpy.so"))
+    loaded = cinn_like.load_library(str(tmp_path / "axpy.so"))
+    for count in (1, 77):
+        x, y = array(count), array(count)
+        np.testing.assert_array_equal(loaded(x, y), f(x, y))
+    with pytest.raises(RuntimeError, match="can't write"):
+        f.export_library(str(tmp_path / "no" / "such.so"))

@@ -4,14 +4,25 @@ model = torch.compile(model, backend="cinn_like")
 print(cinn_like.report())
 """
 
+from .errors import Unsupported
+from .loaded import get_include, get_library_dir, load_library
+
 
 def __getattr__(name):
-    """What needs PyTorch is imported when it is asked for: cinn_like.te does without."""
+    """What needs PyTorch is imported when it is asked for: cinn_like.te and load_library do without."""
     if name in ("report", "reset_report"):
         from . import reporting
 
         return getattr(reporting, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def aot(*args, **kwargs):
+    """aot(model, args, kwargs=None, dynamic_shapes=None, path="net.so", *, target="cpu"): writes a model as a shared
+    library, weights inside, that needs no framework (docs/libraries.md)."""
+    from . import aot_export
+
+    return aot_export.aot(*args, **kwargs)
 
 
 def set_flag(name, value):
@@ -27,4 +38,6 @@ def get_flag(name):
     return library.get().get_flag(name)
 
 
-__all__ = ["get_flag", "report", "reset_report", "set_flag"]
+__all__ = [
+    "Unsupported", "aot", "get_flag", "get_include", "get_library_dir", "load_library", "report", "reset_report", "set_flag",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The calling convention (runtime/call.h) through ctypes."""
+"""The calling convention (runtime/call.h) and DLPack's tensors through ctypes; knows no framework."""
 
 import ctypes
 
@@ -37,3 +37,23 @@ ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Value),
 PREPARE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env)
 )
+
+
+def describe(pointer, device, shape, strides, code, bits):
+    """A DLTensor; strides in elements, None where it is contiguous."""
+    sizes, steps = (None if x is None else (ctypes.c_int64 * max(len(x), 1))(*x) for x in (shape, strides))
+    return Tensor(pointer, Device(*device), len(shape), code, bits, 1, sizes, steps, 0)
+
+
+def values_of(tensors, numbers, num_results):
+    """The array of arguments; `tensors` must outlive it."""
+    values = (Value * (len(tensors) + len(numbers) + num_results))()
+    for i, tensor in enumerate(tensors):
+        values[i] = Value(TENSOR, 0, ctypes.addressof(tensor))
+    for i, number in enumerate(numbers, len(tensors)):
+        values[i] = Value(INT, 0, int(number))
+    return values
+
+
+def host_env(alloc=None):
+    return Env(ctypes.sizeof(Env), Device(1, 0), None, None, ALLOC(alloc) if alloc else ALLOC(), FREE(), None)

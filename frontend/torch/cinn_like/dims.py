@@ -11,7 +11,7 @@ from .errors import Unsupported
 
 # Graph text gives every symbol an inclusive range. An unbounded one ends here, where 32 bits hold it, and the framework
 # traces anew for what is larger.
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
 _LARGEST_OF_ALL = 2**62
 NEGATED_FACTS = (1, _LARGEST_OF_ALL, 1)
 
@@ -127,8 +127,8 @@ def symbol_facts(symbol, shape_env):
     """(lowest, highest, divisor) of a symbol that is not negative, as the framework's shape environment knows them."""
     if shape_env.bound_sympy(symbol).lower < 0:
         shape_env.evaluate_expr(sympy.Ge(symbol, 0))
-    if shape_env.bound_sympy(symbol).upper > _LARGEST:
-        shape_env.evaluate_expr(sympy.Le(symbol, _LARGEST))
+    if shape_env.bound_sympy(symbol).upper > LARGEST:
+        shape_env.evaluate_expr(sympy.Le(symbol, LARGEST))
     bounds = shape_env.bound_sympy(symbol)
 
     def clamp(bound, default):

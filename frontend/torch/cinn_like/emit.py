@@ -39,19 +39,19 @@ def op_name(node):
 class Emitter:
     """Emits node after node; `values` maps a node to its Value or tuple of Values."""
 
-    def __init__(self, name="subgraph"):
-        self.writer = GraphWriter(name)
+    def __init__(self, name="subgraph", names=None):
+        self.writer = GraphWriter(name, names)
         self.values = {}
         self.refused = {}  # node -> why it has no value
 
-    def add_param(self, node, static=False):
+    def add_param(self, node, static=False, name=None):
         fake = node.meta["val"]
         check_layout(fake)
         strides = None
         shape, stride = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
         if not dims.is_contiguous(shape, stride):
             strides = stride
-        self.values[node] = self.writer.param(fake.dtype, shape, strides, static)
+        self.values[node] = self.writer.param(fake.dtype, shape, strides, static, name)
 
     def add(self, node):
         """Emits a call_function node; raises Unsupported."""
@@ -76,7 +76,7 @@ class Emitter:
     def _map(self, args):
         def value(node):
             if is_sym(node):
-                return self._number(node.meta["val"])
+                return self.number(node.meta["val"])
             if node not in self.values:
                 raise Unsupported(f"an operand: {self.refused.get(node, 'no tensor')}")
             return self.values[node]
@@ -89,7 +89,7 @@ class Emitter:
             return {k: convert(v) for k, v in mapped.items()}
         return [convert(a) for a in mapped]
 
-    def _number(self, v):
+    def number(self, v):
         if isinstance(v, torch.SymBool):
             raise Unsupported("a symbolic condition")
         if not isinstance(v, (torch.SymInt, torch.SymFloat)):

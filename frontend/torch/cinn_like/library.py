@@ -40,6 +40,7 @@ class Library:
             ("CinnFunctionSelf", pointer, [pointer]),
             ("CinnFunctionAddSelf", pointer, [pointer]),
             ("CinnFunctionPrepareSelf", ctypes.c_int32, [pointer, pointer, pointer, ctypes.c_int32, pointer]),
+            ("CinnFunctionExportLibrary", ctypes.c_int32, [pointer, text, pointer, ctypes.c_int32]),
             ("CinnFunctionInfo", text, [pointer]),
             ("CinnFunctionSource", text, [pointer, text]),
         ]:
@@ -127,6 +128,11 @@ class Library:
 
     def info(self, handle):
         return json.loads(self._lib.CinnFunctionInfo(handle))
+
+    def export_library(self, handle, path, values, count):
+        """`values`: the CinnValue of each weight."""
+        if self._lib.CinnFunctionExportLibrary(handle, os.fsencode(path), values, count) < 0:
+            raise RuntimeError(self.last_error())
 
     def source(self, handle, kind):
         text = self._lib.CinnFunctionSource(handle, kind.encode())

@@ -56,7 +56,7 @@ def classify(graph, device, target="cpu"):
 def _try(graph, device, check=None):
     """(reasons, the trial's text). `check`: what the compiler has against the text of an op, or None."""
     emitter, reasons = emit.Emitter(), {}
-    shape_env = _shape_env(graph)
+    environment = shape_env(graph)
     for node in graph.nodes:
         if emit.is_sym(node):
             continue
@@ -68,7 +68,7 @@ def _try(graph, device, check=None):
                 try:
                     emitter.add(node)
                     check_placement(node, device)
-                    text = emitter.writer.fragment(mark, shape_env) if check is not None else None
+                    text = emitter.writer.fragment(mark, environment) if check is not None else None
                     if text is not None and (why := check(text)) is not None:
                         raise Unsupported(why)
                     reasons[node] = None
@@ -83,10 +83,10 @@ def _try(graph, device, check=None):
                 emitter.add_param(node)
             except Unsupported as why:
                 emitter.refused[node] = str(why)
-    return reasons, emitter.writer.fragment((0, 0), shape_env)
+    return reasons, emitter.writer.fragment((0, 0), environment)
 
 
-def _shape_env(graph):
+def shape_env(graph):
     sizes = (s for n in graph.nodes if isinstance(v := n.meta.get("val"), torch.Tensor) for s in v.shape)
     numbers = (v for n in graph.nodes if isinstance(v := n.meta.get("val"), torch.SymInt))
     return next((s.node.shape_env for s in (*sizes, *numbers) if isinstance(s, torch.SymInt)), None)

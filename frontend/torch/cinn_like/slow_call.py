@@ -6,7 +6,7 @@ import weakref
 
 import torch
 
-from . import abi
+from .abi import ALLOC, ENTRY, FREE, OUT_OF_RANGE, PREPARE, Device, Env, Value, describe, values_of
 
 _DTYPES = {}
 for _dtype in (torch.int8, torch.int16, torch.int32, torch.int64):
@@ -19,12 +19,9 @@ _DTYPES[torch.bfloat16], _DTYPES[torch.bool] = (4, 16), (6, 8)
 _FROM_CODE = {code: dtype for dtype, code in _DTYPES.items()}
 
 
-def _describe(x):
-    sizes = (ctypes.c_int64 * max(x.dim(), 1))(*x.shape)
-    strides = (ctypes.c_int64 * max(x.dim(), 1))(*x.stride())
-    code, bits = _DTYPES[x.dtype]
-    at = abi.Device(1, 0) if x.device.type == "cpu" else abi.Device(2, x.device.index)
-    return abi.Tensor(x.data_ptr(), at, x.dim(), code, bits, 1, sizes, strides, 0)
+def describe_tensor(x):
+    device = (1, 0) if x.device.type == "cpu" else (2, x.device.index)
+    return describe(x.data_ptr(), device, x.shape, x.stride(), *_DTYPES[x.dtype])
 
 
 def _fingerprint(x):
@@ -51,7 +48,7 @@ _MAX_STATES = 64
 
 def bind(entry, self_pointer, prepare, add_self, release, function, last_error, tensor_type, device_type, device_id,
          num_tensors, num_symbols, num_results, statics):  # fmt: skip
-    run, prepare, add_self = abi.ENTRY(entry), abi.PREPARE(prepare), _ADD_SELF(add_self)
+    run, prepare, add_self = ENTRY(entry), PREPARE(prepare), _ADD_SELF(add_self)
     last_error = ctypes.CFUNCTYPE(ctypes.c_char_p)(last_error)
     device = torch.device("cpu") if device_type == 1 else torch.device("cuda", device_id)
     states, condition = [], threading.Condition()
@@ -75,13 +72,13 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
     def fail(code, errors):
         if errors:
             raise errors[0]
-        kind = IndexError if code == abi.OUT_OF_RANGE else RuntimeError
+        kind = IndexError if code == OUT_OF_RANGE else RuntimeError
         raise kind((last_error() or b"the call failed without a message").decode())
 
     def call(*args):
         if len(args) != num_tensors + num_symbols:
             raise TypeError(f"expected {num_tensors} tensors and {num_symbols} sizes, got {len(args)} arguments")
-        described = [_describe(x) for x in args[:num_tensors]]
+        described = [describe_tensor(x) for x in args[:num_tensors]]
         results, workspaces, errors = [None] * num_results, {}, []
 
         def alloc(context, index, spec):
@@ -103,13 +100,8 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
             workspaces.pop(data, None)
 
         stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-        env = abi.Env(ctypes.sizeof(abi.Env), abi.Device(device_type, device_id), stream, None, abi.ALLOC(alloc),
-                      abi.FREE(free), None)  # fmt: skip
-        values = (abi.Value * (len(args) + num_results))()
-        for i, tensor in enumerate(described):
-            values[i] = abi.Value(7, 0, ctypes.addressof(tensor))
-        for i in range(num_tensors, len(args)):
-            values[i] = abi.Value(1, 0, int(args[i]))
+        env = Env(ctypes.sizeof(Env), Device(device_type, device_id), stream, None, ALLOC(alloc), FREE(free), None)
+        values = values_of(described, args[num_tensors:], num_results)
         pointer, state = self_pointer, None
         if statics:
             tensors = [args[i] for i in statics]
@@ -119,7 +111,7 @@ def bind(entry, self_pointer, prepare, add_self, release, function, last_error, 
                     if state.running:
                         condition.wait()
                         continue
-                    chosen = (abi.Value * len(statics))(*[values[i] for i in statics])
+                    chosen = (Value * len(statics))(*[values[i] for i in statics])
                     state.keys, state.tensors = None, [weakref.ref(x) for x in tensors]
                     if (code := prepare(function, state.pointer, chosen, len(statics), env)) != 0:
                         fail(code, errors)

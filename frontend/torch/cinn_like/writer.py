@@ -8,6 +8,7 @@ w = GraphWriter(); x = w.param(torch.float32, [2, 3]); y = w.unary("exp", x); w.
 """
 
 import dataclasses
+import itertools
 import math
 import re
 
@@ -50,9 +51,11 @@ class _Param:
 
 
 class GraphWriter:
-    def __init__(self, name="subgraph"):
+    def __init__(self, name="subgraph", names=None):
+        """`names`: those of parameters and {symbol: name} that the caller has chosen."""
         self.name = name
         self.params, self._ops, self._names = [], [], {}
+        self._chosen = names or {}
         self._count = 0
         self._negated = {}  # see magnitude()
         self._reshaped = {}  # result of a reshape -> what was reshaped
@@ -62,10 +65,10 @@ class GraphWriter:
 
     # ---- parameters -------------------------------------------------------------------------------------------
 
-    def param(self, dtype, shape, strides=None, static=False):
+    def param(self, dtype, shape, strides=None, static=False, name=None):
         """A tensor parameter; `strides` only where it is not contiguous."""
         shape = tuple(dims.to_expr(s) for s in shape)
-        value = Value(f"%p{len(self.params)}", dtype, shape)
+        value = Value(f"%{name or f'p{len(self.params)}'}", dtype, shape)
         dtype_text(dtype)
         for size in (*shape, *(strides or ())):
             self._dim(size)
@@ -74,8 +77,9 @@ class GraphWriter:
 
     def _symbol(self, symbol):
         if symbol not in self._names:
-            k = len(self._names)
-            self._names[symbol] = _SYMBOL_NAMES[k] if k < len(_SYMBOL_NAMES) else f"n{k}"
+            taken = {*self._names.values(), *self._chosen.values()}
+            names = itertools.chain(_SYMBOL_NAMES, (f"n{k}" for k in itertools.count()))
+            self._names[symbol] = self._chosen.get(symbol) or next(name for name in names if name not in taken)
 
     def magnitude(self, symbol):
         """A symbol for -`symbol`, where `symbol` is a negative number: symbols of graph text are not."""

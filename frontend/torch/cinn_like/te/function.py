@@ -22,10 +22,8 @@ _to_pointer.restype, _to_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, 
 
 
 def _describe(data, device, dtype, shape, strides):
-    rank = max(len(shape), 1)
     code, bits = _CODES[dtype]
-    sizes, steps = (ctypes.c_int64 * rank)(*shape), None if strides is None else (ctypes.c_int64 * rank)(*strides)
-    return abi.Tensor(data, abi.Device(*device), len(shape), int(code), bits, 1, sizes, steps, 0)
+    return abi.describe(data, device, shape, strides, int(code), bits)
 
 
 def _torch():
@@ -126,6 +124,10 @@ class Function:
         if source is None:
             raise ValueError(self._library.last_error())
         return Text(source)
+
+    def export_library(self, path):
+        """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md); for CPUs."""
+        self._library.export_library(self._handle, path, None, 0)
 
     def load(self, device_type=_CPU):
         """Makes code of it and loads that, for tensors on a type of device (DLPack's number); the first call does."""
