@@ -495,11 +495,16 @@ Status CheckDisabledPasses(const CompileOptions& options, const Target& target) 
   return absl::OkStatus();
 }
 
-Status CheckGraph(const hlir::Graph& graph, const Target& target) {
-  RETURN_IF_ERROR(hlir::Verify(graph));
+std::vector<DType> LackedBy(const Target& target) {
   std::vector<DType> lacks = target.device->lacks;
   if (std::find(target.features.begin(), target.features.end(), "-fp64") != target.features.end())
     lacks.push_back(DType::kF64);
+  return lacks;
+}
+
+Status CheckGraph(const hlir::Graph& graph, const Target& target) {
+  RETURN_IF_ERROR(hlir::Verify(graph));
+  const std::vector<DType> lacks = LackedBy(target);
   for (const hlir::Op& op : graph.ops()) {
     for (const std::vector<hlir::ValueId>* values : {&op.operands, &op.results}) {
       for (const hlir::ValueId v : *values) {

@@ -64,8 +64,11 @@ class CompiledFunction {
   virtual Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const = 0;
 };
 
-// What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that the target's
-// device lacks (DeviceKind::lacks; "-features=-fp64": f64).
+// What the target's device has no values of (DeviceKind::lacks; "-features=-fp64": f64).
+std::vector<DType> LackedBy(const Target& target);
+
+// What is wrong with the graph itself, as hlir::Verify says, or InvalidArgument of an op with a dtype that is LackedBy
+// the target.
 Status CheckGraph(const hlir::Graph& graph, const Target& target);
 
 // InvalidArgument where `devices` has not the target's.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "backends/compiled_code.h"
 #include "backends/library.h"
@@ -118,17 +119,25 @@ std::string SignatureText(const ir::Func& entry) {
   return text.substr(begin, text.find(" {") - begin);
 }
 
-// What CheckGraph says of graphs.
+// What CheckGraph says of graphs. Integers that are in no memory are indices, which every device has.
 Status CheckDTypes(const ir::Module& m, const Target& target) {
-  if (std::find(target.features.begin(), target.features.end(), "-fp64") == target.features.end())
-    return absl::OkStatus();
+  const std::vector<DType> lacks = LackedBy(target);
+  const auto is_lacked = [&](DType t) { return std::find(lacks.begin(), lacks.end(), t) != lacks.end(); };
   for (const ir::Func& f : m.funcs) {
-    bool found = false;
-    for (const ir::Param& p : f.params) found |= p.buffer != nullptr && p.buffer->dtype == DType::kF64;
+    std::optional<DType> found;
+    const auto see = [&](DType t) {
+      if (is_lacked(t)) found = t;
+    };
+    for (const ir::Param& p : f.params) {
+      if (p.buffer != nullptr) see(p.buffer->dtype);
+    }
     ir::ForEachExpr(f.body, [&](ir::Expr root) {
-      ir::Visit(root, [&](ir::Expr e) { return !(found |= e->type.dtype == DType::kF64); });
+      ir::Visit(root, [&](ir::Expr e) {
+        if (e->op == ir::ExprOp::kLoad || IsFloat(e->type.dtype)) see(e->type.dtype);
+        return !found.has_value();
+      });
     });
-    if (found) return InvalidArgument("@", f.name, ": the ", target.device->name, " device has no f64");
+    if (found) return InvalidArgument("@", f.name, ": the ", target.device->name, " device has no ", Name(*found));
   }
   return absl::OkStatus();
 }
