@@ -257,6 +257,36 @@ class RowsGpu {
     }
   }
 
+  // A row that threads keep in registers lies there as one line, whatever dimensions it has: a thread's part of it is
+  // then what its own loops go over.
+  void LayOutKept() {
+    const std::vector<int> reduced = r_.Dims(true);
+    if (reduced.size() < 2) return;
+    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+      const Stage& stage = r_.group.stages[k];
+      std::string dims, others, line;
+      std::vector<std::string> name_of(r_.space.dims.size());
+      for (size_t i = 0; i < stage.iters.size(); ++i) {
+        const int d = r_.space.dim_of[k][i];
+        const std::string name = Cat("d", i);
+        dims += Cat(dims.empty() ? "" : ", ", name);
+        if (d >= 0 && r_.space.dims[d].reduced)
+          name_of[d] = name;
+        else
+          others += name + ", ";
+      }
+      for (int d : reduced) {
+        if (name_of[d].empty()) break;  // no row
+        line = Cat(line.empty() ? "" : Cat("(", line, ") * ", r_.ConstExtent(d), " + "), name_of[d]);
+        if (d != reduced.back()) continue;
+        for (Buffer b : r_.Temporaries()) {
+          if (std::count(stage.outputs.begin(), stage.outputs.end(), b) > 0)
+            s_.Step("transform_layout ", b->name, "[", dims, "] -> [", others, line, "]");
+        }
+      }
+    }
+  }
+
   // Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
   // own, and as few threads as can be have one access less than others. 0: the row is longer than a warp's part.
   static int64_t ThreadsOfShortRow(int64_t accesses, int64_t narrow) {
@@ -319,6 +349,7 @@ class RowsGpu {
     if (in_registers)
       RETURN_IF_ERROR(r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     PlaceTemporaries(in_registers);
+    if (in_registers) LayOutKept();
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops, cluster_loops;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
@@ -421,6 +452,7 @@ class RowsGpu {
       }
     }
     PlaceTemporaries(in_registers, staged);
+    if (in_registers) LayOutKept();
     r_.ReorderAll({outer, along, reduced});
     int64_t v = VectorFor(along);
     while (columns % v != 0) v /= 2;

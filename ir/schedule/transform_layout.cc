@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "ir/linear.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
@@ -47,7 +48,8 @@ Expr BoundOf(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
   return nullptr;
 }
 
-// Whether the variables follow from the indices: x from x / k and x % k, x and y from x * k + y where y < k.
+// Whether the variables follow from the indices: x from x / k and x % k; each term of a sum, where all smaller ones
+// together stay below its coefficient.
 bool TellApart(Context& c, Analyzer& a, const std::vector<Expr>& vars, const VarMap& extents, std::vector<Expr> known) {
   const auto is_known = [&](Expr e) { return std::find(known.begin(), known.end(), e) != known.end(); };
   const auto learn = [&](Expr e) {
@@ -57,16 +59,20 @@ bool TellApart(Context& c, Analyzer& a, const std::vector<Expr>& vars, const Var
     for (size_t j = 0; j <= i; ++j) {  // what has been learned since may go with what was known before
       const Expr e = known[j];
       if (e->op == ExprOp::kMod && is_known(a.Simplify(c.Div(e->args[0], e->args[1])))) learn(e->args[0]);
-      if (e->op != ExprOp::kAdd) continue;
-      for (const auto& [high, low] : {std::pair(e->args[0], e->args[1]), std::pair(e->args[1], e->args[0])}) {
-        const Expr below = BoundOf(c, a, low, extents);
-        if (high->op != ExprOp::kMul || !IsInt(high->args[1]) || below == nullptr) continue;
-        if (!a.CanProve(c.Le(below, high->args[1]))) continue;
-        learn(high->args[0]);
-        learn(low);
-      }
     }
-    if (known[i]->op == ExprOp::kMul && IsInt(known[i]->args[1])) learn(known[i]->args[0]);
+    Linear sum = ToLinear(c, known[i]);
+    std::sort(sum.terms.begin(), sum.terms.end(),
+              [](const LinearTerm& x, const LinearTerm& y) { return x.coef < y.coef; });
+    Expr below = c.Int(1);  // what the terms so far stay below
+    bool digits = sum.exact && !sum.terms.empty();
+    for (const LinearTerm& t : sum.terms) {
+      const Expr extent = BoundOf(c, a, t.atom, extents);
+      digits = digits && t.coef > 0 && extent != nullptr && a.CanProve(c.Le(below, c.Int(t.coef)));
+      if (digits) below = a.Simplify(c.Add(below, c.Mul(c.Sub(extent, c.Int(1)), c.Int(t.coef))));
+    }
+    for (const LinearTerm& t : sum.terms) {
+      if (digits) learn(t.atom);
+    }
   }
   return std::all_of(vars.begin(), vars.end(), [&](Expr v) { return is_known(v) || IsInt(extents.at(v), 1); });
 }

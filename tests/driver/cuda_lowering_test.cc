@@ -351,6 +351,64 @@ TEST(CudaLowering, RowsOfSeveralDimensions) {
   }
 }
 
+// A row over any of the dimensions, in whatever order they lie (batch norm in training): in registers, over blocks,
+// shared.
+TEST(CudaLowering, RowsOverAnyDimensions) {
+  std::mt19937 rng(11);
+  const auto graph_of = [](const std::vector<int64_t>& shape, const std::vector<int>& axes) {
+    std::string of, one, reduced;
+    int64_t count = 1;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const bool is_reduced = std::count(axes.begin(), axes.end(), static_cast<int>(d)) > 0;
+      of += Cat(d == 0 ? "" : ",", shape[d]);
+      one += Cat(d == 0 ? "" : ",", is_reduced ? 1 : shape[d]);
+      if (is_reduced) {
+        reduced += Cat(reduced.empty() ? "" : ",", d);
+        count *= shape[d];
+      }
+    }
+    return ParseGraph(absl::StrReplaceAll(
+        R"(graph @norm(%x: f32[S], %w: f32[O]) {
+  %0 = reduce_mean(%x) {axes=[A], keepdims=true} : f32[O]
+  %1 = sub(%x, %0) : f32[S]
+  %2 = square(%1) : f32[S]
+  %3 = reduce_mean(%2) {axes=[A], keepdims=true} : f32[O]
+  %4 = full() {value=1e-05, dtype=f32, shape=[]} : f32[]
+  %5 = add(%3, %4) : f32[O]
+  %6 = rsqrt(%5) : f32[O]
+  %7 = mul(%1, %6) : f32[S]
+  %8 = mul(%7, %w) : f32[S]
+  return %8, %3
+}
+)",
+        {{"[S]", Cat("[", of, "]")}, {"[O]", Cat("[", one, "]")}, {"[A]", Cat("[", reduced, "]")}}));
+  };
+  for (int round = 0; round < Rounds(60); ++round) {
+    std::vector<int64_t> shape;
+    std::vector<int> axes;
+    int64_t elements = 1;
+    const int rank = 2 + static_cast<int>(rng() % 4);
+    for (int d = 0; d < rank; ++d) {
+      const int64_t most = round % 3 == 0 ? 64 : 9;
+      shape.push_back(1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(most)));
+      elements *= shape.back();
+      if (rng() % 2 == 0) axes.push_back(d);
+    }
+    if (axes.empty()) axes.push_back(0);
+    const Graph g = graph_of(shape, axes);
+    for (const Target* target : {&Hopper(), &ManyCores()}) {
+      const StatusOr<Compiled> compiled = Lower(g, true, *target);  // refuses nothing
+      EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    }
+    if (elements < 5000) ExpectRuns(g, 1, rng);
+  }
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{8, 64, 56, 56}, {8, 64, 28, 28}, {32, 256, 14, 14}, {32, 512, 7, 7}, {5, 3, 31, 33}}) {
+    const StatusOr<Compiled> compiled = Lower(graph_of(shape, {0, 2, 3}), true, ManyCores());
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+  }
+}
+
 // A pair (largest, where) that threads, warps and blocks reduce apart and join.
 TEST(CudaLowering, ReductionsOfPairs) {
   std::mt19937 rng(7);

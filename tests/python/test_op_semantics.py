@@ -235,6 +235,8 @@ def test_running_sums(real_library, shape, dtype):
     """Along every axis, alone and between pointwise functions; integers are summed up as int64."""
     torch.manual_seed(1)
     x = torch.randint(0, 3, shape).to(dtype)
+    if x.device.type == "cuda" and dtype in (torch.bfloat16, torch.float16):
+        x = x[..., :100]  # eager keeps long sums in 16 bits there
 
     def fn(x):
         for d in range(x.dim()):

@@ -28,8 +28,9 @@ def test_one_kernel(family, axis, size):
             continue
         torch._dynamo.reset()
         case = variants.prepare(fn, shape, number, torch.float32, DEVICE)
-        # On a GPU blocks share long columns, and a second kernel joins what they hold.
-        assert case.kernels <= (2 if DEVICE.type == "cuda" and axis != "last" and size > 4096 else 1), fn.__name__
+        # On a GPU few long columns are shared by blocks, and each reduction by two kernels.
+        most = 6 if DEVICE.type == "cuda" and axis != "last" and size > 4096 else 1
+        assert case.kernels <= most, fn.__name__
         assert case.error < 2e-5, fn.__name__
         assert not cinn_like.report().fallback_ops
 
