@@ -7,10 +7,12 @@
 
 #include "backends/llvm_machine.h"
 #include "backends/math_tables.h"
+#include "cinn_like/base/status.h"
 #include "llvm/Analysis/VectorUtils.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/Module.h"
+#include "llvm/Support/xxhash.h"
 
 namespace cinn_like {
 namespace {
@@ -325,8 +327,12 @@ Value* LaneMath::LookUp(const MathTable& table, Value* index) {
   const bool is_512 = HasFeatures(machine_, "+avx512f") && lanes % (is_f64 ? 8 : 16) == 0;
   if (!is_512 && (is_f64 || lanes % 8 != 0 || !HasFeatures(machine_, "+avx2"))) {
     llvm::Constant* values = part_of_table(0, 16, false);
-    auto* memory = new llvm::GlobalVariable(*b_.GetInsertBlock()->getModule(), values->getType(), true,
-                                            llvm::GlobalValue::PrivateLinkage, values);
+    const llvm::StringRef bytes = llvm::cast<llvm::ConstantDataArray>(values)->getRawDataValues();
+    auto* memory = llvm::cast<llvm::GlobalVariable>(b_.GetInsertBlock()->getModule()->getOrInsertGlobal(
+        Cat("table.", llvm::xxh3_64bits(bytes)), values->getType()));
+    memory->setInitializer(values);
+    memory->setConstant(true);
+    memory->setLinkage(llvm::GlobalValue::PrivateLinkage);
     memory->setUnnamedAddr(llvm::GlobalValue::UnnamedAddr::Global);
     llvm::Type* element = float_->getScalarType();
     const auto load = [&](Value* i) {

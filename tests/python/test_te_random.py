@@ -1,5 +1,7 @@
-"""Random programs under random legal steps compute what they compute without."""
+"""Random programs under random legal steps compute what they compute without. CINN_TEST_ROUNDS says how many,
+CINN_TEST_FIRST_ROUND with which to begin."""
 
+import os
 import random
 
 import numpy as np
@@ -66,7 +68,8 @@ def take_steps(s, rng, target):
             lambda: s.reorder(*rng.sample(around, len(around))), lambda: s.fuse(*around[:2]), lambda: s.unroll(around[-1]),
             lambda: s.split_init(block, rng.choice(around)), lambda: s.compute_at(block, rng.choice(anywhere)),
             lambda: s.inline(block), lambda: s.cache_write(block[2:], block), lambda: s.peel(around[0], "back", 1),
-            lambda: s.reverse_compute_at(block, rng.choice(anywhere)),
+            lambda: s.reverse_compute_at(block, rng.choice(anywhere)), lambda: s.reverse_inline(block),
+            lambda: s.fission(around[0], rng.choice(s.blocks())), lambda: s.unroll_jam(rng.choice(around)),
         ])  # fmt: skip
         try:
             step()  # noqa: B023
@@ -76,14 +79,21 @@ def take_steps(s, rng, target):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_schedules(target):
-    taken = 0
-    for seed in range(100 if target == "cpu" else 8):
+    taken, built, first = 0, 0, int(os.environ.get("CINN_TEST_FIRST_ROUND", 0))
+    rounds = int(os.environ.get("CINN_TEST_ROUNDS", 100 if target == "cpu" else 8))
+    for seed in range(first, first + rounds):
         rng = random.Random(seed)
         program = Program(rng)
         plain, s = te.create_schedule(program.outputs), te.create_schedule(program.outputs)
         take_steps(s, rng, target)
         taken += len(s.history) - 1
-        expected, f = te.build(plain), te.build(s, target)
+        expected = te.build(plain)
+        try:
+            f = te.build(s, target)
+        except ValueError:
+            assert target != "cpu", s.schedule  # what threads can't do together is known when all steps are there
+            continue
+        built += 1
         for n, m in ((5, 7), (16, 9)):
             numbers = np.random.default_rng(seed)
             sizes = {"n": n, "m": m}
@@ -93,4 +103,4 @@ def test_random_schedules(target):
             one, other = expected(*args), f(*args)
             for x, y in zip(*((r if isinstance(r, tuple) else (r,)) for r in (one, other))):
                 np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-4, err_msg=f"seed {seed}\n{plain}\n{s.schedule}")
-    assert taken > (200 if target == "cpu" else 10)
+    assert taken > rounds and built > rounds / 3
