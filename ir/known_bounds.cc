@@ -96,8 +96,10 @@ class Finder {
       Expr& var = names_[load];
       if (var != nullptr) return var;
       var = c_.Var(Cat("#", names_.size()));
-      const int64_t least = IsSigned(t) ? -(int64_t{1} << (bits - 1)) : 0;
-      if (bits < 64) a_.BindRange(var, c_.Int(least), c_.Int(int64_t{1} << bits));
+      if (bits < 64) {
+        const int64_t count = int64_t{1} << bits;
+        a_.BindRange(var, c_.Int(IsSigned(t) ? -(count / 2) : 0), c_.Int(count));
+      }
       return var;
     });
     for (Expr& e : exprs) e = name(e);
