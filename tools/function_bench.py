@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--device cpu|cuda] [--dtype f32|bf16] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
+    function_bench.py [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
 
 Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers
 and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
@@ -22,7 +22,7 @@ from bench.turns import in_turns
 
 import cinn_like
 
-DTYPES = {"f32": (torch.float32, 1e-3), "bf16": (torch.bfloat16, 3e-2)}
+DTYPES = {"f32": (torch.float32, 1e-3), "bf16": (torch.bfloat16, 3e-2), "f64": (torch.float64, 1e-10)}
 CASES = {}
 
 
@@ -252,6 +252,12 @@ simple("largest of ten", lambda x: x.argmax(-1), (65536, 10))
 CASES["means of an image's bytes"] = lambda r: (lambda x: x.to(r(1).dtype).mean((1, 2)), [integers(255, 8, 224, 224, 3, dtype=torch.uint8)])
 CASES["elements by index"] = lambda r: (lambda x, i: x.gather(1, i) * 2, [r(2048, 1000), integers(1000, 2048, 64)])
 simple("transposed and added", lambda x, y: x.t() + y, (1024, 1000), (1000, 1024))
+for name in ("exp", "exp2", "expm1", "sigmoid", "tanh", "erf", "sin", "cos"):
+    simple("elementwise " + name, getattr(torch, name), (256, 1024))
+for name in ("log", "log1p"):
+    simple("elementwise " + name, lambda x, f=getattr(torch, name): f(x.abs()), (256, 1024))
+simple("elementwise pow", lambda x, y: x.abs() ** y, (256, 1024), (256, 1024))
+simple("elementwise fmod", torch.fmod, (256, 1024), (256, 1024))
 
 
 def is_right(got, eager, right, most):

@@ -5,23 +5,14 @@
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
 namespace {
 
 constexpr int64_t kMostCopies = 64;
 
-bool UsesVar(const Stmt& s, Expr var) {
-  bool found = false;
-  ForEachExpr(s, [&](Expr e) { found |= Uses(e, var); });
-  return found;
-}
-
-bool UsesBuffer(const Stmt& s, Buffer b) {
-  for (const std::vector<Buffer>& used : {BuffersRead(s), BuffersWritten(s)})
-    if (std::find(used.begin(), used.end(), b) != used.end()) return true;
-  return false;
-}
+bool UsesBuffer(const Stmt& s, Buffer b) { return Contains(BuffersRead(s), b) || Contains(BuffersWritten(s), b); }
 
 // The same statement of every copy, side by side; loops of one extent are one loop.
 Stmt Jam(Context& c, const std::vector<Stmt>& copies) {

@@ -52,12 +52,6 @@ Stmt FindOutsideBlocks(const Stmt& s) {
   return found;
 }
 
-bool UsesVar(const Stmt& s, Expr var) {
-  bool found = false;
-  ForEachExpr(s, [&](Expr e) { found |= Uses(e, var); });
-  return found;
-}
-
 constexpr int64_t kMaxTile = int64_t{1} << 40;
 
 }  // namespace

@@ -252,4 +252,10 @@ std::string StartedBy(const Stmt& loop) {
   return block;
 }
 
+bool UsesVar(const Stmt& s, Expr var) {
+  bool found = false;
+  ForEachExpr(s, [&](Expr e) { found |= Uses(e, var); });
+  return found;
+}
+
 }  // namespace cinn_like::ir

@@ -46,6 +46,7 @@ VarMap Bindings(const Block& b);
 StatusOr<Stmt> NestOfResults(Context& c, NameSupply& names, const StmtPath& path, size_t depth,
                              const std::string& block, const std::string& suffix,
                              const std::function<Stmt(const VarMap&)>& body);
+bool UsesVar(const Stmt& s, Expr var);
 bool IsReductionLoop(const For& loop);  // some reduce iterator inside is bound through it
 
 }  // namespace cinn_like::ir
