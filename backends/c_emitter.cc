@@ -1,6 +1,7 @@
 #include "backends/c_emitter.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
@@ -31,7 +32,7 @@ class FuncEmitter {
         printer_(d, f, out_),
         facts_(FindKernelFacts(f)),
         mma_(d, f, printer_, out_),
-        wgmma_(d, f, printer_, out_),
+        wgmma_(d, f, printer_, mma_, out_),
         host_(f, entry, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
@@ -137,6 +138,13 @@ class FuncEmitter {
             if (end == i && EmitQuad(n.stmts, i)) {
               i += kQuad;
               continue;
+            }
+            if (end == i && wgmma_.HasPanels()) {
+              ASSIGN_OR_RETURN(const size_t begun, EmitFromZero(n.stmts, i));
+              if (begun > i) {
+                i = begun;
+                continue;
+              }
             }
             RETURN_IF_ERROR(end > i ? EmitMma({n.stmts.begin() + static_cast<ptrdiff_t>(i),
                                                n.stmts.begin() + static_cast<ptrdiff_t>(end)})
@@ -307,11 +315,7 @@ class FuncEmitter {
   // One nest after the other. Fragments of the next are on their way while one's products are computed.
   Status EmitMma(const std::vector<Stmt>& nests) {
     ASSIGN_OR_RETURN(const std::vector<ir::MmaNest> m, MatchMmas(nests));
-    if (IsWgmma(nests[0])) {
-      RETURN_IF_ERROR(wgmma_.Multiply(m));
-      wgmma_.Await(0);
-      return absl::OkStatus();
-    }
+    if (IsWgmma(nests[0])) return MultiplyByFour(m, false);
     int id = mma_.NewFragments();
     RETURN_IF_ERROR(mma_.Load(m[0], id, kConstFragment, around_));
     for (size_t i = 0; i < m.size(); ++i) {
@@ -321,6 +325,30 @@ class FuncEmitter {
       id = next;
     }
     return absl::OkStatus();
+  }
+
+  Status MultiplyByFour(const std::vector<ir::MmaNest>& nests, bool from_zero) {
+    RETURN_IF_ERROR(wgmma_.Multiply(nests, around_, from_zero));
+    std::set<ir::Buffer> sums;
+    for (const ir::MmaNest& m : nests) {
+      if (sums.insert(m.acc).second) wgmma_.Await(0, m.acc);
+    }
+    return absl::OkStatus();
+  }
+
+  // Nests by the units of four warps behind stores of zeros to their sums, from statement `first` on: where they end,
+  // or `first` if there is none, and nothing is printed.
+  StatusOr<size_t> EmitFromZero(const std::vector<Stmt>& stmts, size_t first) {
+    size_t nests = first;
+    while (nests < stmts.size() && ir::As<ir::Store>(stmts[nests]) != nullptr) ++nests;
+    size_t end = nests;
+    while (end < stmts.size() && ir::As<ir::For>(stmts[end]) != nullptr && IsWgmma(stmts[end])) ++end;
+    if (nests == first || end == nests) return first;
+    const auto at = [&](size_t i) { return stmts.begin() + static_cast<ptrdiff_t>(i); };
+    ASSIGN_OR_RETURN(const std::vector<ir::MmaNest> m, MatchMmas({at(nests), at(end)}));
+    if (!WgmmaPrinter::StartsFromZero({at(first), at(nests)}, m)) return first;
+    RETURN_IF_ERROR(MultiplyByFour(m, true));
+    return end;
   }
 
   StatusOr<std::vector<ir::MmaNest>> MatchMmas(const std::vector<Stmt>& nests) {
@@ -377,13 +405,13 @@ class FuncEmitter {
       // The products of an iteration are still computed while the next begins.
       out_.Open(head);
       RETURN_IF_ERROR(emit(waits));
-      RETURN_IF_ERROR(wgmma_.Multiply(m));
+      RETURN_IF_ERROR(wgmma_.Multiply(m, around_));
       const bool fenced = stores_panels_;
       RETURN_IF_ERROR(emit(copies));
       if (stores_panels_ && !fenced) out_.Line(kPanelFence);
-      wgmma_.Await(1);
+      wgmma_.Await(1, nullptr);
       out_.Close();
-      wgmma_.Await(0);
+      wgmma_.Await(0, m[0].acc);
       for (size_t i = 0; i < threads.size(); ++i) around_.pop_back();
       return true;
     }

@@ -480,14 +480,33 @@ bool ExprPrinter::PrintCopy(const ir::Store& s) {
   };
   const auto [to_index, to_offset] = split(s.indices[0]->args[0]);
   const auto [from_index, from_offset] = split(e->args[0]->args[0]);
-  const Piece at = Lane(to_index, 0), from_at = Lane(from_index, 0);
+  // Whole groups of 8 rows of a panel lie one behind the other: where what is left lies is the same in all of them.
+  Expr groups = nullptr, rest = to_index;
+  if (IsPanel(s.buffer)) {
+    ir::Context& c = analyzer_.context();
+    ir::Linear left = ir::ToLinear(c, to_index), whole;
+    for (const ir::LinearTerm& t : ir::Linear(left).terms) {
+      if (t.coef % (8 * panels_.at(s.buffer)) != 0) continue;
+      ir::RemoveTerm(left, t.atom);
+      ir::AddTerm(whole, t.atom, t.coef);
+    }
+    if (!whole.IsConst()) {
+      groups = ir::FromLinear(c, whole, to_index->type.dtype), rest = ir::FromLinear(c, left, to_index->type.dtype);
+      Begin(mask == nullptr ? std::vector<Expr>{groups, rest, from_index}
+                            : std::vector<Expr>{groups, rest, from_index, mask});
+    }
+  }
+  const Piece at = Lane(rest, 0), from_at = Lane(from_index, 0);
   const std::string &to_name = buffer_names_.at(s.buffer), &from_name = buffer_names_.at(e->buffer);
   const std::string guard = mask == nullptr ? "" : Mask(mask)[0];
   const int64_t element = BytesOf(s.buffer->dtype);
   // Byte i of what is written.
   const auto place = [&](int64_t i) {
-    if (IsPanel(s.buffer))
-      return Cat(PlaceOf(s.buffer, AddOffset(at, DType::kI32, to_offset + i / element)).text, " * ", element);
+    if (IsPanel(s.buffer)) {
+      const std::string within = PlaceOf(s.buffer, AddOffset(at, DType::kI32, to_offset + i / element)).text;
+      return groups == nullptr ? Cat(within, " * ", element)
+                               : Cat("(", within, " + ", Lane(groups, 0).text, ") * ", element);
+    }
     return Cat(Paren(at.text, at.precedence, kProduct), " * ", element, " + ", to_offset * element + i);
   };
   for (int i = 0; i < to.count; ++i) {

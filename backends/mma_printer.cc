@@ -12,6 +12,12 @@ constexpr int64_t kMatrixRow = 8;  // elements
 constexpr int64_t kWarp = 32;      // threads
 
 using ir::Expr;
+
+const ir::For* LoopOf(Expr var, const std::vector<const ir::For*>& around) {
+  const auto it = std::find_if(around.begin(), around.end(), [&](const ir::For* n) { return n->var == var; });
+  return it == around.end() ? nullptr : *it;
+}
+
 }  // namespace
 
 // The unit takes 8x8 matrices: of 16 rows of the left operand by 16 k in the order (row, k) = (0, 0), (8, 0), (0, 8),
@@ -58,7 +64,7 @@ void MmaPrinter::FindParts(const ir::Stmt& s) {
   std::vector<const ir::For*> around;
   std::function<void(const ir::Stmt&)> walk = [&](const ir::Stmt& x) {
     const auto* n = ir::As<ir::For>(x);
-    if (n != nullptr && n->kind == ir::ForKind::kMma) {
+    if (n != nullptr && (n->kind == ir::ForKind::kMma || n->kind == ir::ForKind::kWgmma)) {
       const StatusOr<ir::MmaNest> m = ir::MatchMma(c_, *n, around, n->kind);
       if (m.ok() && m->lhs.buffer->scope == ir::Scope::kWarp) row_steps_[m->lhs.buffer] = m->lhs.row_step;
       return;
@@ -92,9 +98,15 @@ StatusOr<Expr> MmaPrinter::IndexInPart(ir::Buffer b, Expr index, const std::vect
   };
   ir::Linear l = ir::ToLinear(c_, index), r;
   for (const ir::LinearTerm& t : l.terms) {
-    const auto loop = std::find_if(around.begin(), around.end(), [&](const ir::For* n) { return n->var == t.atom; });
-    if (loop == around.end()) return unknown();
-    if (!ir::IsThreadAxis((*loop)->kind)) ir::AddTerm(r, t.atom, in_part(t.coef.value));
+    // What only threads' numbers are in is the same in all their parts.
+    bool is_threads = true;
+    ir::Visit(t.atom, [&](Expr e) {
+      const ir::For* n = e->op == ir::ExprOp::kVar ? LoopOf(e, around) : nullptr;
+      return is_threads &= e->op != ir::ExprOp::kVar || (n != nullptr && ir::IsThreadAxis(n->kind));
+    });
+    if (is_threads) continue;
+    if (LoopOf(t.atom, around) == nullptr) return unknown();
+    ir::AddTerm(r, t.atom, in_part(t.coef.value));
   }
   ir::AddConstant(r, in_part(l.constant.value));
   return ir::FromLinear(c_, r, index->type.dtype);

@@ -28,12 +28,14 @@ class MmaPrinter {
   Status Load(const ir::MmaNest& m, int id, std::string_view declare, const std::vector<const ir::For*>& around);
   Status Multiply(const ir::MmaNest& m, int id);
 
+  // A left operand that is the warp's own, as `name`_0 and so on.
+  Status LoadPart(const ir::MmaNest::Operand& x, std::string_view name, int64_t tiles, std::string_view declare,
+                  const std::vector<const ir::For*>& around);
+
  private:
   void FindParts(const ir::Stmt& s);
   Status LoadOperand(const ir::MmaNest::Operand& x, std::string_view name, int64_t tiles, std::string_view row,
                      std::string_view k, std::string_view declare);
-  Status LoadPart(const ir::MmaNest::Operand& x, std::string_view name, int64_t tiles, std::string_view declare,
-                  const std::vector<const ir::For*>& around);
 
   ir::Context& c_;
   const Dialect& d_;

@@ -18,6 +18,16 @@ Expr MmaOffset(Context& c, const std::vector<Expr>& indices) {
   return r;
 }
 
+Expr InWarps(Context& c, Expr offset, Expr y, Expr warp, Expr row) {
+  Rewriter digits(c, [&](Expr e) -> Expr {
+    if (e == y) return c.Add(c.Mul(warp, c.Int(8, y->type.dtype)), row);
+    if (e->args.size() != 2 || e->args[0] != y || !IsInt(e->args[1], 8)) return nullptr;
+    if (e->op == ExprOp::kDiv || e->op == ExprOp::kTruncDiv) return warp;
+    return e->op == ExprOp::kMod || e->op == ExprOp::kTruncMod ? row : nullptr;
+  });
+  return digits(offset);
+}
+
 namespace {
 
 class Matcher {
@@ -103,15 +113,8 @@ class Matcher {
   // Of the threads of four warps: the warp, and a row of its threads.
   Expr InWarps(Expr offset) {
     if (kind_ == ForKind::kMma) return offset;
-    const DType t = thread_y_->type.dtype;
     if (warp_ == nullptr) warp_ = c_.Var("warp", thread_y_->type), row_ = c_.Var("row", thread_y_->type);
-    Rewriter digits(c_, [&](Expr e) -> Expr {
-      if (e == thread_y_) return c_.Add(c_.Mul(warp_, c_.Int(8, t)), row_);
-      if (e->args.size() != 2 || e->args[0] != thread_y_ || !IsInt(e->args[1], 8)) return nullptr;
-      if (e->op == ExprOp::kDiv || e->op == ExprOp::kTruncDiv) return warp_;
-      return e->op == ExprOp::kMod || e->op == ExprOp::kTruncMod ? row_ : nullptr;
-    });
-    return digits(offset);
+    return ir::InWarps(c_, offset, thread_y_, warp_, row_);
   }
 
   // Takes the loop's term away; its coefficient.

@@ -13,9 +13,9 @@
 //       acc[..] = acc[..] + f32(lhs[i * 64 + y / 8 * 16 + h * 8 + y % 8, k]) * f32(rhs[j * 8 + t * 2 + l, k])
 //
 // lhs and rhs are shared memory of one 16-bit float type, contiguous along k or along rows; acc is a thread's own. Of
-// results of the first kind thread (g, t) also has, as a left operand, elements k = 8 * .. + t * 2 + l of its rows:
-// such memory can be the warp's own (Scope::kWarp), in registers. The loops are the meaning: what no matrix unit serves
-// runs as they say. Sums are in another order than the loops'.
+// results thread (g, t) also has, as a left operand, elements k = 8 * .. + t * 2 + l of its rows: such memory can be
+// the warp's own (Scope::kWarp), in registers. The loops are the meaning: what no matrix unit serves runs as they say.
+// Sums are in another order than the loops'.
 #pragma once
 #include <vector>
 
@@ -41,6 +41,9 @@ struct MmaNest {
 // The offset of an element from the first. Before memory is flat its shape is not what it will be, but the order of its
 // dimensions is: then these are far apart.
 Expr MmaOffset(Context& c, const std::vector<Expr>& indices);
+
+// `offset` with the thread `y` of four warps' as `warp` * 8 + `row`.
+Expr InWarps(Context& c, Expr offset, Expr y, Expr warp, Expr row);
 
 // The nest of `loop` as one of kind `kind`, in blocks or lowered; `around`: the loops around it. InvalidArgument says
 // what else was expected.

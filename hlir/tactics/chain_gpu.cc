@@ -31,7 +31,7 @@ class Loops {
   Status Run() {
     Tile();
     RETURN_IF_ERROR(s_.status());
-    keys_ = ChainKeys(s_, chain_, t_.keys_tile, "");
+    keys_ = ChainKeys(s_, chain_, t_.tiles.keys, "");
     s_.Run("bind p blockIdx.x");
     RETURN_IF_ERROR(s_.status());
     return BindAll();
@@ -40,7 +40,7 @@ class Loops {
  private:
   // Blocks take tiles of rows; all that a block needs is computed in it, in memory of its own.
   void Tile() {
-    columns_ = TileRows(s_, chain_, t_.rows());
+    columns_ = TileRows(s_, chain_, t_.tiles.Rows());
     // Each goes in front of its first reader; the second contraction comes behind the other sums, so that its operand's
     // registers are free by then.
     std::vector<std::string> order_of_moves;
@@ -54,7 +54,7 @@ class Loops {
       const bool panel = t_.IsPanel(name);
       s_.Step("scope ", chain_.StageOf(name).outputs[0]->name, panel ? " shared align " : " local align ",
               kAccessBytes);
-      if (panel && name != t_.weights.name)
+      if (panel && name != t_.weights.name && !t_.tiles.wgmma)
         s_.Step("storage_align ", chain_.StageOf(name).outputs[0]->name, " ", kRowFactor, " ", kRowOffset);
       s_.Step("compute_at b_", name, " p");
     }
@@ -78,13 +78,23 @@ class Loops {
     });
   }
 
-  // Rows, the innermost loops but the columns' where there are such: warps, tiles of 16, halves of these, threads.
+  // Rows, the innermost loops but the columns' where there are such: warps, tiles of 16, halves of these, threads; of
+  // four warps no tiles, and threads in two digits.
   struct RowLoops {
-    std::string v, i, h, y;
+    std::string v, i, h, y, q;
+    std::string Threads() const { return v + (q.empty() ? " " : " " + q + " ") + y; }
+    std::string Tiles() const { return (i.empty() ? "" : i + " ") + h; }
   };
   RowLoops SplitRows(const std::string& loop) {
-    const RowLoops r{s_.Fresh("v"), s_.Fresh("i"), s_.Fresh("h"), s_.Fresh("y")};
-    s_.Step("split ", loop, " ", ChainGpuPlan::kRows / 16, " 2 ", kWarpRows, " -> ", r.v, " ", r.i, " ", r.h, " ", r.y);
+    RowLoops r{s_.Fresh("v"), "", s_.Fresh("h"), s_.Fresh("y"), ""};
+    if (t_.tiles.wgmma) {
+      r.q = s_.Fresh("q");
+      s_.Step("split ", loop, " 4 2 ", kWarpRows, " -> ", r.v, " ", r.q, " ", r.h, " ", r.y);
+    } else {
+      r.i = s_.Fresh("i");
+      s_.Step("split ", loop, " ", t_.tiles.RowsEach() / 16, " 2 ", kWarpRows, " -> ", r.v, " ", r.i, " ", r.h, " ",
+              r.y);
+    }
     return r;
   }
   struct ColumnLoops {
@@ -95,29 +105,38 @@ class Loops {
     s_.Step("split ", loop, " ", kWarpColumns, " 2 -> ", r.j, " ", r.x, " ", r.l);
     return r;
   }
-  void BindRows(const RowLoops& r) { s_.Step("bind ", r.v, " threadIdx.z").Step("bind ", r.y, " threadIdx.y"); }
+  void BindRows(const RowLoops& r, bool unroll = true) {
+    std::string y = r.y;
+    if (!r.q.empty()) {
+      y = s_.Fresh("y");
+      s_.Step("fuse ", r.q, " ", r.y, " -> ", y);
+    }
+    s_.Step("bind ", r.v, " threadIdx.z").Step("bind ", y, " threadIdx.y");
+    if (!unroll) return;
+    if (!r.i.empty()) s_.Step("unroll ", r.i);
+    s_.Step("unroll ", r.h);
+  }
 
   // One value for each row and column.
   void BindWide(const std::string& rows, const std::string& columns, bool vectorize) {
     const RowLoops r = SplitRows(rows);
     const ColumnLoops c = SplitColumns(columns);
-    s_.Step("reorder ", r.v, " ", r.y, " ", c.x, " ", r.i, " ", r.h, " ", c.j, " ", c.l);
+    s_.Step("reorder ", r.Threads(), " ", c.x, " ", r.Tiles(), " ", c.j, " ", c.l);
     BindRows(r);
-    s_.Step("bind ", c.x, " threadIdx.x").Step("unroll ", r.i).Step("unroll ", r.h).Step("unroll ", c.j);
+    s_.Step("bind ", c.x, " threadIdx.x").Step("unroll ", c.j);
     s_.Step(vectorize ? "vectorize " : "unroll ", c.l);
   }
   // One value for each row; of a reduction over columns all of a row's threads have it.
   void BindRow(const std::string& rows, const std::string& columns = "") {
     const RowLoops r = SplitRows(rows);
     if (columns.empty()) {
-      s_.Step("reorder ", r.v, " ", r.y, " ", r.i, " ", r.h);
+      s_.Step("reorder ", r.Threads(), " ", r.Tiles());
     } else {
       const ColumnLoops c = SplitColumns(columns);
-      s_.Step("reorder ", r.v, " ", r.y, " ", r.i, " ", r.h, " ", c.x, " ", c.j, " ", c.l);
+      s_.Step("reorder ", r.Threads(), " ", r.Tiles(), " ", c.x, " ", c.j, " ", c.l);
       s_.Step("bind ", c.x, " threadIdx.x").Step("unroll ", c.j).Step("unroll ", c.l);
     }
     BindRows(r);
-    s_.Step("unroll ", r.i).Step("unroll ", r.h);
   }
 
   Status BindAll() {
@@ -130,7 +149,7 @@ class Loops {
         for (const ChainPanel* panel : {&t_.lhs, &t_.rhs, &t_.values}) {
           if (name != panel->name) continue;
           FillByThreads(s_, name, {all[all.size() - 2], all.back()}, panel->vector,
-                        {{'z', t_.warps}, {'y', kWarpRows}, {'x', kWarpColumns}});
+                        {{'z', t_.tiles.warps}, {'y', t_.tiles.ThreadRows()}, {'x', kWarpColumns}});
         }
       } else if (name == chain_.scores || name == chain_.sum) {
         Multiply(block, all[all.size() - 3], all[all.size() - 2], all.back());
@@ -155,7 +174,7 @@ class Loops {
       }
     }
     BindWide("ii", columns_, true);
-    if (!IsInt(chain_.keys) || chain_.keys->int_value > t_.keys_tile)
+    if (!IsInt(chain_.keys) || chain_.keys->int_value > t_.tiles.keys)
       s_.Step("pipeline ", keys_.loop, " ", ChainGpuPlan::kStages);
     return s_.status();
   }
@@ -166,17 +185,20 @@ class Loops {
     const ColumnLoops c = SplitColumns(columns);
     const std::string kk = s_.Fresh("kk"), ke = s_.Fresh("ke");
     s_.Step("split ", steps, " ", kMmaDepth, " -> ", kk, " ", ke);
-    s_.Step("reorder ", r.v, " ", r.y, " ", c.x, " ", kk, " ", r.i, " ", c.j, " ", r.h, " ", c.l, " ", ke);
-    BindRows(r);
+    s_.Step("reorder ", r.Threads(), " ", c.x, " ", kk, " ", r.i, r.i.empty() ? "" : " ", c.j, " ", r.h, " ", c.l, " ",
+            ke);
+    BindRows(r, false);
     s_.Step("bind ", c.x, " threadIdx.x");
     const bool starts = block == "b_" + chain_.scores;
     const std::string start = starts ? s_.Fresh(block + "_init") : "";
     if (starts) s_.Step("split_init ", block, " ", kk, " -> ", start);
-    s_.Step("tensorize ", r.i, " mma_m16n8k16").Step("unroll ", kk);
+    s_.Run(r.i.empty() ? Cat("tensorize ", c.j, " wgmma_m64k16") : Cat("tensorize ", r.i, " mma_m16n8k16"));
+    s_.Step("unroll ", kk);
     if (!starts) return;
     // It stands in the same threads.
     const std::vector<std::string> all = s_.LoopsAround(start);
-    for (size_t k = all.size() - std::min<size_t>(all.size(), 4); k < all.size(); ++k) s_.Step("unroll ", all[k]);
+    for (size_t k = all.size() - std::min<size_t>(all.size(), r.i.empty() ? 3 : 4); k < all.size(); ++k)
+      s_.Step("unroll ", all[k]);
   }
 
   ChainGpuPlan& t_;

@@ -21,11 +21,17 @@ namespace {
 
 using Role = ChainRole;
 
-constexpr int64_t kMostWarps = 4;
+constexpr int64_t kMostWarps = 4, kMostFours = 2;
 constexpr int64_t kMostSums = 192;        // registers of a thread for scores and sums
 constexpr int64_t kTileKeys = 32;         // that take as long as what is done once for a tile
+constexpr int64_t kRegisters = 65536;     // of an SM
+constexpr int64_t kOtherRegisters = 24;   // of a thread, beside scores and sums
 constexpr double kAlone = 0.6;            // of the rate of blocks that take turns: one alone on an SM
 constexpr double kScoreSeconds = 60e-12;  // of what an SM computes of one beside the products
+// The same where the units work for four warps at once, of many of these beside each other; how much longer it takes
+// one such four alone; and what a tile takes, in scores, for each row and for each of its sums.
+constexpr double kFoursScoreSeconds = 14e-12, kFoursAlone = 5.4, kTileScores = 20, kTileSums = 0.4;
+constexpr double kKeyBytesPerSecond = 45e9;  // of an SM, from L2
 constexpr Role kOrder[] = {Role::kBatch, Role::kRow, Role::kKey, Role::kDepth, Role::kFeature};
 
 bool IsOne(const StageIter& i) { return IsInt(i.extent, 1); }
@@ -43,40 +49,87 @@ class Planner {
     std::optional<Chain> chain = FindChain(group_, *s_);
     if (!chain) return std::optional<ChainGpuPlan>();
     chain_ = *std::move(chain);
-    if (!ChooseTiles()) return std::optional<ChainGpuPlan>();
+    if (!IsInt(chain_.features) || !ChooseTiles()) return std::optional<ChainGpuPlan>();
     FoldRoles(*s_, chain_, kOrder, true);
+    ScaleWeights();
     if (!KeepMasked() || !RoundUp() || !StagePanels()) return std::optional<ChainGpuPlan>();
     RETURN_IF_ERROR(s_->status());
     chain_.stages = s_->stages()->stages;
     return std::optional<ChainGpuPlan>(
-        {*s_, chain_, lhs_, rhs_, weights_, values_, warps_, keys_tile_, features_, PredictSeconds()});
+        {*s_, chain_, lhs_, rhs_, weights_, values_, tiles_, FeaturesOf(tiles_), SecondsOf(tiles_)});
   }
 
  private:
   const Stage& StageOf(const std::string& name) const { return StageNamed(s_->stages()->stages, name); }
 
-  bool ChooseTiles() {
-    if (!IsInt(chain_.features)) return false;
-    features_ = RoundUpTo(chain_.features->int_value, kMmaDepth);
-    depth_ = RoundUpTo(static_cast<int64_t>(chain_.depth), kMmaDepth);
-    double least = 1e30;
-    for (const int64_t tile : {32, 64, 128}) {
-      if (features_ + tile > kMostSums) continue;
-      const double tiles = std::ceil(TypicalSize(chain_.keys, group_.symbols) / static_cast<double>(tile));
-      const double cost = tiles * static_cast<double>(tile + kTileKeys);
-      if (cost > least) continue;
-      least = cost;
-      keys_tile_ = tile;
-    }
-    if (keys_tile_ == 0) return false;
-    keys_tile_ = point_.Choose("keys", {32, 64, 128}, keys_tile_);
+  int64_t DepthOf(const ChainTiles& t) const { return RoundUpTo(static_cast<int64_t>(chain_.depth), t.Unit()); }
+  int64_t FeaturesOf(const ChainTiles& t) const { return RoundUpTo(chain_.features->int_value, t.Unit()); }
+
+  bool Fits(const ChainTiles& t) const {
+    return (FeaturesOf(t) + t.keys) / (t.wgmma ? 2 : 1) <= kMostSums && SharedBytes(t) <= target_.shared_bytes;
+  }
+
+  int64_t SharedBytes(const ChainTiles& t) const {
+    const int64_t gap = t.wgmma ? 0 : kRowOffset, depth = DepthOf(t) + gap, features = FeaturesOf(t) + gap;
+    return 2 * (t.Rows() * depth + ChainGpuPlan::kStages * t.keys * (depth + features));
+  }
+
+  std::vector<int64_t> KeysOf(bool wgmma) const {
+    return wgmma ? std::vector<int64_t>{64, 128} : std::vector<int64_t>{32, 64, 128};
+  }
+
+  // By a warp's own units; without keys if there is none.
+  ChainTiles TilesOfWarps() const {
+    ChainTiles r{.warps = kMostWarps};
     const double rows = TypicalSize(chain_.rows, group_.symbols);
-    warps_ = kMostWarps;
-    while (warps_ > 1 && rows <= static_cast<double>((warps_ - 1) * ChainGpuPlan::kRows)) --warps_;
-    warps_ = point_.Choose("warps", UpTo(kMostWarps), warps_);
-    const int64_t row_bytes = 2 * (depth_ + kRowOffset), value_bytes = 2 * (features_ + kRowOffset);
-    return warps_ * ChainGpuPlan::kRows * row_bytes + ChainGpuPlan::kStages * keys_tile_ * (row_bytes + value_bytes) <=
-           target_.shared_bytes;
+    while (r.warps > 1 && rows <= static_cast<double>((r.warps - 1) * r.RowsEach())) --r.warps;
+    double least = 1e30;
+    ChainTiles best = r;
+    for (const int64_t keys : KeysOf(false)) {
+      r.keys = keys;
+      const double tiles = std::ceil(TypicalSize(chain_.keys, group_.symbols) / static_cast<double>(keys));
+      const double cost = tiles * static_cast<double>(keys + kTileKeys);
+      if (cost <= least && Fits(r)) least = cost, best = r;
+    }
+    return best;
+  }
+
+  ChainTiles TilesOfFours() const {
+    ChainTiles best{.wgmma = true};
+    for (const int64_t warps : UpTo(kMostFours)) {
+      for (const int64_t keys : KeysOf(true)) {
+        const ChainTiles t{.wgmma = true, .warps = warps, .keys = keys};
+        if (Fits(t) && (best.keys == 0 || SecondsOf(t) < SecondsOf(best))) best = t;
+      }
+    }
+    return best;
+  }
+
+  bool ChooseTiles() {
+    tiles_ = TilesOfWarps();
+    const bool has_wgmma = SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a";
+    const ChainTiles four = has_wgmma ? TilesOfFours() : ChainTiles();
+    if (four.keys != 0) {
+      const bool better = tiles_.keys == 0 || SecondsOf(four) < SecondsOf(tiles_);
+      if (point_.Choose("units", {1, 4}, better ? 4 : 1) == 4) tiles_ = four;
+    }
+    if (tiles_.keys == 0) return false;
+    tiles_.keys = point_.Choose("keys", KeysOf(tiles_.wgmma), tiles_.keys);
+    tiles_.warps = point_.Choose("warps", UpTo(tiles_.wgmma ? kMostFours : kMostWarps), tiles_.warps);
+    return Fits(tiles_);
+  }
+
+  // A power of 2 for each score, of the difference from the largest alone: what both are scaled by is part of the
+  // exponent's own factor.
+  void ScaleWeights() {
+    for (const std::string& name : chain_.inner) {
+      const Stage& s = StageOf(name);
+      if (s.IsReduction() && s.values[0]->op == ExprOp::kMax) s_->Try(Cat("factor ", name));
+    }
+    for (const std::string& name : chain_.inner) {
+      const Stage& s = StageOf(name);
+      if (!s.IsReduction() && chain_.IterOf(s, Role::kKey) != nullptr) s_->Try(Cat("exp2 ", name));
+    }
   }
 
   // What the largest value is of, where it is more than the scores, is computed once and kept for who else needs it.
@@ -97,8 +150,8 @@ class Planner {
   bool RoundUp() {
     Analyzer a(*group_.context);
     for (const SymbolFact& f : group_.symbols) a.BindSymbol(f);
-    const std::tuple<std::string, Role, int64_t> kSteps[] = {{chain_.scores, Role::kDepth, kMmaDepth},
-                                                             {chain_.sum, Role::kKey, keys_tile_}};
+    const std::tuple<std::string, Role, int64_t> kSteps[] = {{chain_.scores, Role::kDepth, tiles_.Unit()},
+                                                             {chain_.sum, Role::kKey, tiles_.keys}};
     for (const auto& [name, role, factor] : kSteps) {
       const Stage s = StageOf(name);
       const StageIter* i = chain_.IterOf(s, role);
@@ -130,10 +183,6 @@ class Planner {
                         name == chain_.scores ? (of_rows ? lhs_ : rhs_) : (of_rows ? weights_ : values_)))
           return false;
       }
-    }
-    for (const std::string& name : chain_.inner) {
-      const Stage& s = StageOf(name);
-      if (!s.IsReduction() && chain_.IterOf(s, Role::kKey) != nullptr) s_->Try(Cat("exp2 ", name));
     }
     return !lhs_.name.empty() && !rhs_.name.empty() && !weights_.name.empty() && !values_.name.empty();
   }
@@ -186,20 +235,36 @@ class Planner {
     return contiguous ? vector : 0;
   }
 
-  double PredictSeconds() {
+  double SecondsOf(const ChainTiles& t) const {
     const auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
     double batch = 1;
     for (const StageIter& i : StageOf(chain_.scores).iters) {
       if (!IsOne(i) && chain_.RoleOf(i.var) == Role::kBatch) batch *= size(i.extent);
     }
-    const auto tile = static_cast<double>(warps_ * ChainGpuPlan::kRows),
-               cores = std::max<double>(1, static_cast<double>(target_.cores));
+    const auto tile = static_cast<double>(t.Rows()), cores = std::max<double>(1, static_cast<double>(target_.cores));
     const double in_turn = std::ceil(batch * std::ceil(size(chain_.rows) / tile) / cores);  // of an SM
     const double scores = in_turn * tile * size(chain_.keys);
-    const double products = 2 * scores * static_cast<double>(depth_ + features_) / (SpeedsOf(target_).own_mma * 1e9);
-    const double busy = in_turn < 2 ? kAlone : 1;
-    return kKernelSeconds +
-           std::max((products + scores * kScoreSeconds) / busy, CostOfMatmuls(group_).bytes / BytesPerSecond(target_));
+    const double rate = t.wgmma ? SpeedsOf(target_).own_wgmma : SpeedsOf(target_).own_mma;
+    const double products = 2 * scores * static_cast<double>(DepthOf(t) + FeaturesOf(t)) / (rate * 1e9);
+    const double memory = CostOfMatmuls(group_).bytes / BytesPerSecond(target_);
+    if (!t.wgmma) {
+      const double busy = in_turn < 2 ? kAlone : 1;
+      return kKernelSeconds + std::max((products + scores * kScoreSeconds) / busy, memory);
+    }
+    // Fours of warps beside each other compute while the units work for others; each goes on with its sums once a tile.
+    const double fours = std::min(in_turn, static_cast<double>(Together(t))) * static_cast<double>(t.warps);
+    const double a_tile = kTileScores + kTileSums * static_cast<double>(FeaturesOf(t));
+    const double others =
+        scores * kFoursScoreSeconds * (1 + kFoursAlone / fours) * (1 + a_tile / static_cast<double>(t.keys));
+    const double moved = scores / static_cast<double>(t.Rows()) * 2 * static_cast<double>(DepthOf(t) + FeaturesOf(t));
+    return kKernelSeconds + std::max({products + others, moved / kKeyBytesPerSecond, memory});
+  }
+
+  // Blocks of an SM at a time.
+  int64_t Together(const ChainTiles& t) const {
+    const int64_t registers = t.keys * 5 / 8 + FeaturesOf(t) / 2 + kOtherRegisters;
+    return std::max<int64_t>(1, std::min(kRegisters / (registers * t.warps * t.ThreadRows() * kWarpColumns),
+                                         target_.shared_bytes / SharedBytes(t)));
   }
 
   const TeProgram& group_;
@@ -208,7 +273,7 @@ class Planner {
   std::optional<Schedule> s_;
   Chain chain_;
   ChainPanel lhs_, rhs_, weights_, values_;
-  int64_t warps_ = 1, keys_tile_ = 0, depth_ = 0, features_ = 0;
+  ChainTiles tiles_;
 };
 
 }  // namespace

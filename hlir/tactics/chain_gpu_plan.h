@@ -7,6 +7,7 @@
 
 #include "cinn_like/base/target.h"
 #include "hlir/tactics/chain_roles.h"
+#include "hlir/tactics/gpu_tiles.h"
 #include "hlir/tactics/point.h"
 #include "ir/schedule/schedule.h"
 #include "ir/te.h"
@@ -19,19 +20,31 @@ struct ChainPanel {
   int64_t vector = 1;  // elements of one read
 };
 
+// What a block computes at a time.
+struct ChainTiles {
+  bool wgmma = false;  // by the matrix units of four warps, not by a warp's own
+  int64_t warps = 1;   // or fours of them
+  int64_t keys = 0;
+
+  int64_t RowsEach() const { return wgmma ? 64 : 32; }  // of a warp, or of four
+  int64_t Rows() const { return warps * RowsEach(); }
+  // Threads of these along y.
+  int64_t ThreadRows() const { return wgmma ? 4 * kWarpRows : kWarpRows; }
+  // What sides of the products are a whole number of. Panels for units of four warps have rows of 128 bytes.
+  int64_t Unit() const { return wgmma ? 64 : kMmaDepth; }
+};
+
 // Steps on stages are done, those on loops follow.
 struct ChainGpuPlan {
-  static constexpr int64_t kRows = 32;   // of a warp
   static constexpr int64_t kStages = 2;  // of the pipeline
 
   ir::Schedule schedule;
   Chain chain;
   ChainPanel lhs, rhs, weights, values;  // operands of the first contraction and of the second one
-  int64_t warps = 1, keys_tile = 0;      // of a block: warps, keys of a tile
-  int64_t features = 0;                  // a whole number of the matrix units' tiles
+  ChainTiles tiles;
+  int64_t features = 0;  // a whole number of the matrix units' tiles
   double seconds = 0;
 
-  int64_t rows() const { return warps * kRows; }  // of a block
   bool IsPanel(const std::string& name) const {
     return name == lhs.name || name == rhs.name || name == values.name || name == weights.name;
   }

@@ -31,7 +31,8 @@ class Finder {
           return false;
         }
       }
-      if ((own != 0 || HasWarps(r.around)) && own != r.m.m_tiles * 16 * step) return false;
+      if ((own != 0 || HasWarps(r.around)) && own != r.m.m_tiles * (r.four ? 64 : 16) * step) return false;
+      if (r.four != reads_[0].four) return false;
       if (&r != &reads_[0] && own != warp) return false;
       warp = own;
     }
@@ -41,6 +42,7 @@ class Finder {
  private:
   struct Read {
     MmaNest m;
+    bool four;  // warps
     std::vector<const For*> around;
   };
   struct Write {
@@ -58,9 +60,18 @@ class Finder {
                        [](const For* n) { return n->kind == ForKind::kThreadZ && !IsInt(n->extent, 1); });
   }
 
-  // Thread (z, y, x) writes rows z * (rows of a warp) + 8 * .. + y, columns 8 * .. + x * 2 + l.
+  // Thread (z, y, x) writes rows z * (rows of a warp) + 8 * .. + y, columns 8 * .. + x * 2 + l; of four warps rows z *
+  // (rows of these) + y / 8 * 16 + 8 * .. + y % 8.
   bool IsOwn(const Write& w, int64_t step, WrapInt warp) const {
-    const Linear l = ToLinear(c_, MmaOffset(c_, w.store->indices));
+    const bool four = reads_[0].four;
+    Expr offset = MmaOffset(c_, w.store->indices), of_four = nullptr, row = nullptr;
+    for (const For* n : w.around) {
+      if (!four || n->kind != ForKind::kThreadY || !IsInt(n->extent, 32)) continue;
+      of_four = c_.Var("warp", n->var->type), row = c_.Var("row", n->var->type);
+      offset = InWarps(c_, offset, n->var, of_four, row);
+    }
+    if (four && of_four == nullptr) return false;
+    const Linear l = ToLinear(c_, offset);
     const auto is_tile = [&](int64_t n) { return n % 8 == 0 && (n < step || n % (8 * step) == 0); };
     if (!l.exact || w.store->mask != nullptr || l.constant.value < 0 || !is_tile(l.constant.value % step) ||
         !is_tile(l.constant.value / step * step))
@@ -68,6 +79,11 @@ class Finder {
     int threads = 0;
     int64_t elements = 1;
     for (const LinearTerm& t : l.terms) {
+      if (four && (t.atom == of_four || t.atom == row)) {
+        if (t.coef != (t.atom == row ? step : 16 * step)) return false;
+        ++threads;
+        continue;
+      }
       const For* n = LoopOf(t.atom, w.around);
       const int64_t coef = t.coef.value;
       if (n == nullptr || coef <= 0 || !IsInt(n->extent)) return false;
@@ -86,7 +102,7 @@ class Finder {
         return false;
       }
     }
-    return threads == (HasWarps(w.around) ? 3 : 2) && elements <= kMostElements;
+    return threads == (HasWarps(w.around) ? 3 : 2) + (four ? 1 : 0) && elements <= kMostElements;
   }
 
   void Walk(const Stmt& s) {
@@ -95,10 +111,10 @@ class Finder {
       if (std::find(read.begin(), read.end(), b_) == read.end() &&
           std::find(written.begin(), written.end(), b_) == written.end())
         return;
-      if (n->kind == ForKind::kMma) {
+      if (n->kind == ForKind::kMma || n->kind == ForKind::kWgmma) {
         const StatusOr<MmaNest> m = MatchMma(c_, *n, around_, n->kind);
         fits_ = fits_ && m.ok() && m->lhs.buffer == b_ && m->rhs.buffer != b_;
-        if (m.ok()) reads_.push_back({*m, around_});
+        if (m.ok()) reads_.push_back({*m, n->kind == ForKind::kWgmma, around_});
         return;
       }
       around_.push_back(n);

@@ -33,13 +33,6 @@ class Pipeliner {
 
   Stmt Run(const For& n) {
     const int stages = PipelineStages(n.kind);
-    // The iteration before may still be reading its copy.
-    const int ahead = stages - (ReadsLate(n.body) ? 2 : 1);
-    if (ahead < 1) {
-      status_.Update(Unimplemented("loop ", n.var->name, " @", Name(n.kind), ": what is read by ",
-                                   Name(ForKind::kWgmma), " needs 3 stages at least"));
-      return MakeStmt(For{n.var, n.extent, ForKind::kSerial, n.body});
-    }
     BufferMap copies;
     std::vector<Stmt> before, body, fills, uses;
     for (const Stmt& s : As<Seq>(n.body) != nullptr ? As<Seq>(n.body)->stmts : std::vector<Stmt>{n.body}) {
@@ -77,6 +70,13 @@ class Pipeliner {
                                    ": expected statements that fill shared memory allocated in it, then others"));
       return MakeStmt(For{n.var, n.extent, ForKind::kSerial, n.body});
     }
+    // The iteration before may still be reading its copy.
+    const int ahead = stages - (std::all_of(uses.begin(), uses.end(), ReadsLate) ? 2 : 1);
+    if (ahead < 1) {
+      status_.Update(Unimplemented("loop ", n.var->name, " @", Name(n.kind), ": what is read by ",
+                                   Name(ForKind::kWgmma), " alone needs 3 stages at least"));
+      return MakeStmt(For{n.var, n.extent, ForKind::kSerial, n.body});
+    }
     for (const Stmt& s : fills) {
       for (Buffer b : BuffersRead(s)) {
         const std::vector<Buffer> written = BuffersWritten(n.body);
@@ -106,10 +106,12 @@ class Pipeliner {
     return MakeSeq(std::move(out));
   }
 
+  // Nothing but nests by the units of four warps, in loops of threads: what they add to nobody waits for.
   static bool ReadsLate(const Stmt& s) {
-    bool r = false;
-    VisitStmts(s, [&](const Stmt& x) { return !(r |= As<For>(x) != nullptr && As<For>(x)->kind == ForKind::kWgmma); });
-    return r;
+    const For* n = As<For>(s);
+    if (n != nullptr) return n->kind == ForKind::kWgmma || (IsThreadAxis(n->kind) && ReadsLate(n->body));
+    const Seq* seq = As<Seq>(s);
+    return seq != nullptr && std::all_of(seq->stmts.begin(), seq->stmts.end(), ReadsLate);
   }
 
   Stmt InSlot(const Stmt& s, const BufferMap& copies, Expr slot) {

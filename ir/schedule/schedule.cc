@@ -102,6 +102,8 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return Together(std::move(p), w.args[0], w.args[1]); }},
     {"hoist", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Hoist(std::move(p), w.args[0], w.names[0]); }},
+    {"factor", "STAGE", 1, 1, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return Factor(std::move(p), w.args[0]); }},
     {"exp2", "STAGE", 1, 1, 0, 0, nullptr, [](TeProgram p, const Words& w) { return Exp2(std::move(p), w.args[0]); }},
     {"compensate", "STAGE lhs|rhs -> NAME", 2, 2, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Compensate(std::move(p), w.args[0], w.args[1], w.names[0]); }},

@@ -20,37 +20,6 @@ StatusOr<size_t> FindIter(const Stage& s, const std::string& name) {
   return InvalidArgument(name, " is no iterator of stage ", s.name, "; it has ", known);
 }
 
-// Whether joining the same once more changes nothing.
-bool IsIdempotent(ExprOp op) {
-  switch (op) {
-    case ExprOp::kSelect:
-    case ExprOp::kMin:
-    case ExprOp::kMax:
-    case ExprOp::kAnd:
-    case ExprOp::kOr:
-    case ExprOp::kBitAnd:
-    case ExprOp::kBitOr:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// How a stage joins what it reduces, whose parts can then be joined in any order and start as it does: with what
-// changes nothing, or what may be joined as often as there are parts.
-StatusOr<Join> JoinOf(Context& c, const Stage& s) {
-  RETURN_IF_ERROR(CheckNoScan(s));
-  std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
-  if (!join) return InvalidArgument("stage ", s.name, " does not join elements by an operator that takes any order");
-  for (size_t k = 0; k < s.values.size(); ++k) {
-    if (!IsIdempotent(s.values[k]->op) && s.inits[k] != NeutralOf(c, s.values[k]->op, s.outputs[k]->dtype)) {
-      return InvalidArgument("stage ", s.name, " starts ", s.outputs[k]->name, " with ", Print(s.inits[k]),
-                             ", which is not known to change nothing");
-    }
-  }
-  return *std::move(join);
-}
-
 // `v` with its reads at `var` done by `to(load with indices that were treated so, mask)`.
 Expr ReplaceReads(Context& c, Expr v, Expr var, const std::function<Expr(Expr load, Expr mask)>& to) {
   Rewriter* self = nullptr;
@@ -206,94 +175,6 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   }
   s.values = join.Joined(c, join.running, elements);
   s.reduce_iters[dim - s.iters.size()].extent = extent;
-  return p;
-}
-
-StatusOr<TeProgram> Exp2(TeProgram p, const std::string& stage) {
-  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
-  Context& c = *p.context;
-  bool found = false;
-  Rewriter* self = nullptr;
-  Rewriter rewrite(c, [&](Expr e) -> Expr {
-    if (e->op != ExprOp::kExp || e->type.dtype != DType::kF32) return nullptr;
-    found = true;
-    constexpr double kLog2E = 1.4426950408889634;
-    return c.Make(ExprOp::kExp2, {c.Mul((*self)(e->args[0]), c.Const(kLog2E, DType::kF32))});
-  });
-  self = &rewrite;
-  for (Expr& v : p.stages[at].values) v = rewrite(v);
-  if (!found) return InvalidArgument("stage ", stage, " has no exp of f32");
-  return p;
-}
-
-StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name) {
-  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
-  Context& c = *p.context;
-  Stage& s = p.stages[at];
-  ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
-  if (s.values.size() != 1 || s.values[0]->op != ExprOp::kAdd || !IsFloat(s.outputs[0]->dtype))
-    return InvalidArgument("stage ", stage, " is no sum of floats");
-  Analyzer a(c);
-  BindFacts(a, p, s.iters);
-  for (const StageIter& i : s.reduce_iters) {
-    // Of nothing at all the sum is 0, whatever its factors are.
-    if (!a.CanProve(c.Lt(c.Int(0), i.extent)))
-      return InvalidArgument("stage ", stage, " may sum over nothing: ", i.var->name, " in 0..", Print(i.extent));
-  }
-  const auto is_common = [&](Expr e) {
-    return e->reads && std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
-                                    [&](const StageIter& i) { return Uses(e, i.var); });
-  };
-  std::vector<std::pair<ExprOp, Expr>> common;
-  const DType type = s.outputs[0]->dtype;
-  // What is left of `e`; null: nothing.
-  std::function<Expr(Expr)> rest_of = [&](Expr e) -> Expr {
-    if (is_common(e)) {
-      common.push_back({ExprOp::kMul, c.Cast(type, e)});
-      return nullptr;
-    }
-    if (e->op == ExprOp::kCast && IsFloat(e->type.dtype) && IsFloat(e->args[0]->type.dtype)) {
-      const Expr inner = rest_of(e->args[0]);
-      return inner == nullptr ? nullptr : c.Cast(e->type.dtype, inner);
-    }
-    if (e->op == ExprOp::kMul) {
-      const Expr x = rest_of(e->args[0]), y = rest_of(e->args[1]);
-      return x == nullptr ? y : y == nullptr ? x : c.Mul(x, y);
-    }
-    if (e->op == ExprOp::kDiv && is_common(e->args[1])) {
-      common.push_back({ExprOp::kDiv, c.Cast(type, e->args[1])});
-      const Expr x = rest_of(e->args[0]);
-      return x == nullptr ? c.Const(1, e->type.dtype) : x;
-    }
-    return e;
-  };
-  Expr rest = rest_of(join.elements[0]);
-  if (common.empty()) return InvalidArgument("the elements that stage ", stage, " sums have no factor in common");
-  if (rest == nullptr) rest = c.Const(1, type);
-
-  Stage sum;
-  sum.name = name;
-  sum.origin = s.origin;
-  std::vector<std::string> taken = {name};
-  VarMap own;
-  std::vector<Expr> shape;
-  for (const StageIter& i : s.iters) {
-    taken.push_back(Cat(name, "_", sum.iters.size()));
-    sum.iters.push_back({c.Var(taken.back()), i.extent});
-    own[i.var] = sum.iters.back().var;
-    shape.push_back(i.extent);
-  }
-  RETURN_IF_ERROR(CheckNew(p, taken));
-  sum.reduce_iters = s.reduce_iters;
-  sum.outputs = {c.MakeBuffer({.name = name, .dtype = type, .shape = std::move(shape)})};
-  sum.inits = s.inits;
-  sum.values = join.Joined(c, RunningOf(c, sum), {Substitute(c, rest, own)});
-  Expr value = c.Load(sum.outputs[0], VarsOf(s.iters));
-  for (const auto& [op, factor] : common) value = c.Make(op, {value, factor});
-  s.values = {value};
-  s.inits.clear();
-  s.reduce_iters.clear();
-  p.stages.insert(p.stages.begin() + static_cast<ptrdiff_t>(at), std::move(sum));
   return p;
 }
 

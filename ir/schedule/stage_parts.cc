@@ -131,4 +131,37 @@ StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
   return p;
 }
 
+namespace {
+
+// Whether joining the same once more changes nothing.
+bool IsIdempotent(ExprOp op) {
+  switch (op) {
+    case ExprOp::kSelect:
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kAnd:
+    case ExprOp::kOr:
+    case ExprOp::kBitAnd:
+    case ExprOp::kBitOr:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+StatusOr<Join> JoinOf(Context& c, const Stage& s) {
+  RETURN_IF_ERROR(CheckNoScan(s));
+  std::optional<Join> join = FindJoin(c, s.values, RunningOf(c, s));
+  if (!join) return InvalidArgument("stage ", s.name, " does not join elements by an operator that takes any order");
+  for (size_t k = 0; k < s.values.size(); ++k) {
+    if (!IsIdempotent(s.values[k]->op) && s.inits[k] != NeutralOf(c, s.values[k]->op, s.outputs[k]->dtype)) {
+      return InvalidArgument("stage ", s.name, " starts ", s.outputs[k]->name, " with ", Print(s.inits[k]),
+                             ", which is not known to change nothing");
+    }
+  }
+  return *std::move(join);
+}
+
 }  // namespace cinn_like::ir

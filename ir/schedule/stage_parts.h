@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ir/analyzer.h"
+#include "ir/join.h"
 #include "ir/te.h"
 
 namespace cinn_like::ir {
@@ -33,5 +34,9 @@ struct NewIters {
 // The stage runs over them, in this order. Allocations that it writes at its iterators take their shape, and readers
 // read there; else it writes where it did. InvalidArgument of a reduction into a result.
 StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to);
+
+// How a stage joins what it reduces, whose parts can then be joined in any order and start as it does: with what
+// changes nothing, or what may be joined as often as there are parts.
+StatusOr<Join> JoinOf(Context& c, const Stage& s);
 
 }  // namespace cinn_like::ir

@@ -72,6 +72,11 @@ StatusOr<TeProgram> Together(TeProgram p, const std::string& first, const std::s
 // otherwise, and overflows where sums of the elements without these factors do: not for exact numerics.
 StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::string& name);
 
+// factor m:  m[i] = max of x[i, k] * 3 over k;  y[i, k] = x[i, k] * 3 - m[i]  =>  m[i] = max of x[i, k] over k;
+// y[i, k] = (x[i, k] - m[i]) * 3. A positive constant that all elements of a maximum or minimum of floats have in
+// common is applied by its readers, to differences as a whole. It rounds otherwise: not for exact numerics.
+StatusOr<TeProgram> Factor(TeProgram p, const std::string& stage);
+
 // exp2 y:  y[i] = exp(x[i])  =>  y[i] = exp2(x[i] * log2(e)), of f32. Powers of 2 are an instruction where there is
 // one; that their exponents are rounded once more is an error of |x| * 2^-24 of the result at most. Not for exact
 // numerics.

@@ -1174,10 +1174,15 @@ TEST(CudaLowering, ChainsOnMatrixUnits) {
                                    {"f16", "33", "140", 40, 24, true},
                                    {"bf16", "40", "77", 48, 16, false, true},
                                    {"bf16", "n", "n", 16, 32, true},
-                                   {"f16", "70", "n", 32, 112}};
-  for (size_t i = 0; i < cases.size(); ++i) {
+                                   {"f16", "70", "n", 32, 112},
+                                   {"bf16", "150", "200", 64, 64, true},
+                                   {"f16", "65", "n", 50, 128, false, true}};
+  for (size_t i = 0; i < 2 * cases.size(); ++i) {
     if (!IsSeen(static_cast<int>(i))) continue;
-    const Case& c = cases[i];
+    const Case& c = cases[i / 2];
+    // Units of a warp, or those of four where these are and rows fill them.
+    const Target target = i % 2 == 0 ? AnyHopper() : Hopper();
+    const bool four = i % 2 == 1 && c.features >= 64;
     const auto tensor = [&](auto... sides) { return Cat(c.t, "[1,1", Cat(",", sides)..., "]"); };
     const std::string q = tensor(c.rows, c.depth), k = tensor(c.keys, c.depth), turned = tensor(c.depth, c.keys),
                       v = tensor(c.keys, c.features), s = tensor(c.rows, c.keys), o = tensor(c.rows, c.features);
@@ -1188,16 +1193,25 @@ TEST(CudaLowering, ChainsOnMatrixUnits) {
             "} : ", turned, "\n  %1 = matmul(%q, %0) : ", s, c.masked ? Cat("\n  %2 = add(%1, %mask) : ", s) : "",
             "\n  %3 = softmax(%", c.masked ? 2 : 1, ") {axis=3} : ", s, "\n  %4 = matmul(%3, %v) : ", o,
             "\n  return %4\n}\n"));
-    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    const StatusOr<Compiled> compiled = Lower(g, true, target);
     ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     EXPECT_EQ(Count(compiled->text, " by chain_gpu"), 1) << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "tensorize"), 2) << compiled->text;
-    const std::string source = Emit(g);
-    EXPECT_GT(Count(source, " cinn_mma_"), 0) << source;
+    const std::string source = Emit(g, target);
+    const int by_four = Count(source, "wgmma.mma_async");
+    EXPECT_GT(by_four + Count(source, " cinn_mma_"), 0) << source;
+    if (four || i % 2 == 0) {
+      EXPECT_EQ(by_four > 0, four) << source;
+    }
+    // Sums of scores begin with the first product, and weights stay in registers.
+    if (four) {
+      EXPECT_EQ(Count(source, ", 0, 1, 1, 0, "), 1) << source;
+    }
+    EXPECT_EQ(Count(source, "alignas(16) unsigned short r"), 1) << source;
     EXPECT_LE(Count(source, "__syncthreads"), 2) << source;  // what is computed from scores waits for nobody
     if (!IsTried(static_cast<int>(i))) continue;
     for (int64_t n : {40, 1}) {
-      ExpectRuns(g, n, rng, false, Hopper());
+      ExpectRuns(g, n, rng, false, target);
       if (HasFatalFailure()) return;
       if (symbols.empty()) break;
     }
@@ -1250,10 +1264,10 @@ TEST(CudaLowering, ChainsLeaveOutWhatAMaskHides) {
   return %12
 }
 )"));
-    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    const StatusOr<Compiled> compiled = Lower(g, true, AnyHopper());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     EXPECT_EQ(Count(compiled->text, " by chain_gpu"), 1) << compiled->text;
-    const std::string source = Emit(g);
+    const std::string source = Emit(g, AnyHopper());
     // Tiles of 128 keys, as many as rows; in a window those from where the first row's begins.
     EXPECT_EQ(Count(source, window ? "< i0 - cinn_max_i32(i0 - 1, 0) + 1; ++" : "< i0 + 1; ++"), 1) << source;
     if (IsSeen(1)) ExpectRuns(g, 1, rng, false, Hopper());
