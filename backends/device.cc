@@ -115,4 +115,14 @@ StatusOr<Target> Devices::ParseTarget(std::string_view text) const {
   return Target::Parse(text, kinds);
 }
 
+StatusOr<std::vector<Target>> Devices::ParseTargets(std::string_view text) const {
+  std::vector<Target> targets;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(';', begin), text.size());
+    ASSIGN_OR_RETURN(targets.emplace_back(), ParseTarget(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return targets;
+}
+
 }  // namespace cinn_like

@@ -45,6 +45,8 @@ class Devices {
   StatusOr<Device> Of(const Target& target) const;
   // Target::Parse with these devices' kinds.
   StatusOr<Target> ParseTarget(std::string_view text) const;
+  // Of "cpu; opencl", one or several.
+  StatusOr<std::vector<Target>> ParseTargets(std::string_view text) const;
 
  private:
   std::vector<Device> devices_;

@@ -7,6 +7,7 @@
 #include "cinn_like/interface.h"
 #include "cinn_like/module_driver.h"
 #include "cinn_like/opt.h"
+#include "cinn_like/partition.h"
 #include "hlir/graph.h"
 #include "hlir/op_registry.h"
 #include "ir/schedule/schedule.h"
@@ -116,9 +117,10 @@ int32_t Give(cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> c
 
 cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> Bid(const char* graph_text, const char* target_text) {
   ASSIGN_OR_RETURN(cinn_like::hlir::Graph graph, cinn_like::hlir::Parse(graph_text));
-  ASSIGN_OR_RETURN(cinn_like::Target target, cinn_like::Target::Parse(target_text));
-  ASSIGN_OR_RETURN(cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());
-  return cinn_like::BidOnGraph(graph, target, options);
+  ASSIGN_OR_RETURN(const auto targets, cinn_like::Devices::BuiltIn().ParseTargets(target_text));
+  ASSIGN_OR_RETURN(const cinn_like::CompileOptions options, cinn_like::CompileOptions::FromFlags());
+  if (targets.size() > 1) return cinn_like::CompileOnTargets(graph, targets, options);
+  return cinn_like::BidOnGraph(graph, targets[0], options);
 }
 
 cinn_like::Status Check(const char* graph_text, const char* target_text) {

@@ -30,7 +30,7 @@ CINN_API const char* CinnListOps(void);
 // the device of `target` lacks. Where there is no such target or device, compiling says so. Costs microseconds per op.
 CINN_API int32_t CinnCheck(const char* graph_text, const char* target);
 
-// Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda",
+// Compiles the graph in `graph_text` for `target` ("cpu", "x86_64 -mcpu=native -num-threads=2", "cuda", "cpu; opencl",
 // "cuda -arch=sm_90a -libs=cublas") and gives a function that CinnReleaseFunction frees, code included.
 CINN_API int32_t CinnCompile(const char* graph_text, const char* target, CinnFunction** out);
 CINN_API void CinnReleaseFunction(CinnFunction* fn);

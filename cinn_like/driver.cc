@@ -506,6 +506,10 @@ Status CheckGraph(const hlir::Graph& graph, const Target& target) {
   RETURN_IF_ERROR(hlir::Verify(graph));
   const std::vector<DType> lacks = LackedBy(target);
   for (const hlir::Op& op : graph.ops()) {
+    if (!op.device.empty() && !target.device->IsCalled(op.device)) {
+      return InvalidArgument("op '", op.def->name, "': to be computed on ", op.device, ", and the target is ",
+                             target.device->name);
+    }
     for (const std::vector<hlir::ValueId>* values : {&op.operands, &op.results}) {
       for (const hlir::ValueId v : *values) {
         const DType dtype = graph.TypeOf(v).dtype;

@@ -77,8 +77,8 @@ class OnTargets : public CompiledFunction {
     std::vector<int> results;    // by part.results: the whole graph's result, or -1
   };
 
-  OnTargets(const Graph& graph, std::vector<Called> parts, std::vector<std::string> refused)
-      : graph_(graph), parts_(std::move(parts)) {
+  OnTargets(const Graph& graph, Device host, std::vector<Called> parts, std::vector<std::string> refused)
+      : graph_(graph), host_(std::move(host)), parts_(std::move(parts)) {
     std::set<size_t> taken;
     for (Called& c : parts_) {
       for (ValueId v : c.part.reads) c.arguments.push_back(ArgumentOf(v));
@@ -130,7 +130,7 @@ class OnTargets : public CompiledFunction {
   }
 
   const CallSignature& signature() const override { return signature_; }
-  const Device& device() const override { return parts_[0].compiled->device(); }
+  const Device& device() const override { return host_; }
   const CompileReport& report() const override { return report_; }
   StatusOr<std::string> Source(std::string_view kind) const override {
     std::string text, other;
@@ -309,6 +309,7 @@ class OnTargets : public CompiledFunction {
 
   const Graph graph_;
   const CallSignature signature_ = SignatureOf(graph_);
+  const Device host_;
   std::vector<Called> parts_;
   CompileReport report_;
   std::unique_ptr<State> own_;
@@ -327,7 +328,8 @@ StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const Graph& graph,
     ASSIGN_OR_RETURN(auto compiled, CompileGraph(p.part.graph, targets[p.target], options, devices));
     called.push_back({std::move(p.part), TakeHostTensors(std::move(compiled)), {}, {}});
   }
-  return std::make_unique<OnTargets>(graph, std::move(called), std::move(placement.refused));
+  ASSIGN_OR_RETURN(Device host, devices.Of(targets[0]));
+  return std::make_unique<OnTargets>(graph, std::move(host), std::move(called), std::move(placement.refused));
 }
 
 }  // namespace cinn_like

@@ -14,7 +14,7 @@
 namespace cinn_like {
 
 // A call runs a compiled graph for each part. The report names kernels after their parts, `<graph>_<i>_<device>`, as
-// its sources do, and what targets refused; `device` is that of the first part. What crosses between devices lies in
+// its sources do, and what targets refused; `device` is the host. What crosses between devices lies in
 // memory of the host meanwhile. Errors are those of PlaceOps and of compiling parts.
 StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const hlir::Graph& graph, std::span<const Target> targets,
                                                              const CompileOptions& options,

@@ -88,7 +88,7 @@ class Placer {
         if (seconds.ok()) continue;
         const std::string refused = Cat(target.device->name, ": ", Message(seconds.status()));
         why += Cat(why.empty() ? "" : "; ", refused);
-        refused_.push_back(refused);
+        if (op.device.empty() || target.device->IsCalled(op.device)) refused_.push_back(refused);
       }
       if (*std::min_element(prices.begin(), prices.end()) == kNever)
         return InvalidArgument("no target can compute op '", op.def->name, "': ", why);

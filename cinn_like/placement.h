@@ -1,6 +1,8 @@
 // Which of several targets computes an op of a graph: where the whole is predicted to take the least time. The price of
 // an op on a target is what the cheapest tactics bid for it there, and values that cross between devices are copied,
-// which has a price, too (DeviceKind::copy_seconds). What a target can't compute goes to another.
+// which has a price, too (DeviceKind::copy_seconds). What a target can't compute goes to another. An op that names a
+// device
+// (`on dpu` in a graph's text) is computed there.
 #pragma once
 #include <span>
 #include <string>

@@ -125,7 +125,8 @@ StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vecto
   }
   StatusOr<std::vector<TensorType>> inferred = def->infer({types, *complete, symbols_});
   RETURN_IF_ERROR(Annotate(inferred.status(), where));
-  Op op{def, std::move(operands), *std::move(complete), {}, origin_ >= 0 ? origin_ : static_cast<int>(ops_.size())};
+  Op op{def,    std::move(operands), *std::move(complete), {}, origin_ >= 0 ? origin_ : static_cast<int>(ops_.size()),
+        device_};
   for (TensorType& t : *inferred) {
     RETURN_IF_ERROR(Annotate(CheckType(t, symbols_), Cat(where, ": result")));
     op.results.push_back(AddValue(std::move(t), static_cast<int>(ops_.size())));
@@ -136,7 +137,7 @@ StatusOr<std::vector<ValueId>> Graph::AddOp(std::string_view op_name, std::vecto
 
 const std::vector<ValueId>& Graph::CopyOp(const Graph& from, const Op& op, std::vector<ValueId> operands) {
   const int index = static_cast<int>(ops_.size());
-  Op copy{op.def, std::move(operands), op.attrs, {}, origin_ >= 0 ? origin_ : index};
+  Op copy{op.def, std::move(operands), op.attrs, {}, origin_ >= 0 ? origin_ : index, op.device};
   for (ValueId v : op.results) copy.results.push_back(AddValue(from.TypeOf(v), index));
   ops_.push_back(std::move(copy));
   return ops_.back().results;
@@ -166,7 +167,7 @@ bool operator==(const Graph& a, const Graph& b) {
   }
   for (size_t i = 0; i < a.ops_.size(); ++i) {
     const Op &p = a.ops_[i], &q = b.ops_[i];
-    if (p.def != q.def || !(p.attrs == q.attrs) || !same(p.operands, q.operands) ||
+    if (p.def != q.def || p.device != q.device || !(p.attrs == q.attrs) || !same(p.operands, q.operands) ||
         p.results.size() != q.results.size()) {
       return false;
     }

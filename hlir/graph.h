@@ -28,6 +28,8 @@ struct Op {
   std::vector<ValueId> results;
   // The op that it comes from, as its index in the graph that the caller gave: passes hand it on (hlir/rebuild.h).
   int origin = 0;
+  // The kind of device that is to compute it, by name or alias; empty: any (cinn_like/placement.h).
+  std::string device = {};
 };
 
 // Text: nothing, `static`, `prepared` after the type.
@@ -80,8 +82,8 @@ class Graph {
   // is not inferred again.
   const std::vector<ValueId>& CopyOp(const Graph& from, const Op& op, std::vector<ValueId> operands);
   Status SetResults(std::vector<ValueId> results);
-  // Of the ops that are added from here on; -1: each is its own.
-  void SetOrigin(int origin) { origin_ = origin; }
+  // Of the ops that are added from here on; an origin of -1: each is its own.
+  void SetOrigin(int origin, std::string device = "") { origin_ = origin, device_ = std::move(device); }
 
   // Same structure: names of op results do not exist and do not count.
   friend bool operator==(const Graph& a, const Graph& b);
@@ -104,6 +106,7 @@ class Graph {
   std::vector<Value> values_;
   std::vector<ValueId> results_;
   int origin_ = -1;
+  std::string device_;
 };
 
 // The text form (docs/graph_text.md). Parse(Print(g)) == g, and printing is a fixed point.

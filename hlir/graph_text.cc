@@ -183,6 +183,10 @@ class GraphParser {
     }
     RETURN_IF_ERROR(lexer_.Expect(")"));
     ASSIGN_OR_RETURN(const Attrs attrs, ParseAttrs(*def));
+    std::string device;
+    if (lexer_.Eat("on")) {
+      ASSIGN_OR_RETURN(device, lexer_.Ident("a device's name"));
+    }
     RETURN_IF_ERROR(lexer_.Expect(":"));
     std::vector<TensorType> written;
     do {
@@ -190,6 +194,7 @@ class GraphParser {
       written.push_back(std::move(t));
     } while (lexer_.Eat(","));
 
+    graph_.SetOrigin(-1, std::move(device));
     const StatusOr<std::vector<ValueId>> results = graph_.AddOp(op_name, std::move(operands), attrs);
     RETURN_IF_ERROR(At(at, results.status()));
     if (names.size() != results->size() || written.size() != results->size()) {
@@ -279,8 +284,8 @@ std::string Print(const Graph& graph) {
       names[v] = Cat("%", next++);
       types += Cat(types.empty() ? "" : ", ", graph.TypeOf(v).ToString());
     }
-    s += Cat("  ", list(op.results), " = ", op.def->name, "(", list(op.operands), ")", PrintAttrs(op), " : ", types,
-             "\n");
+    s += Cat("  ", list(op.results), " = ", op.def->name, "(", list(op.operands), ")", PrintAttrs(op),
+             op.device.empty() ? "" : " on ", op.device, " : ", types, "\n");
   }
   return s + "  return" + (graph.results().empty() ? "" : " " + list(graph.results())) + "\n}\n";
 }

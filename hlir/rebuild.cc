@@ -21,7 +21,7 @@ StatusOr<Graph> Rebuild(const Graph& graph, const Emit& emit) {
   ASSIGN_OR_RETURN(Graph result, CopyInterface(graph, &values));
   OpBuilder b(&result);
   for (const Op& op : graph.ops()) {
-    result.SetOrigin(op.origin);
+    result.SetOrigin(op.origin, op.device);
     std::vector<ValueRef> operands;
     for (ValueId v : op.operands) operands.push_back(values[v]);
     std::optional<std::vector<ValueRef>> results = emit(&b, op, operands);

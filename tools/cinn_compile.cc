@@ -6,8 +6,11 @@
 //   cinn_compile --target=c -o mlp.c mlp.graph
 //   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
 //
-// But --emit=space --measure=100 does: it runs what else the tactics could have chosen (cinn_like/space.h).
+// But --target="cpu; opencl" does, which shares a graph out (cinn_like/partition.h), and --emit=space --measure=100: it
+// runs what else the tactics could have chosen (cinn_like/space.h).
+#include "backends/device.h"
 #include "cinn_like/driver.h"
+#include "cinn_like/partition.h"
 #include "cinn_like/space.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
@@ -17,7 +20,7 @@ DEFINE_string(emit, "",
               "graph, stages, schedule, loops, llvm, asm, object, library or space; for a GPU also cuda, ptx or cubin, "
               "or opencl; for other targets also c. Not said: c for the target c, library for a file -o *.so, else "
               "llvm");
-DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, ...");
+DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
 
@@ -28,7 +31,8 @@ Status Main(int argc, char** argv) {
   ASSIGN_OR_RETURN(const std::string path, InputPath(argc, argv));
   ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
   ASSIGN_OR_RETURN(const CompileOptions options, CompileOptions::FromFlags());
-  ASSIGN_OR_RETURN(const Target target, Target::Parse(FLAGS_target));
+  ASSIGN_OR_RETURN(const std::vector<Target> targets, Devices::BuiltIn().ParseTargets(FLAGS_target));
+  const Target& target = targets[0];
   const auto graph = hlir::Parse(text);
   if (!graph.ok()) return Annotate(graph.status(), path);
   const std::string emit = !FLAGS_emit.empty()        ? FLAGS_emit
@@ -36,6 +40,13 @@ Status Main(int argc, char** argv) {
                            : target.device->is_source ? "c"
                                                       : "llvm";
   const bool space = emit == "space";
+  if (targets.size() > 1) {
+    if (space || emit == "library")
+      return InvalidArgument("--emit=", emit, ": expected one target, got ", FLAGS_target);
+    ASSIGN_OR_RETURN(const auto compiled, CompileOnTargets(*graph, targets, options));
+    ASSIGN_OR_RETURN(const std::string source, compiled->Source(emit));
+    return WriteOutput(FLAGS_o, source);
+  }
   if (FLAGS_measure < 0 || (FLAGS_measure > 0 && !space))
     return InvalidArgument("--measure=", FLAGS_measure, ": a number of points, for --emit=space");
   if (emit == "library") {

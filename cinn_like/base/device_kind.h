@@ -84,6 +84,8 @@ struct DeviceKind {
   // Beside what there is for all devices. Null: nothing.
   const std::vector<hlir::Tactic>* tactics = nullptr;   // schedules of its kernels (hlir/tactics/tactic.h)
   const std::vector<ir::HookedPass>* passes = nullptr;  // loop passes (ir/pass_table.h)
+
+  bool IsCalled(std::string_view word) const { return !word.empty() && (word == name || word == alias); }
 };
 
 // "x86_64" (alias "cpu"): this process.

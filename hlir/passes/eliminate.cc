@@ -9,7 +9,7 @@ namespace cinn_like::hlir {
 StatusOr<Graph> EliminateCommonSubexpressions(Graph graph, const PassContext&) {
   std::map<std::string, std::vector<ValueRef>> known;
   return Rebuild(graph, [&](OpBuilder* b, const Op& op, const std::vector<ValueRef>& operands) {
-    std::string key = op.def->name;
+    std::string key = Cat(op.def->name, " ", op.device);
     for (ValueRef v : operands) key += Cat(" ", v.id);
     for (const auto& [name, value] : op.attrs.values()) key += Cat(" ", name, "=", ToString(value));
     const auto it = known.find(key);

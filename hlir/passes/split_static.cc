@@ -103,7 +103,7 @@ class Splitter {
     OpBuilder b(&prepare);
     for (const Op& op : graph_.ops()) {
       if (!facts_[op.results[0]].is_static) continue;
-      prepare.SetOrigin(op.origin);
+      prepare.SetOrigin(op.origin, op.device);
       std::vector<ValueRef> operands;
       for (ValueId v : op.operands) operands.push_back(values[v]);
       const std::vector<ValueRef> results = b.Call(op.def->name, operands, op.attrs, op.results.size());
@@ -132,7 +132,7 @@ class Splitter {
       values[v] = {*added};
     }
     for (const Op& op : graph_.ops()) {
-      main.SetOrigin(op.origin);
+      main.SetOrigin(op.origin, op.device);
       std::vector<ValueRef> operands;
       for (ValueId v : op.operands) operands.push_back(values[v]);
       const std::vector<ValueRef> results = b.Call(op.def->name, operands, op.attrs, op.results.size());

@@ -575,6 +575,48 @@ TEST(Partition, ResultsAndValuesBetweenParts) {
   EXPECT_NE(error({x.Value(), w.Value(), {}, {}, {}, {}}, &env).find("no allocator"), std::string::npos);
 }
 
+// Ops go where the text says, whatever that costs, and copies are made between.
+TEST(Partition, AnOpIsComputedWhereItsTextSays) {
+  const char* kGraph = R"(graph @g(%x: f32[n,24], %w: f32[24,24]) where n in 1..256 {
+  %0 = add(%x, %x) on dpu : f32[n,24]
+  %1 = matmul(%0, %w) on cpu : f32[n,24]
+  %2 = mul(%1, %1) on dpu : f32[n,24]
+  %3 = tanh(%2) : f32[n,24]
+  return %3
+}
+)";
+  const std::string text = kGraph;
+  const hlir::Graph graph = *hlir::Parse(text);
+  const auto f = OnBoth(graph);
+  ASSERT_TRUE(f.ok()) << f.status();
+  const std::vector<std::string>& kernels = (*f)->report().tactics;
+  for (const char* part : {"g_0_dpu_k", "g_1_x86_64_k", "g_2_dpu_k"}) {
+    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&](const std::string& k) { return k.starts_with(part); }))
+        << part;
+  }
+  EXPECT_TRUE((*f)->report().refused.empty()) << (*f)->report().refused[0];
+  std::string plain = text;
+  for (const char* on : {" on dpu", " on cpu", " on dpu"}) plain.erase(plain.find(on), 7);
+  const auto on_cpu = OnCpu(*hlir::Parse(plain));
+  ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
+  const std::vector<std::vector<int64_t>> params = {{33, 24}, {24, 24}};
+  ExpectNear(Call(**f, params, {33, 24}), Call(**on_cpu, params, {33, 24}), text);
+
+  EXPECT_EQ(Error(OnCpu(graph).status()), "op 'add': to be computed on dpu, and the target is x86_64");
+  std::string elsewhere = text;
+  elsewhere.replace(elsewhere.find("on cpu"), 6, "on npu");
+  EXPECT_EQ(Error(OnBoth(*hlir::Parse(elsewhere)).status()),
+            "no target can compute op 'matmul': x86_64: op 'matmul': to be computed on npu, and the target is x86_64; "
+            "dpu: op "
+            "'matmul': to be computed on npu, and the target is dpu");
+  std::string unable = text;
+  unable.replace(unable.find("tanh(%2)"), 8, "softmax(%2) {axis=1} on dpu");
+  const auto slow = OnBoth(*hlir::Parse(unable));
+  ASSERT_TRUE(slow.ok()) << slow.status();  // as loops stand
+  EXPECT_EQ(Error(dpu::Devices().ParseTargets("cpu; dpu -arch=dpu2; npu").status()),
+            Error(dpu::Devices().ParseTarget("npu").status()));
+}
+
 // A graph of products, rows and elements at sizes that no tile divides, in any order.
 struct RandomGraph {
   explicit RandomGraph(uint32_t seed) {

@@ -118,12 +118,14 @@ TEST(GraphText, DifferentGraphsDiffer) {
                                                         {"return %2", "return %1"},
                                                         {"add(%0, %b)", "sub(%0, %b)"},
                                                         {"add(%0, %b)", "add(%0, %0)"},
+                                                        {"add(%0, %b)", "add(%0, %b) on opencl"},
                                                         {"[1,256] ", "[1,257] "}}) {
     std::string text = kMlp;
     text.replace(text.find(from), from.size(), to);
     const StatusOr<Graph> h = Parse(text);
     ASSERT_TRUE(h.ok()) << h.status();
     EXPECT_FALSE(*h == g) << text;
+    ExpectRoundTrip(*h);
   }
 }
 
@@ -140,6 +142,7 @@ TEST(GraphText, Errors) {
       {"\"tanh\"", "3", "attribute 'approximate': expected a string, got '3' (op 'gelu')"},
       {"add(%0, %b)", "add(%0, %c)", "line 3, column 16: unknown value '%c'"},
       {"add(%0, %b)", "add(%0)", "line 3, column 8: op 'add': expected 2 operands, got 1"},
+      {"add(%0, %b)", "add(%0, %b) on 3", "line 3, column 23: expected a device's name, got '3'"},
       {"%1 = add", "%0 = add", "line 3, column 3: value '%0' is defined twice"},
       {"%1 = add", "%1, %3 = add", "op 'add' has 1 results, got 2 names and 1 types"},
       {"%x: f32[n,256]", "%x: f31[n,256]", "expected a dtype (bool, i8,"},

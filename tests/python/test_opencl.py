@@ -279,6 +279,29 @@ def test_sample_graphs():
     compare(*of)
 
 
+def test_shared_out():
+    """Between the host and OpenCL: what no op says goes by price, and in text an op names its device."""
+
+    def fn(x, w):
+        return torch.softmax(x @ w, -1).double() * 2
+
+    x, w = rand(33, 24), rand(24, 40)
+    torch._dynamo.reset()
+    got = torch.compile(fn, backend=backend, fullgraph=True, options={"target": "cpu; opencl"})(x, w)
+    compare(fn(x, w), got)
+    assert [s.target for s in cinn_like.report().subgraphs] == ["cpu; opencl"]
+
+    lib = library.get()
+    text = EXP.replace("exp(%x)", "exp(%x) on opencl").replace("return %0", "%1 = tanh(%0) on cpu : f32[n,4]\n  return %1")
+    handle = lib.compile(text, "cpu; opencl")
+    assert [t.rsplit("_k", 1)[0] for t in lib.info(handle)["tactics"]] == ["f_0_opencl", "f_1_x86_64"]
+    lib.release(handle)
+    with pytest.raises(RuntimeError, match="op 'exp': to be computed on opencl, and the target is x86_64"):
+        lib.compile(text, "cpu")
+    with pytest.raises(RuntimeError, match="expected the host's target first, got 'opencl"):
+        lib.compile(text, "opencl; cpu")
+
+
 def test_no_driver():
     """What is missing; the frontend reports it (test_bad_input.py::test_a_wrong_target_as_an_option_is_reported)."""
     text = """

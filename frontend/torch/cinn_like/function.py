@@ -50,7 +50,7 @@ def default_target(device):
 
 def computes_elsewhere(target, device):
     """Whether calls copy tensors from `device` to the target's device, and results back."""
-    words = target.split()
+    words = target.split(";")[0].split()
     return bool(words) and words[0] not in _KINDS.get(device.type, ())
 
 
