@@ -142,6 +142,22 @@ Status CheckDTypes(const ir::Module& m, const Target& target) {
   return absl::OkStatus();
 }
 
+// What functions by name are handed lies in the memory that is there.
+Status CheckOperands(const ir::Func& f) {
+  Status status;
+  ir::VisitStmts(f.body, [&](const ir::Stmt& s) {
+    if (const auto* call = ir::As<ir::Call>(s)) {
+      ir::ForEachOperand(*call, [&](const ir::Call::Operand& o, absl::Span<const ir::Expr> args) {
+        if (o.is_tensor && ir::WholeOf(o, args) == nullptr)
+          status = InvalidArgument("@", f.name, ": function \"", call->text, "\" is given a part of ",
+                                   args[0]->buffer->name, ", expected all of it");
+      });
+    }
+    return status.ok();
+  });
+  return status;
+}
+
 class ModuleCompilation : public CompiledFunction {
  public:
   ModuleCompilation(Target target, const CompileOptions& options, Device device)
@@ -230,6 +246,7 @@ class ModuleCompilation : public CompiledFunction {
     stages_ = ir::Print(m);
     schedule_ = schedule;
     for (const ir::Func& f : m.funcs) {
+      RETURN_IF_ERROR(CheckOperands(f));
       if (f.kind == ir::FuncKind::kInternal && unknown_.empty()) unknown_ = ir::FindUnknownAccess(f);
     }
     if (!unknown_.empty()) context_.options.check_bounds = true;

@@ -88,8 +88,23 @@ def test_what_is_refused():
         call(1, {})
     with pytest.raises(OverflowError, match="test.f: argument 0: .* more than 64 bits"):
         call(2**63)
+    assert call(np.ones(3)) is None
+    cinn_like.register_func("test.f", lambda x: x + 1, override=True)
     with pytest.raises(RuntimeError, match="function 'test.f': TypeError: expected a number, .* got ndarray"):
-        call(np.ones(3))
+        cinn_like.get_global_func("test.f")(np.ones(3))
+
+
+def test_an_exception_that_can_not_say_what_it_is():
+    class Mute(Exception):
+        def __str__(self):
+            raise ValueError
+
+    def fails():
+        raise Mute
+
+    cinn_like.register_func("test.f", fails, override=True)
+    with pytest.raises(RuntimeError, match="function 'test.f': Mute$"):
+        cinn_like.get_global_func("test.f")()
 
 
 def test_exceptions_name_the_function_and_are_the_cause():

@@ -10,6 +10,7 @@ sort_rows = cinn_like.get_global_func("sort_rows")
 import atexit
 import ctypes
 import gc
+import itertools
 import json
 import numbers
 import threading
@@ -21,6 +22,7 @@ _NONE, _INT, _BOOL, _FLOAT, _TENSOR, _STRING = 0, 1, 2, 3, 7, 8  # tags of abi.V
 _CALL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(abi.Value), ctypes.c_int32, ctypes.POINTER(abi.Value))
 _RELEASE = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
+_numbers = itertools.count()
 _lock = threading.RLock()
 _kept = {}  # `self` of what was handed out -> the object, how often
 _registered = {}  # what Python has registered, for libraries that are loaded later
@@ -109,18 +111,26 @@ class _Registry:
         try:
             f = _kept[pointer][0]
             seen = []
-            made = f(*[_from_value(args[k], f"argument {k}", seen) for k in range(count)])
-            _give(made, result[0])
-            made = None
-            for k, memory in seen:
+            given = [_from_value(args[k], f"argument {k}", seen) for k in range(count)]
+            made = f(*given)
+            _give(made, given, result[0])
+            made = given = None
+            for what, memory in seen:
                 if memory() is not None:
                     gc.collect()
                 if memory() is not None:
-                    raise ValueError(f"argument {k} is still in use after the call, which its memory is for: copy it")
+                    raise ValueError(f"{what} is still in use after the call, which its memory is for: copy it")
             return 0
         except BaseException as why:
             _local.error = why
-            return self._lib.CinnGlobalFail(f"{type(why).__name__}: {why}".encode(errors="replace"))
+            return self._lib.CinnGlobalFail(_message(why).encode(errors="replace"))
+
+
+def _message(why):
+    try:
+        return f"{type(why).__name__}: {why}"
+    except Exception:  # of its own __str__
+        return type(why).__name__
 
 
 def _from_value(value, what, seen):
@@ -136,7 +146,7 @@ def _from_value(value, what, seen):
         from .tensors import view
 
         array, memory = view(abi.Tensor.from_address(value.payload))
-        seen.append((len(seen), weakref.ref(memory)))
+        seen.append((what, weakref.ref(memory)))
         return array
     raise TypeError(f"{what}: a value of tag {value.tag} is neither tensor, number, bool, string nor None")
 
@@ -165,8 +175,10 @@ def _to_value(x, what):
     return None
 
 
-def _give(made, result):
+def _give(made, given, result):
     value = _to_value(made, "the result")
+    if value is None and any(made is x for x in given):  # as from what takes out=
+        value = abi.Value(_NONE, 0, 0), None
     if value is None:
         what = type(made).__name__
         raise TypeError(f"expected a number, a bool, a string or None as result, got {what}; tensors are written to arguments")
@@ -210,7 +222,7 @@ def attach(lib, last_error):
     """Called with each of our libraries once it is loaded."""
     registry = _Registry(lib, last_error)
     with _lock:
-        for name, f in _registered.items():
+        for name, f in list(_registered.items()):
             registry.register(name, f, True)
         _registries.append(registry)
 
@@ -226,8 +238,8 @@ def _loaded():
 def register_func(name, f=None, override=False):
     """Gives a function a name by which C++, code of `te.extern` and `get_global_func` call it; without `f` a decorator.
     Tensors come as arrays of NumPy over the caller's memory (as what torch.from_dlpack takes where NumPy has no such), for
-    the time of the call; numbers, bools, strings and None as such, which are results, too. What it raises is an error of
-    the call."""
+    the time of the call; numbers, bools, strings and None as such, which are results, too; an argument as result is
+    None. What it raises is an error of the call."""
     if callable(name) and f is None:
         return register_func(name.__name__, name, override)
     if f is None:
@@ -236,9 +248,17 @@ def register_func(name, f=None, override=False):
         raise TypeError(f"register_func: expected a name, got {type(name).__name__}")
     if not callable(f):
         raise TypeError(f"register_func: {name}: expected a function, got {type(f).__name__}")
+    registries = _loaded()  # takes a lock of its own
     with _lock:
-        for registry in _loaded():
-            registry.register(name, f, override)
+        done = []
+        try:
+            for registry in registries:
+                registry.register(name, f, override)
+                done.append(registry)
+        except ValueError:
+            for registry in done:
+                registry.remove(name)
+            raise
         _registered[name] = f
     return f
 
@@ -254,21 +274,36 @@ def get_global_func(name, allow_missing=False):
 
 
 def remove_global_func(name):
-    with _lock:
-        _registered.pop(name, None)
-        if not any([registry.remove(name) for registry in _loaded()]):
-            raise ValueError(_registries[0].error())
+    _loaded()
+    if not _forget(name):
+        raise ValueError(_registries[0].error())
 
 
 def list_global_func_names():
     return sorted({name for registry in _loaded() for name in registry.names()})
 
 
+class Unnamed:
+    """A name for a function, as long as this lives."""
+
+    def __init__(self, f):
+        self.of = getattr(f, "__name__", type(f).__name__)
+        self.name = f"cinn_like.te.{self.of}.{next(_numbers)}"
+        register_func(self.name, f)
+        weakref.finalize(self, _forget, self.name).atexit = False
+
+
+def _forget(name):
+    with _lock:
+        _registered.pop(name, None)
+        return any([registry.remove(name) for registry in _registries])
+
+
 @atexit.register
 def _remove_all():
     """Threads of C++ may outlive Python."""
     with _lock:
-        for name in _registered:
+        for name in list(_registered):
             for registry in _registries:
                 registry.remove(name)
         _registered.clear()

@@ -112,8 +112,9 @@ class _Managed(ctypes.Structure):
     _fields_ = [("tensor", abi.Tensor), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
-_exported = {}  # address of a _Managed -> it, its numbers, its Tensor: until its user is done
-_DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda managed: _exported.pop(managed, None) and None)
+# Memory that its user frees, with no call of Python: an exception may be on its way.
+_libc = ctypes.CDLL(None)
+_libc.malloc.restype, _libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype, _new_capsule.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
@@ -135,11 +136,14 @@ class Tensor:
         return self.device
 
     def __dlpack__(self, **_):
-        tensor = abi.describe(self._pointer, self.device, self.shape, self.strides, *self._code[:2])
-        tensor.lanes, tensor.byte_offset = self._code[2], self._offset
-        managed = _Managed(tensor, None, ctypes.cast(_DELETER, ctypes.c_void_p))
-        _exported[ctypes.addressof(managed)] = managed, tensor, self
-        return _new_capsule(ctypes.addressof(managed), b"dltensor", None)
+        rank, size = len(self.shape), ctypes.sizeof(_Managed)
+        memory = _libc.malloc(size + 16 * rank)
+        (ctypes.c_int64 * (2 * rank)).from_address(memory + size)[:] = [*self.shape, *self.strides]
+        shape, strides = (ctypes.cast(memory + size + at, ctypes.POINTER(ctypes.c_int64)) for at in (0, 8 * rank))
+        managed = _Managed.from_address(memory)
+        managed.tensor = abi.Tensor(self._pointer, abi.Device(*self.device), rank, *self._code, shape, strides, self._offset)
+        managed.context, managed.deleter = None, ctypes.cast(_libc.free, ctypes.c_void_p)
+        return _new_capsule(memory, b"dltensor", None)
 
     def __repr__(self):
         return f"Tensor({self.dtype}{list(self.shape)} on {self.device})"

@@ -25,10 +25,11 @@ class Function:
     """f(*arguments) allocates results and gives them, as arrays or as the tensors of the framework whose tensors came;
     f(*arguments, *results), or f(*arguments, out=...), writes to those."""
 
-    def __init__(self, text, schedule, target, strides=()):
+    def __init__(self, text, schedule, target, strides=(), unnamed=()):
         self._library, self.target = library.get(), target
         self._inputs = (text, schedule, target)
         self._strides = strides  # of the last parameters: whose stride each is
+        self._unnamed = unnamed  # functions that it calls
         self._handle = self._lower()
         self.info = self._library.info(self._handle)
         self._bound, self._lock = {}, threading.Lock()
@@ -53,6 +54,8 @@ class Function:
 
     def export_library(self, path):
         """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md); for CPUs."""
+        if self._unnamed:
+            raise ValueError(f"{self.name}: a file calls functions by name: register_func({self._unnamed[0].of!r}) first")
         self._library.export_library(self._handle, path, None, 0)
 
     def load(self, device_type=CPU):
@@ -169,5 +172,6 @@ def build(s, target="cpu", schedule=""):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
     "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device."""
     if isinstance(s, Schedule):
-        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments())
+        unnamed = [stage.kept for stage in s.program.stages if getattr(stage, "kept", None)]
+        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), unnamed)
     return Function(s, schedule, target)
