@@ -142,7 +142,7 @@ Status CheckDTypes(const ir::Module& m, const Target& target) {
   return absl::OkStatus();
 }
 
-// What functions by name are handed lies in the memory that is there.
+// What functions by name are handed lies in the memory that is there, which may be copies.
 Status CheckOperands(const ir::Func& f) {
   Status status;
   ir::VisitStmts(f.body, [&](const ir::Stmt& s) {
@@ -152,6 +152,11 @@ Status CheckOperands(const ir::Func& f) {
           status = InvalidArgument("@", f.name, ": function \"", call->text, "\" is given a part of ",
                                    args[0]->buffer->name, ", expected all of it");
       });
+      for (ir::Buffer b : call->IsOfFunction() ? ir::BuffersWritten(s) : std::vector<ir::Buffer>()) {
+        if (ir::Contains(ir::BuffersRead(s), b))
+          status = InvalidArgument("@", f.name, ": function \"", call->text, "\" is given ", b->name,
+                                   " to read and to write, expected one of these");
+      }
     }
     return status.ok();
   });

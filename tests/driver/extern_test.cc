@@ -183,6 +183,10 @@ TEST_F(ExternTest, WhatIsHandedOverIsThere) {
   text.replace(text.find("(t, x"), 5, "(t, &x[0, 0] as f32[n, 30]");
   EXPECT_EQ(Message(LowerModuleText(text, "", *Target::Parse("cpu"), CompileOptions{}).status()),
             "@f: function \"test.mix\" is given a part of x, expected all of it");
+  text = kText;
+  text.replace(text.find("(t, x"), 5, "(u, x");
+  EXPECT_EQ(Message(LowerModuleText(text, "", *Target::Parse("cpu"), CompileOptions{}).status()),
+            "@f: function \"test.mix\" is given u to read and to write, expected one of these");
 }
 
 TEST_F(ExternTest, FailuresAreTheCalls) {
