@@ -34,7 +34,8 @@ class BuildWithNative(build_py):
             shutil.copyfile(build / "lib" / name, package / name)
         # Wheels hold no links: this is how a linker is told of another file.
         (package / "libcinn_runtime.so").write_text("INPUT(libcinn_runtime.so.0)\n")
-        headers = {ROOT / name: name for name in ("runtime/call.h", "runtime/library.h", "cinn_like/c_api.h")}
+        names = ("runtime/call.h", "runtime/global_functions.h", "runtime/library.h", "cinn_like/c_api.h")
+        headers = {ROOT / name: name for name in names}
         headers[dlpack_header(build)] = "dlpack/dlpack.h"
         for header, name in headers.items():
             (package / "include" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -87,6 +87,10 @@ constexpr Helper kCHelpers[] = {
      "  if (count < 0 || (uint64_t)count > (SIZE_MAX >> 1) / element) return 0;\n"
      "  return malloc(count == 0 ? 1 : element * (size_t)count);\n"
      "}\n"},
+    {"cinn_word_f64", 0, "$F uint64_t cinn_word_f64(double a) { uint64_t r; memcpy(&r, &a, 8); return r; }\n"},
+    {"cinn_call_function", 0,
+     "int32_t cinn_call_function(const void* device, const char* name, const uint64_t* words, int64_t count,\n"
+     "                           const void* env);\n"},
     // The rest is what entry functions do of a call (c_entry.h).
     {"cinn_fail", 0,
      "#ifndef CINN_ERROR\n"

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/escaping.h"
+#include "backends/call_words.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -140,9 +141,18 @@ void CHostPrinter::FreeAllocsOf(const ir::Seq& seq, int nesting) {
   }
 }
 
+std::string CHostPrinter::PointerTo(ir::Buffer b, Expr offset) const {
+  if (ir::IsInt(offset, 0)) return printer_.NameOf(b);
+  return Cat("(", printer_.NameOf(b), " + ", printer_.Print(offset), ")");
+}
+
 Status CHostPrinter::PrintCall(const ir::Call& n) {
   if (n.callee == "cinn_range_error" || n.callee == "cinn_bounds_error") {
     out_.Line(Leave(Cat("cinn_fail(-11, \"", f_.name, "\", \"", absl::CEscape(n.text), "\")")));
+    return absl::OkStatus();
+  }
+  if (n.IsOfFunction()) {
+    PrintFunctionCall(n);
     return absl::OkStatus();
   }
   if (n.is_runtime) return Unimplemented("function ", f_.name, ": no c text for the call of ", n.callee);
@@ -156,14 +166,40 @@ Status CHostPrinter::PrintCall(const ir::Call& n) {
     if (i > 0) args += ", ";
     if (n.args[i]->op != ir::ExprOp::kAddress)
       args += printer_.Print(values[i]);
-    else if (ir::IsInt(values[i], 0))
-      args += Cat("(void*)", printer_.NameOf(n.args[i]->buffer));
     else
-      args += Cat("(void*)(", printer_.NameOf(n.args[i]->buffer), " + ", printer_.Print(values[i]), ")");
+      args += Cat("(void*)", PointerTo(n.args[i]->buffer, values[i]));
   }
   const Frame& frame = frames_.back();
   out_.Line("if ((", frame.status, " = ", n.callee, "(", args, ")) != 0) goto ", frame.label, ";");
   return absl::OkStatus();
+}
+
+// { const uint64_t words[] = {...}; if ((status = cinn_call_function(0, "sort", words, 2, 0)) != 0) goto done; }
+void CHostPrinter::PrintFunctionCall(const ir::Call& n) {
+  const std::vector<CallWord> words = WordsOf(*f_.context, n);
+  std::vector<Expr> values;
+  for (const CallWord& w : words) {
+    const bool is_address = w.value != nullptr && w.value->op == ir::ExprOp::kAddress;
+    if (w.value != nullptr) values.push_back(is_address ? OffsetOf(*f_.context, w.value) : w.value);
+  }
+  printer_.Begin(values);
+  std::string text;
+  auto value = values.begin();
+  for (const CallWord& w : words) {
+    text += text.empty() ? "" : ", ";
+    if (w.value == nullptr)
+      text += Cat(w.number, "u");
+    else if (w.value->op == ir::ExprOp::kAddress)
+      text += Cat("(uintptr_t)", PointerTo(w.value->buffer, *value++));
+    else
+      text += Cat(IsFloat(w.value->type.dtype) ? "cinn_word_f64(" : "(uint64_t)(", printer_.Print(*value++), ")");
+  }
+  const Frame& frame = frames_.back();
+  out_.OpenScope();
+  out_.Line("const uint64_t words[] = {", words.empty() ? "0" : text, "};");
+  out_.Line("if ((", frame.status, " = cinn_call_function(0, \"", absl::CEscape(n.text), "\", words, ",
+            n.operands.size(), ", 0)) != 0) goto ", frame.label, ";");
+  out_.Close();
 }
 
 }  // namespace cinn_like::backends

@@ -59,6 +59,8 @@ class CHostPrinter {
   void Free(ir::Buffer b);
   // With a failure's code.
   std::string Leave(std::string_view code) const;
+  std::string PointerTo(ir::Buffer b, ir::Expr offset) const;
+  void PrintFunctionCall(const ir::Call& n);
 
   const ir::Func& f_;
   const CEntry* const entry_;

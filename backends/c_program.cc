@@ -9,8 +9,8 @@
 namespace cinn_like::backends {
 namespace {
 
-// $S says what the functions take and give, $P what is to be said of static parameters.
-constexpr std::string_view kAbout = R"(/* C99 by cinn_like, for the C library with libm and nothing else.
+// $S says what the functions take and give, $L what it links with, $P what is to be said of static parameters.
+constexpr std::string_view kAbout = R"(/* C99 by cinn_like, for the C library with libm and $L.
 
 $S
    int32_t fn(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
@@ -26,6 +26,10 @@ $P
    With CINN_DECLARATIONS defined the file is its own header; it follows dlpack/dlpack.h and runtime/call.h where these are
    included, too. */
 )";
+
+constexpr std::string_view kNeedsRuntime =
+    "libcinn_runtime, whose names (runtime/global_functions.h) it looks up:\n"
+    "   what a function by that name returns if it fails is returned, and CinnLibraryError() says why";
 
 // $F is the function.
 constexpr std::string_view kAboutPrepare = R"(
@@ -102,6 +106,15 @@ std::string Describe(const ArgSpec& spec) {
   return Cat(spec.function, "(", params, ") -> ", results, symbols);
 }
 
+bool CallsByName(const ir::Func& f) {
+  bool found = false;
+  ir::VisitStmts(f.body, [&](const ir::Stmt& s) {
+    const auto* call = ir::As<ir::Call>(s);
+    return !(found |= call != nullptr && call->IsOfFunction());
+  });
+  return found;
+}
+
 // What a graph may be called, and a function of C not.
 Status CheckName(std::string_view name) {
   constexpr std::string_view kTaken[] = {
@@ -160,7 +173,9 @@ StatusOr<std::string> EmitCProgram(const ir::Module& module, const DeviceKind& d
 
   std::string head(kAbout);
   absl::StrReplaceAll({{"$P", std::string(slots > 0 ? kAboutPrepare : "")}}, &head);
-  absl::StrReplaceAll({{"$F", std::string(main)}, {"$S", about}}, &head);
+  const bool by_name = std::any_of(module.funcs.begin(), module.funcs.end(), CallsByName);
+  absl::StrReplaceAll(
+      {{"$F", std::string(main)}, {"$S", about}, {"$L", std::string(by_name ? kNeedsRuntime : "nothing else")}}, &head);
   return Cat(head, kTypes, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n", declarations,
              "#ifdef __cplusplus\n}\n#endif\n\n#ifndef CINN_DECLARATIONS\n", JoinSource(d, texts), "#endif\n");
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/call_words.h"
 #include "backends/entry_spec.h"
 #include "backends/llvm_cast.h"
 #include "backends/llvm_expr.h"
@@ -412,7 +413,27 @@ class FunctionEmitter {
     return exprs_.Emit(e);
   }
 
+  llvm::Value* EmitWord(const backends::CallWord& w) {
+    llvm::Type* word = b_.getInt64Ty();
+    if (w.value == nullptr) return b_.getInt64(w.number);
+    llvm::Value* value = EmitArg(w.value);
+    if (w.value->op == ir::ExprOp::kAddress) return b_.CreatePtrToInt(value, word);
+    const DType t = w.value->type.dtype;
+    return IsFloat(t) ? b_.CreateBitCast(value, word) : b_.CreateIntCast(value, word, IsSigned(t));
+  }
+
+  void EmitFunctionCall(const ir::Call& n) {
+    const std::vector<backends::CallWord> words = backends::WordsOf(*func_.context, n);
+    llvm::Type* word = b_.getInt64Ty();
+    llvm::Value* memory = Local(llvm::ArrayType::get(word, words.size()), llvm::Align(8));
+    for (size_t i = 0; i < words.size(); ++i)
+      b_.CreateStore(EmitWord(words[i]), b_.CreateConstInBoundsGEP1_64(word, memory, i));
+    llvm::Value* name = b_.CreateGlobalString(n.text, "text", 0, &m_.module);
+    CheckedCall(n.callee, {Device(), name, memory, b_.getInt64(n.operands.size()), env_});
+  }
+
   void EmitCall(const ir::Call& n) {
+    if (n.IsOfFunction()) return EmitFunctionCall(n);
     std::vector<llvm::Value*> args;
     if (!n.text.empty()) args.push_back(b_.CreateGlobalString(n.text, "text", 0, &m_.module));
     for (Expr e : n.args) args.push_back(EmitArg(e));

@@ -12,6 +12,7 @@
 #include "hlir/op_registry.h"
 #include "ir/schedule/schedule.h"
 #include "runtime/last_error.h"
+#include "runtime/packed_call.h"
 
 using cinn_like::Cat;
 using cinn_like::CompileReport;
@@ -20,7 +21,7 @@ using cinn_like::SetLastError;
 
 struct CinnFunction {
   std::unique_ptr<cinn_like::CompiledFunction> compiled;
-  std::string info;
+  std::string info, signature;
 };
 
 namespace {
@@ -111,6 +112,7 @@ int32_t Give(cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> c
   auto fn = std::make_unique<CinnFunction>();
   fn->compiled = *std::move(compiled);
   fn->info = InfoJson(*fn->compiled);
+  fn->signature = Describe(fn->compiled->signature());
   *out = fn.release();
   return 0;
 }
@@ -249,6 +251,21 @@ int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* a
                                 const CinnCallEnv* env) {
   if (env == nullptr) return SetLastError(cinn_like::InvalidArgument("env must not be null"));
   return SetLastError(fn->compiled->PrepareSelf(self, {args, static_cast<size_t>(num_args)}, *env));
+}
+
+int32_t CinnFunctionCallPacked(void* fn, const CinnValue* args, int32_t num_args, CinnValue* result) {
+  if (fn == nullptr || num_args < 0 || (args == nullptr && num_args != 0)) {
+    return cinn_like::ReportPacked(cinn_like::InvalidArgument("fn and args must not be null"));
+  }
+  const CinnFunction& f = *static_cast<CinnFunction*>(fn);
+  const cinn_like::CallSignature& s = f.compiled->signature();
+  if (f.compiled->entry() == nullptr) {
+    return cinn_like::ReportPacked(absl::FailedPreconditionError(Cat(s.name, ": it is not finished (CinnFinish)")));
+  }
+  CinnValue none{};
+  return cinn_like::ReportPacked(cinn_like::CallPacked(
+      {f.compiled->entry(), f.compiled->self(), s.name, f.signature, s.params.size(), s.results.size()},
+      {args, static_cast<size_t>(num_args)}, result == nullptr ? &none : result));
 }
 
 int32_t CinnFunctionExportLibrary(CinnFunction* fn, const char* path, const CinnValue* args, int32_t num_args) {

@@ -1,12 +1,13 @@
 // The C API: everything that a host (Python, C, another framework) needs, and all that the shared library exports.
 //
 // A program is graph text (docs/graph_text.md), or loop text with a schedule (docs/schedules.md), so any language can
-// write it. Functions return 0 or a negative code; CinnLastError() then gives this thread's message. Strings returned
-// by const char* live as long as their object, or until the thread's next call where there is none. Every function may
-// be called from any thread.
+// write it. Functions by name, in both directions, are runtime/global_functions.h. Functions return 0 or a negative
+// code; CinnLastError() then gives this thread's message. Strings returned by const char* live as long as their object,
+// or until the thread's next call where there is none. Every function may be called from any thread.
 #ifndef CINN_LIKE_C_API_H_
 #define CINN_LIKE_C_API_H_
 #include "runtime/call.h"
+#include "runtime/global_functions.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,6 +75,12 @@ CINN_API int32_t CinnFunctionPrepare(CinnFunction* fn, const CinnValue* args, in
 CINN_API void* CinnFunctionAddSelf(CinnFunction* fn);
 CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const CinnValue* args, int32_t num_args,
                                          const CinnCallEnv* env);
+
+// A finished function of `fn`, a CinnFunction*, as whoever calls packed functions calls it: CinnGlobalRegister("add",
+// CinnFunctionCallPacked, fn, ...) gives it a name, and tvm-ffi takes both, too (TVMFFIFunctionCreate). Arguments may
+// end with tensors for the results; else tvm-ffi, where its library is in the process, makes these. Prepared parameters
+// are those of CinnFunctionSelf.
+CINN_API int32_t CinnFunctionCallPacked(void* fn, const CinnValue* args, int32_t num_args, CinnValue* result);
 
 // Writes the function as a shared library, which runtime/library.h loads without a compiler (docs/libraries.md). `args`
 // has one value per static parameter, whose weights then lie in the file; none (num_args 0): who loads it hands them

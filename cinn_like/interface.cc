@@ -40,6 +40,19 @@ CallSignature SignatureOf(const hlir::Graph& graph) {
   return s;
 }
 
+std::string Describe(const CallSignature& signature) {
+  const auto type = [](const CallSignature::Value& v) {
+    std::string shape;
+    for (const std::string& d : v.shape) shape += Cat(shape.empty() ? "" : ",", d);
+    return Cat(Name(v.dtype), "[", shape, "]");
+  };
+  std::string params, results;
+  for (const CallSignature::Value& p : signature.params)
+    params += Cat(params.empty() ? "" : ", ", p.name, p.is_symbol ? "" : Cat(": ", type(p)));
+  for (const CallSignature::Value& r : signature.results) results += Cat(results.empty() ? "" : ", ", type(r));
+  return Cat("@", signature.name, "(", params, ") -> ", results);
+}
+
 std::string InterfaceJson(const CallSignature& signature, bool statics) {
   std::string params, results, symbols;
   const auto add = [](std::string& to, const std::string& item) { to += (to.empty() ? "" : ",") + item; };

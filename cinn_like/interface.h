@@ -23,6 +23,9 @@ struct CallSignature {
 
 CallSignature SignatureOf(const hlir::Graph& graph);
 
+// "@scale(x: f32[n], m) -> f32[n]": for people.
+std::string Describe(const CallSignature& signature);
+
 // "name": ..., "params": [{"name", "dtype", "shape": ["n",256], "static": bool} or {"name", "symbol": true}],
 // "results": [{"dtype", "shape"}], "symbols": [...]: the members of an object. `statics`: whether it takes those.
 std::string InterfaceJson(const CallSignature& signature, bool statics);

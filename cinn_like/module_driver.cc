@@ -142,6 +142,27 @@ Status CheckDTypes(const ir::Module& m, const Target& target) {
   return absl::OkStatus();
 }
 
+// What functions by name are handed lies in the memory that is there, which may be copies.
+Status CheckOperands(const ir::Func& f) {
+  Status status;
+  ir::VisitStmts(f.body, [&](const ir::Stmt& s) {
+    if (const auto* call = ir::As<ir::Call>(s)) {
+      ir::ForEachOperand(*call, [&](const ir::Call::Operand& o, absl::Span<const ir::Expr> args) {
+        if (o.is_tensor && ir::WholeOf(o, args) == nullptr)
+          status = InvalidArgument("@", f.name, ": function \"", call->text, "\" is given a part of ",
+                                   args[0]->buffer->name, ", expected all of it");
+      });
+      for (ir::Buffer b : call->IsOfFunction() ? ir::BuffersWritten(s) : std::vector<ir::Buffer>()) {
+        if (ir::Contains(ir::BuffersRead(s), b))
+          status = InvalidArgument("@", f.name, ": function \"", call->text, "\" is given ", b->name,
+                                   " to read and to write, expected one of these");
+      }
+    }
+    return status.ok();
+  });
+  return status;
+}
+
 class ModuleCompilation : public CompiledFunction {
  public:
   ModuleCompilation(Target target, const CompileOptions& options, Device device)
@@ -230,6 +251,7 @@ class ModuleCompilation : public CompiledFunction {
     stages_ = ir::Print(m);
     schedule_ = schedule;
     for (const ir::Func& f : m.funcs) {
+      RETURN_IF_ERROR(CheckOperands(f));
       if (f.kind == ir::FuncKind::kInternal && unknown_.empty()) unknown_ = ir::FindUnknownAccess(f);
     }
     if (!unknown_.empty()) context_.options.check_bounds = true;

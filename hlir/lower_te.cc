@@ -91,6 +91,8 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     const std::vector<ir::Buffer> results = op.def->lower(call);
     for (size_t i = before; i < te.stages().size(); ++i) {
       te.stages()[i].origin = op.origin;
+      if (te.stages()[i].IsCall())
+        return Unimplemented("op '", op.def->name, "' calls a function by name, expected stages that are computed");
       for (ir::Expr e : te.stages()[i].values) {
         if (e->depth <= ir::kMaxDepthOfExpr) continue;
         return Unimplemented("op '", op.def->name, "' with ", op.operands.size(),

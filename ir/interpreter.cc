@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "absl/container/inlined_vector.h"
+#include "cinn_like/base/int_math.h"
+#include "cinn_like/base/tensor.h"
 #include "ir/interpreter_memory.h"
 
 namespace cinn_like::ir {
@@ -16,8 +18,8 @@ using Indices = absl::InlinedVector<Value, 4>;
 // Executes statements for all threads of a block, or for the host (one thread).
 class Machine {
  public:
-  Machine(const Module& m, const LaunchLimits& limits, Clock* clock, Status* error)
-      : module_(m), limits_(limits), clock_(*clock), error_(*error) {}
+  Machine(const Module& m, const LaunchLimits& limits, const FunctionCaller& functions, Clock* clock, Status* error)
+      : module_(m), limits_(limits), functions_(functions), clock_(*clock), error_(*error) {}
 
   void Call(const Func& f, const std::vector<Value>& args, const absl::flat_hash_map<std::string, int64_t>& symbols) {
     func_ = &f;
@@ -81,11 +83,12 @@ class Machine {
         [&](const Launch& n) { RunLaunch(n); },
         [&](const ir::Call& n) {
           if (n.meaning != nullptr) return Run(n.meaning);
+          if (n.IsOfFunction()) return RunFunction(n);
           if (n.callee == "cinn_range_error" || n.callee == "cinn_bounds_error")
             return Fail(absl::OutOfRangeError(n.text));
           const Func* f = module_.Find(n.callee);
           if (n.is_runtime || f == nullptr || grid_ != nullptr) return Fail(Unimplemented("call of ", n.callee));
-          Machine callee(module_, limits_, &clock_, &error_);
+          Machine callee(module_, limits_, functions_, &clock_, &error_);
           const Indices args = EvalAll(n.args);
           callee.Call(*f, {args.begin(), args.end()}, {});
         });
@@ -218,12 +221,83 @@ class Machine {
     EvalInt(n.shared_bytes);
     const Indices args = EvalAll(n.args);
     if (!error_.ok()) return;
-    Machine callee(module_, limits_, &clock_, &error_);
+    Machine callee(module_, limits_, functions_, &clock_, &error_);
     Func parameters = *f;
     parameters.body = MakeSeq({});
     callee.Call(parameters, {args.begin(), args.end()}, {});
     callee.func_ = f;
     if (error_.ok()) callee.RunGrid(f->body, grid);
+  }
+
+  // One by name. What it is to read must have been written, and all of its outputs are afterwards.
+  void RunFunction(const ir::Call& n) {
+    if (grid_ != nullptr) return Fail(InvalidArgument("function \"", n.text, "\" is called in a kernel"));
+    struct Tensor {
+      DLTensor dl{};
+      std::vector<int64_t> shape, strides;
+      std::shared_ptr<Memory> memory;
+      bool is_output = false;
+    };
+    std::vector<std::unique_ptr<Tensor>> tensors;
+    std::vector<FunctionArg> args;
+    ForEachOperand(n, [&](const ir::Call::Operand& o, absl::Span<const Expr> parts) {
+      if (!error_.ok()) return;
+      const Value first = Eval(parts[0]);
+      if (!o.is_tensor) {
+        if (IsFloat(o.dtype))
+          args.emplace_back(first.At(0)->f);
+        else
+          args.emplace_back(first.At(0)->i);
+        return;
+      }
+      Tensor& t = *tensors.emplace_back(std::make_unique<Tensor>());
+      for (Expr e : parts.subspan(1, o.rank)) t.shape.push_back(EvalInt(e));
+      for (Expr e : parts.subspan(1 + o.rank)) t.strides.push_back(EvalInt(e));
+      if (!error_.ok()) return;
+      if (!o.has_strides) {
+        t.strides.assign(o.rank, 1);
+        for (size_t d = o.rank; d-- > 1;) t.strides[d - 1] = (WrapInt(t.strides[d]) * t.shape[d]).value;
+      }
+      t.memory = first.memory;
+      t.is_output = o.is_output;
+      t.dl = {t.memory->bytes + first.At(0)->i,
+              {kDLCPU, 0},
+              static_cast<int32_t>(o.rank),
+              {static_cast<uint8_t>(InfoOf(o.dtype).dlpack_code), static_cast<uint8_t>(InfoOf(o.dtype).bits), 1},
+              t.shape.data(),
+              t.strides.data(),
+              0};
+      args.emplace_back(&t.dl);
+      const int64_t bytes = SpanBytes(t.dl), begin = first.At(0)->i, size = BytesOf(o.dtype);
+      if (bytes < 0 || begin < 0 || begin > t.memory->size || bytes > t.memory->size - begin)
+        return Fail(InvalidArgument("function \"", n.text, "\" takes more than there is of ", parts[0]->buffer->name));
+      if (o.is_output) return;
+      ForEachElement(t.dl, [&](int64_t at) {
+        const uint8_t* written = t.memory->written + begin + at * size;
+        if (std::count(written, written + size, 0) > 0)
+          Fail(InvalidArgument("function \"", n.text, "\" takes ", parts[0]->buffer->name, " before it is written"));
+      });
+    });
+    if (!error_.ok()) return;
+    if (functions_ == nullptr) return Fail(Unimplemented("function \"", n.text, "\": none were given to call"));
+    if (const Status called = functions_(n.text, args); !called.ok()) return Fail(called);
+    for (const auto& t : tensors) {
+      if (!t->is_output) continue;
+      const int64_t size = t->dl.dtype.bits / 8, begin = static_cast<uint8_t*>(t->dl.data) - t->memory->bytes;
+      ForEachElement(t->dl, [&](int64_t at) {
+        std::memset(t->memory->written + begin + at * size, 1, static_cast<size_t>(size));
+      });
+    }
+  }
+
+  // f(the place of an element, in elements), until there is an error.
+  template <class F>
+  void ForEachElement(const DLTensor& t, F f) {
+    for (int64_t i = 0, count = NumElements(t); i < count && error_.ok(); ++i) {
+      int64_t at = 0, rest = i;
+      for (int d = t.ndim; d-- > 0; rest /= t.shape[d]) at += rest % t.shape[d] * t.strides[d];
+      f(at);
+    }
   }
 
   void RunGrid(const Stmt& body, Grid grid) {
@@ -529,6 +603,7 @@ class Machine {
 
   const Module& module_;
   const LaunchLimits& limits_;
+  const FunctionCaller& functions_;
   Clock& clock_;
   Status& error_;
   absl::flat_hash_map<Expr, Value> vars_;
@@ -544,12 +619,13 @@ class Machine {
 }  // namespace
 
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits,
+                 const FunctionCaller& functions) {
   const Func* f = m.Find(name);
   if (f == nullptr) return InvalidArgument("no function @", name);
   Status error;
   Clock clock;
-  Machine machine(m, limits, &clock, &error);
+  Machine machine(m, limits, functions, &clock, &error);
   std::vector<Value> values;
   for (size_t i = 0; i < args.size(); ++i) {
     if (auto* a = std::get_if<HostArray*>(&args[i])) {
@@ -572,9 +648,10 @@ Status Interpret(const Module& m, std::string_view name, const std::vector<Inter
 }
 
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits,
+                 const FunctionCaller& functions) {
   Module m{f.context, {f}};
-  return Interpret(m, f.name, args, symbols, limits);
+  return Interpret(m, f.name, args, symbols, limits, functions);
 }
 
 }  // namespace cinn_like::ir

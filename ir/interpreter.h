@@ -5,6 +5,9 @@
 // barrier that not all threads reach, and two threads using one element without a barrier between (one of them writing,
 // and not what was there) are errors that name the buffer; so are two blocks of a launch doing so.
 #pragma once
+#include <dlpack/dlpack.h>
+
+#include <functional>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -18,12 +21,19 @@ namespace cinn_like::ir {
 
 using InterpretArg = std::variant<HostArray*, int64_t, double>;
 
+// Calls a function by name with tensors on the host and scalars (integers, bools among them, and floats); bytes of
+// outputs are written.
+using FunctionArg = std::variant<DLTensor*, int64_t, double>;
+using FunctionCaller = std::function<Status(std::string_view name, const std::vector<FunctionArg>& args)>;
+
 // Runs `name` on its parameters in order. Symbols take their values from the arrays' shapes, or from `symbols` where no
 // dimension is just the symbol. An array may have another rank than the parameter but not fewer elements. Kernels run
 // as on a device of these limits.
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
+                 const FunctionCaller& functions = nullptr);
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
+                 const FunctionCaller& functions = nullptr);
 
 }  // namespace cinn_like::ir

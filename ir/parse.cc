@@ -325,6 +325,7 @@ class Parser {
       return MakeStmt(std::move(n));
     }
     if (lex_.Eat("call")) {
+      if (lex_.Peek().kind == TokenKind::kString) return ParseFunctionCall();
       Call n;
       n.is_runtime = !lex_.Eat("@");
       ASSIGN_OR_RETURN(n.callee, lex_.Ident("a function name"));
@@ -354,6 +355,58 @@ class Parser {
           start, Cat("store to ", name, ": expected ", Name(n.buffer->dtype), " and got ", Print(n.value->type)));
     }
     return MakeStmt(std::move(n));
+  }
+
+  // "name"(x, n) -> (y)
+  StatusOr<Stmt> ParseFunctionCall() {
+    Call n = CallOfFunction(lex_.Take().text);
+    RETURN_IF_ERROR(ParseOperands(n, /*is_output=*/false));
+    if (lex_.Eat("->")) RETURN_IF_ERROR(ParseOperands(n, /*is_output=*/true));
+    return MakeStmt(std::move(n));
+  }
+
+  // "(x, &t[0] as f32[n, 4] strides [8, 1], n)"
+  Status ParseOperands(Call& call, bool is_output) {
+    RETURN_IF_ERROR(lex_.Expect("("));
+    while (!lex_.Is(")")) {
+      RETURN_IF_ERROR(ParseOperand(call, is_output));
+      if (!lex_.Eat(",")) break;
+    }
+    return lex_.Expect(")");
+  }
+  Status ParseOperand(Call& call, bool is_output) {
+    Lexer ahead = lex_;
+    const auto named = buffers_.find(ahead.Take().text);
+    if (named != buffers_.end() && !ahead.Is("[")) {
+      lex_ = ahead;
+      is_output ? AddOutput(c_, call, named->second) : AddInput(c_, call, named->second);
+      return absl::OkStatus();
+    }
+    const Token at = lex_.Peek();
+    ASSIGN_OR_RETURN(const Expr e, ParseExpr(1));
+    if (!lex_.Eat("as")) {
+      if (is_output || e->op == ExprOp::kAddress)
+        return Lexer::ErrorAt(at, "expected a buffer, or &buffer[...] as dtype[...]");
+      AddInput(call, e);
+      return absl::OkStatus();
+    }
+    if (e->op != ExprOp::kAddress) return Lexer::ErrorAt(at, "expected &buffer[...] before 'as'");
+    Call::Operand o{.is_tensor = true, .is_output = is_output};
+    ASSIGN_OR_RETURN(o.dtype, ParseDTypeName());
+    RETURN_IF_ERROR(lex_.Expect("["));
+    ASSIGN_OR_RETURN(std::vector<Expr> numbers, ParseList("]"));
+    o.rank = numbers.size();
+    o.has_strides = lex_.Eat("strides");
+    if (o.has_strides) {
+      RETURN_IF_ERROR(lex_.Expect("["));
+      ASSIGN_OR_RETURN(const std::vector<Expr> strides, ParseList("]"));
+      if (strides.size() != o.rank) return lex_.Error(Cat("expected ", o.rank, " strides and got ", strides.size()));
+      numbers.insert(numbers.end(), strides.begin(), strides.end());
+    }
+    call.operands.push_back(o);
+    call.args.push_back(e);
+    call.args.insert(call.args.end(), numbers.begin(), numbers.end());
+    return absl::OkStatus();
   }
 
   Status ExpectZero() {

@@ -204,12 +204,31 @@ class Printer {
         },
         [&](const Call& n) {
           std::string head = Share(n.args, in);
+          if (n.IsOfFunction()) return head + Cat(in, "call \"", n.text, "\"", Operands(n), "\n");
           std::string text = head + Cat(in, "call ", n.is_runtime ? "" : "@", n.callee, "(");
           if (!n.text.empty()) text += Cat("\"", n.text, n.args.empty() ? "\"" : "\", ");
           text += List(n.args) + ")";
           if (n.meaning != nullptr) text += " computes " + body(n.meaning);
           return text + "\n";
         });
+  }
+
+  // "(x, &t[0] as f32[n, 4], n) -> (y)"
+  std::string Operands(const Call& call) {
+    std::string in, out;
+    ForEachOperand(call, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+      std::string& to = o.is_output ? out : in;
+      if (!to.empty()) to += ", ";
+      if (const Buffer b = WholeOf(o, args)) {
+        to += b->name;
+        return;
+      }
+      to += Expression(args[0], 0);
+      if (!o.is_tensor) return;
+      to += Cat(" as ", Name(o.dtype), "[", List(args.subspan(1, o.rank)), "]");
+      if (o.has_strides) to += Cat(" strides [", List(args.subspan(1 + o.rank)), "]");
+    });
+    return Cat("(", in, ")", out.empty() ? "" : Cat(" -> (", out, ")"));
   }
 
   std::string Declare(const BufferNode& b) {

@@ -261,7 +261,15 @@ std::vector<Buffer> Ordered(const std::function<void(const std::function<void(Bu
 
 std::vector<Buffer> BuffersRead(const Stmt& s) {
   return Ordered([&](const std::function<void(Buffer)>& add) {
-    ForEachExpr(s, [&](Expr e) { VisitLoads(e, [&](Expr x) { add(x->buffer); }); });
+    std::function<void(const Stmt&)> go = [&](const Stmt& x) {
+      ForEachChild(x, [&](Expr e) { VisitLoads(e, [&](Expr load) { add(load->buffer); }); }, go);
+      const Call* call = As<Call>(x);
+      if (call == nullptr) return;
+      ForEachOperand(*call, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+        if (o.is_tensor && !o.is_output) add(args[0]->buffer);
+      });
+    };
+    go(s);
   });
 }
 
@@ -269,9 +277,72 @@ std::vector<Buffer> BuffersWritten(const Stmt& s) {
   return Ordered([&](const std::function<void(Buffer)>& add) {
     VisitStmts(s, [&](const Stmt& x) {
       if (const Store* n = As<Store>(x)) add(n->buffer);
+      if (const Call* n = As<Call>(x)) {
+        ForEachOperand(*n, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+          if (o.is_output) add(args[0]->buffer);
+        });
+      }
       return true;
     });
   });
+}
+
+namespace {
+void AddTensor(Context& c, Call& call, Buffer b, bool is_output) {
+  call.operands.push_back({.is_tensor = true,
+                           .is_output = is_output,
+                           .has_strides = !b->strides.empty(),
+                           .dtype = b->dtype,
+                           .rank = b->shape.size()});
+  call.args.push_back(c.Address(b, std::vector<Expr>(b->shape.size(), c.Int(0))));
+  for (const auto* numbers : {&b->shape, &b->strides})
+    call.args.insert(call.args.end(), numbers->begin(), numbers->end());
+}
+}  // namespace
+
+Call CallOfFunction(std::string name) {
+  return {.callee = "cinn_call_function", .is_runtime = true, .text = std::move(name), .args = {}};
+}
+void AddInput(Context& c, Call& call, Buffer b) { AddTensor(c, call, b, false); }
+void AddOutput(Context& c, Call& call, Buffer b) { AddTensor(c, call, b, true); }
+void AddInput(Call& call, Expr scalar) {
+  call.operands.push_back({.dtype = scalar->type.dtype});
+  call.args.push_back(scalar);
+}
+
+void ForEachOperand(const Call& call, const std::function<void(const Call::Operand&, absl::Span<const Expr>)>& f) {
+  absl::Span<const Expr> rest = call.args;
+  for (const Call::Operand& o : call.operands) {
+    f(o, rest.first(o.size()));
+    rest.remove_prefix(o.size());
+  }
+}
+
+Buffer WholeOf(const Call::Operand& operand, absl::Span<const Expr> args) {
+  if (!operand.is_tensor || args[0]->op != ExprOp::kAddress) return nullptr;
+  const Buffer b = args[0]->buffer;
+  const absl::Span<const Expr> shape = args.subspan(1, operand.rank), strides = args.subspan(1 + operand.rank);
+  const bool from_start = std::all_of(args[0]->args.begin(), args[0]->args.end(), [](Expr e) { return IsInt(e, 0); });
+  return from_start && operand.dtype == b->dtype && shape == b->shape && strides == b->strides ? b : nullptr;
+}
+
+const Call* FunctionCallOf(const Stmt& s) {
+  const Seq* seq = As<Seq>(s);
+  const Call* call = As<Call>(seq != nullptr && seq->stmts.size() == 1 ? seq->stmts[0] : s);
+  return call != nullptr && call->IsOfFunction() ? call : nullptr;
+}
+
+const Call* CallTaking(const Stmt& s, Buffer b) {
+  const Call* found = nullptr;
+  VisitStmts(s, [&](const Stmt& x) {
+    const Call* call = As<Call>(x);
+    if (call == nullptr || !call->IsOfFunction()) return found == nullptr;
+    for (Expr e : call->args) {
+      if (e->op == ExprOp::kAddress && e->buffer == b) found = call;
+    }
+    return found == nullptr;
+  });
+  return found;
 }
 
 NameSupply::NameSupply(const Func& f) {

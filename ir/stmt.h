@@ -167,13 +167,43 @@ struct Launch {
 // (call cinn_cublaslt_matmul(...) computes { ... }): what the interpreter runs, and nobody else. One whose first
 // parameter is a text gives that first (call cinn_range_error("gather: idx", i, 0, n)). In a kernel only
 // cinn_range_error can be called, there an assertion, and cinn_bounds_error, which leaves a report.
+//
+// A function that is registered by name (call "sort"(x, n) -> (y)) is called through cinn_call_function, with the
+// name as its text, by host code: it reads its inputs, whole, and writes its outputs. What is not a buffer as it was
+// declared is written out: &t[0] as f32[n, 4] strides [8, 1].
 struct Call {
+  // Of a function by name: how many of `args` an argument is and what they say, a scalar, or a tensor's address, its
+  // shape and perhaps strides.
+  struct Operand {
+    bool is_tensor = false, is_output = false, has_strides = false;
+    DType dtype = DType::kI64;
+    size_t rank = 0;
+    size_t size() const { return is_tensor ? 1 + (has_strides ? 2 * rank : rank) : 1; }
+  };
+
   std::string callee;  // without @
   bool is_runtime = false;
-  std::string text;        // of a runtime call that takes one; without quotes and backslashes
-  std::vector<Expr> args;  // addresses (u64(0): null) and scalars
-  Stmt meaning = nullptr;  // of a runtime call; may be null
+  std::string text;                    // of a runtime call that takes one; without quotes and backslashes
+  std::vector<Expr> args;              // addresses (u64(0): null) and scalars
+  Stmt meaning = nullptr;              // of a runtime call; may be null
+  std::vector<Operand> operands = {};  // inputs, then outputs
+
+  bool IsOfFunction() const { return callee == "cinn_call_function"; }
 };
+
+// An argument as `call` writes it: a buffer as declared, or a scalar.
+void AddInput(Context& c, Call& call, Buffer b);
+void AddInput(Call& call, Expr scalar);
+void AddOutput(Context& c, Call& call, Buffer b);
+Call CallOfFunction(std::string name);
+// Each operand with its part of `args`.
+void ForEachOperand(const Call& call, const std::function<void(const Call::Operand&, absl::Span<const Expr>)>& f);
+// The buffer that is handed over as it was declared; null: a part of it, otherwise laid out, or no tensor.
+Buffer WholeOf(const Call::Operand& operand, absl::Span<const Expr> args);
+// The call of a function by name that is all a block does; null: none is.
+const Call* FunctionCallOf(const Stmt& s);
+// A call of a function by name within `s` that takes the buffer.
+const Call* CallTaking(const Stmt& s, Buffer b);
 
 struct StmtNode {
   std::variant<Seq, For, If, Let, Alloc, Store, Block, Barrier, Launch, Call> v;

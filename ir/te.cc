@@ -108,6 +108,7 @@ std::vector<Buffer> InputsOf(const Stage& s) {
       if (!Writes(s, e->buffer) && !Contains(r, e->buffer)) r.push_back(e->buffer);
     });
   }
+  if (s.IsCall()) return BuffersRead(s.call);
   return r;
 }
 
@@ -220,11 +221,35 @@ std::vector<Buffer> Te::Scan(std::string_view name, std::vector<DType> dtypes, c
   return stages_.back().outputs;
 }
 
+std::vector<Buffer> Te::Extern(std::string_view name, const std::vector<DType>& dtypes,
+                               const std::vector<std::vector<Expr>>& shapes, const std::vector<ExternInput>& inputs,
+                               std::string_view function) {
+  Stage s;
+  s.name = FreshName(name);
+  Call call = CallOfFunction(std::string(function));
+  for (const ExternInput& x : inputs) {
+    const Buffer* b = std::get_if<Buffer>(&x);
+    b != nullptr ? AddInput(c_, call, *b) : AddInput(call, std::get<Expr>(x));
+  }
+  for (size_t k = 0; k < dtypes.size(); ++k) {
+    const std::string buffer = k == 0 ? s.name : FreshName(name);
+    s.outputs.push_back(c_.MakeBuffer({.name = buffer, .dtype = dtypes[k], .shape = shapes.at(k)}));
+    AddOutput(c_, call, s.outputs.back());
+  }
+  s.call = MakeStmt(std::move(call));
+  stages_.push_back(std::move(s));
+  return stages_.back().outputs;
+}
+
 namespace {
 // One naive nest with a block for `s`.
 Stmt NestOf(Context& c, const Stage& s, NameSupply& names) {
   Block b;
   b.name = names.Fresh("b_" + s.name);
+  if (s.IsCall()) {
+    b.body = s.call;
+    return MakeStmt(std::move(b));
+  }
   std::vector<std::pair<Expr, Expr>> loops;
   auto add = [&](const StageIter& i, IterKind kind) {
     if (IsInt(i.extent, 1)) {
@@ -293,9 +318,9 @@ StatusOr<Func> ToLoops(const TeProgram& p) {
   }
   std::vector<Stmt> body;
   for (const Stage& s : p.stages) {
-    RET_CHECK(s.values.size() == s.outputs.size(), s.name);
+    RET_CHECK(s.IsCall() || s.values.size() == s.outputs.size(), s.name);
     for (Buffer b : s.outputs) {
-      RET_CHECK(b->shape.size() == (s.at.empty() ? s.iters.size() : s.at.size()), s.name);
+      RET_CHECK(s.IsCall() || b->shape.size() == (s.at.empty() ? s.iters.size() : s.at.size()), s.name);
       if (!outer.contains(b)) body.push_back(MakeStmt(Alloc{b}));
     }
     RET_CHECK(!s.IsScan() || (s.running.size() == s.outputs.size() && s.at.empty()), s.name);
@@ -338,6 +363,10 @@ class StageReader {
     name_ = b->name;
     Stage s;
     s.name = name_.starts_with("b_") ? name_.substr(2) : name_;
+    if (const Call* call = FunctionCallOf(b->body)) {
+      RETURN_IF_ERROR(ReadCall(*b, *call, s));
+      return s;
+    }
     const bool scans = WritesAlongReduced(*b);
     size_t next = 0;
     for (const BlockIter& i : b->iters) {
@@ -404,6 +433,21 @@ class StageReader {
       return true;
     });
     return found;
+  }
+
+  Status ReadCall(const Block& b, const Call& call, Stage& s) const {
+    if (!b.iters.empty() || b.init != nullptr || b.predicate != nullptr)
+      return Error("it calls \"", call.text, "\" more than once, or under a condition");
+    Status status;
+    ForEachOperand(call, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+      if (!o.is_output || !status.ok()) return;
+      const Buffer whole = WholeOf(o, args);
+      if (whole == nullptr) status = Error("it writes a part of ", args[0]->buffer->name);
+      s.outputs.push_back(args[0]->buffer);
+    });
+    if (status.ok() && s.outputs.empty()) return Error("it stores nothing");
+    s.call = MakeStmt(call);
+    return status;
   }
 
   // let v = <of what runs>; ...; running[others] = v; ...; outputs[iters] = v, or that converted; ...

@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "ir/expr.h"
@@ -26,12 +27,14 @@ struct StageIter {
 // reduction: outputs start as inits[k], and for every value of `reduce_iters` in order become values[k], which reads
 // the running value as Load(outputs[k], iters). A stage without reduction may write elsewhere: outputs[k][at] =
 // values[k], where `at` is a bijection from the iterators, or those at which `where` holds, to the output's indices.
+// A stage with a `call` has neither iterators nor values: a function that is registered by name writes all of its
+// outputs, and may not write its inputs.
 // A scan runs over its iterator `along` in order: running[k], which has a place for each value of the other iterators,
 // starts as inits[k] and becomes values[k], which reads it as Load(running[k], other iterators), at every step; what it
 // has become, converted, is outputs[k][iters].
 struct Stage {
   std::string name;
-  std::vector<Buffer> outputs;  // one, or several of one shape
+  std::vector<Buffer> outputs;  // one, or several of one shape (of a call: of any)
   std::vector<StageIter> iters;
   std::vector<StageIter> reduce_iters;
   std::vector<Expr> inits;   // empty unless there are reduce_iters, or it is a scan
@@ -40,12 +43,14 @@ struct Stage {
   Expr where = nullptr;      // with `at`: what is written; null: everywhere
   Expr along = nullptr;      // of a scan: the iterator's variable
   std::vector<Buffer> running;
-  int origin = -1;  // the caller's number of what it means; -1: none
+  Stmt call = nullptr;  // a Call of a function by name
+  int origin = -1;      // the caller's number of what it means; -1: none
   // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
   int origin_row_alignment = 0;
   bool IsReduction() const { return !reduce_iters.empty(); }
   bool IsScan() const { return along != nullptr; }
-  bool IsPointwise() const { return !IsReduction() && !IsScan(); }
+  bool IsCall() const { return call != nullptr; }
+  bool IsPointwise() const { return !IsReduction() && !IsScan() && !IsCall(); }
 };
 
 // What must hold of each call, or it fails with an error that starts with `what`: begin <= low, high < end. Over a
@@ -119,6 +124,12 @@ class Te {
   std::vector<Buffer> Scan(std::string_view name, std::vector<DType> dtypes, const std::vector<DType>& wide,
                            std::vector<Expr> shape, size_t dim, std::vector<Expr> inits,
                            const std::function<std::vector<Expr>(Indices, Indices)>& next);
+  // Results of these dtypes and shapes that the function registered as `function` writes (runtime/function_registry.h),
+  // which is called with the inputs, buffers and scalars, and then the results.
+  using ExternInput = std::variant<Buffer, Expr>;
+  std::vector<Buffer> Extern(std::string_view name, const std::vector<DType>& dtypes,
+                             const std::vector<std::vector<Expr>>& shapes, const std::vector<ExternInput>& inputs,
+                             std::string_view function);
   // b[indices; mask]: 0 where the mask is false, and memory is not touched there.
   Expr At(Buffer b, std::vector<Expr> indices, Expr mask = nullptr) { return c_.Load(b, std::move(indices), mask); }
 

@@ -278,6 +278,7 @@ class Verifier {
     if (!n.text.empty() && (!n.is_runtime || n.text.find_first_of("\"\\\n") != n.text.npos)) {
       return Error("a text is an argument of runtime calls, without quotes and backslashes");
     }
+    if (n.IsOfFunction()) return CheckOperands(n);
     const RuntimeCall* row = n.is_runtime ? FindRuntimeCall(n.callee) : nullptr;
     if (row != nullptr) {
       // The last parameter is the call's environment.
@@ -290,6 +291,33 @@ class Verifier {
     }
     return n.meaning == nullptr ? Status() : Scoped([&] { return Walk(n.meaning); });
   }
+
+  Status CheckOperands(const Call& n) {
+    size_t size = 0;
+    for (const Call::Operand& o : n.operands) size += o.size();
+    if (n.text.empty() || !n.is_runtime || size != n.args.size()) return Error("expected call \"name\"(...)");
+    Status status;
+    ForEachOperand(n, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+      if (!status.ok()) return;
+      if (!o.is_tensor) {
+        if (args[0]->type.lanes != 1 || args[0]->type.dtype == DType::kU64)
+          status = Error(Cat(Print(args[0]), " is ", Print(args[0]->type), ", no scalar to hand over"));
+        return;
+      }
+      if (args[0]->op != ExprOp::kAddress) {
+        status = Error(Cat("expected an address, got ", Print(args[0])));
+      } else if (args[0]->buffer->scope != Scope::kGlobal) {
+        status =
+            Error(Cat("buffer ", args[0]->buffer->name, " is ", Name(args[0]->buffer->scope), ", expected global"));
+      } else if (o.rank > kMostRank) {
+        status = Error(Cat("expected at most ", kMostRank, " dimensions, got ", o.rank));
+      }
+      for (Expr e : args.subspan(1)) status.Update(Index(e));
+    });
+    return status;
+  }
+
+  static constexpr size_t kMostRank = 255;  // what runtime/call_function.h counts
 
   const Func& f_;
   Stmt at_;

@@ -17,7 +17,15 @@ extern "C" {
 #endif
 
 // Tags of CinnValue; the numbers are tvm-ffi's.
-enum { kCinnNone = 0, kCinnInt = 1, kCinnBool = 2, kCinnFloat = 3, kCinnPointer = 4, kCinnTensor = 7 };
+enum {
+  kCinnNone = 0,
+  kCinnInt = 1,
+  kCinnBool = 2,  // `i` is 0 or 1
+  kCinnFloat = 3,
+  kCinnPointer = 4,
+  kCinnTensor = 7,
+  kCinnString = 8  // ends with 0; the caller's, as tensors are
+};
 
 // 16 bytes, laid out as tvm-ffi's TVMFFIAny.
 typedef struct CinnValue {
@@ -28,6 +36,7 @@ typedef struct CinnValue {
     double f;
     void* p;
     DLTensor* tensor;
+    const char* text;
   };
 } CinnValue;
 
@@ -49,6 +58,10 @@ typedef struct CinnCallEnv {
 } CinnCallEnv;
 
 typedef int32_t (*CinnFunctionPtr)(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
+
+// A packed call, laid out as tvm-ffi's TVMFFISafeCallType: any values in, one out, which the caller sets to None first.
+// Returns 0, or another code after it has said what was wrong.
+typedef int32_t (*CinnPackedFunctionPtr)(void* self, const CinnValue* args, int32_t num_args, CinnValue* result);
 
 #ifdef __cplusplus
 }

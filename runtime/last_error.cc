@@ -13,6 +13,8 @@ int32_t SetLastError(const Status& status) {
   return -static_cast<int32_t>(status.code());
 }
 
+void ClearLastError() { message.clear(); }
+
 const char* LastError() { return message.c_str(); }
 
 Status LastErrorStatus(int32_t code) {

@@ -9,6 +9,8 @@ namespace cinn_like {
 
 // Stores the message of `status` and returns its code negated, as the calling convention wants; 0 for OK.
 int32_t SetLastError(const Status& status);
+// Makes it "".
+void ClearLastError();
 // "" where nothing has failed.
 const char* LastError();
 // The stored failure again, from the code that a generated function returned.

@@ -11,11 +11,14 @@
 // A file may hold its weights. Then there are no static parameters: CinnLibraryPrepare is given none, and calls take
 // the others.
 //
+// Functions that code of libraries calls by name are those of runtime/global_functions.h.
+//
 // Functions that can fail return 0 or a negative code, and then CinnLibraryError() of the same thread says why; that
 // also holds for functions of libraries. Any thread may call.
 #ifndef CINN_LIKE_RUNTIME_LIBRARY_H_
 #define CINN_LIKE_RUNTIME_LIBRARY_H_
 #include "runtime/call.h"
+#include "runtime/global_functions.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -28,7 +28,7 @@ constexpr char kLibraryRuntime[] = "libcinn_runtime.so.0";
 // The latter (cmake/runtime_exports.map): runtime functions, and the device that they are handed.
 constexpr const char* kLibraryRuntimeSymbols[] = {
     "cinn_bind_args",   "cinn_release_argument", "cinn_alloc_workspace", "cinn_free_workspace", "cinn_parallel_for",
-    "cinn_range_error", "cinn_bounds_error",     "cinn_device_x86_64",   "cinn_tvm_ffi_call"};
+    "cinn_range_error", "cinn_bounds_error",     "cinn_device_x86_64",   "cinn_tvm_ffi_call",   "cinn_call_function"};
 // Before a function's name: the same for tvm-ffi (runtime/library/tvm_ffi.cc).
 constexpr char kTvmFfiPrefix[] = "__tvm_ffi_";
 

@@ -1,6 +1,7 @@
 #include "runtime/symbols.h"
 
 #include "runtime/bind_args.h"
+#include "runtime/call_function.h"
 #include "runtime/cublas.h"
 #include "runtime/device_api.h"
 #include "runtime/parallel_for.h"

@@ -15,13 +15,13 @@ fail() { echo "package: $*"; exit 1; }
 exported=$(nm -D --defined-only "$library" | awk '{print $3}')
 extra=$(grep -v '^Cinn[A-Z]' <<< "$exported" || true)
 [ -z "$extra" ] || fail "exports more than the C API: $extra"
-for function in $(grep -o 'Cinn[A-Za-z]*(' cinn_like/c_api.h | tr -d '('); do
-  grep -qx "$function" <<< "$exported" || fail "$function is in c_api.h but not exported"
+for function in $(grep -oh 'Cinn[A-Za-z]*(' cinn_like/c_api.h runtime/global_functions.h | tr -d '(' | sort -u); do
+  grep -qx "$function" <<< "$exported" || fail "$function is declared but not exported"
 done
 runtime=build/portable/package/$name/lib/libcinn_runtime.so
 exported=$(nm -D --defined-only "$runtime" | awk '{print $3}')
-for function in $(grep -o 'Cinn[A-Za-z]*(' runtime/library.h | tr -d '(' | sort -u); do
-  grep -qx "$function" <<< "$exported" || fail "$function is in library.h but not exported"
+for function in $(grep -oh 'Cinn[A-Za-z]*(' runtime/library.h runtime/global_functions.h | tr -d '(' | sort -u); do
+  grep -qx "$function" <<< "$exported" || fail "$function is declared but not exported"
 done
 size=$(stat -L -c %s "$runtime")
 [ "$size" -le 1000000 ] || fail "$runtime has $size bytes, more than 1 MB"

@@ -113,6 +113,8 @@ class Nest {
       }
       allocated_.insert(n->buffer);
     }
+    if (const Call* n = As<Call>(s); n != nullptr && n->IsOfFunction())
+      return Error("function \"", n->text, "\" is called in a kernel");
     if (As<Barrier>(s) != nullptr && limits_.shared_bytes == 0) {
       return Error("a barrier; blocks of this device have none");
     }

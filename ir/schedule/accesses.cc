@@ -124,6 +124,15 @@ void Dependences::Collect(const Func& f) {
     if (writes) written_.insert(b);
     accesses_.push_back(std::move(x));
   };
+  // The whole of a buffer.
+  auto add_operand = [&](Buffer b, bool is_output) {
+    Access x = base;
+    x.buffer = b;
+    x.is_whole = true;
+    x.writes = is_output;
+    if (is_output) written_.insert(b);
+    accesses_.push_back(std::move(x));
+  };
   auto add_reads = [&](Expr e) {
     Visit(e, [&](Expr x) {
       if (x->op == ExprOp::kLoad) add(x->buffer, ir::IndicesOf(x), false, MaskOf(x) != nullptr);
@@ -151,6 +160,15 @@ void Dependences::Collect(const Func& f) {
     if (const Let* n = As<Let>(s)) {
       add_reads(n->value);
       values_[n->var] = Substitute(c_, n->value, values_);
+      return;
+    }
+    if (const Call* n = As<Call>(s); n != nullptr && n->IsOfFunction()) {
+      ForEachOperand(*n, [&](const Call::Operand& o, absl::Span<const Expr> args) {
+        for (Expr e : args.subspan(o.is_tensor)) add_reads(e);
+        if (!o.is_tensor) return;
+        for (Expr e : args[0]->args) add_reads(e);
+        add_operand(args[0]->buffer, o.is_output);
+      });
       return;
     }
     const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr;

@@ -196,6 +196,21 @@ const StepRow kSteps[] = {
      [](Func f, const Words& w) { return SplitInit(std::move(f), w.args[0], w.args[1], w.names[0]); }},
 };
 
+// What calls take is still there as they take it.
+Status CheckCalls(const TeProgram& p) {
+  for (const Stage& s : p.stages) {
+    for (Buffer b : s.IsCall() ? InputsOf(s) : std::vector<Buffer>{}) {
+      const bool is_there =
+          std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; }) ||
+          std::any_of(p.stages.begin(), p.stages.end(), [&](const Stage& t) { return Contains(t.outputs, b); });
+      if (!is_there)
+        return InvalidArgument("stage ", s.name, " calls \"", As<Call>(s.call)->text, "\", which takes ", b->name,
+                               " as it is");
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Applies one line to a function that is the loops of `stages`, if there are any; a step on loops leaves none.
 Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view line) {
   std::vector<std::string> tokens = absl::StrSplit(absl::string_view(line.data(), line.size()), ' ', absl::SkipEmpty());
@@ -227,6 +242,7 @@ Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view lin
         ASSIGN_OR_RETURN(before, ToStages(f));
       }
       ASSIGN_OR_RETURN(TeProgram changed, row.on_stages(std::move(before), w));
+      RETURN_IF_ERROR(CheckCalls(changed));
       ASSIGN_OR_RETURN(f, ToLoops(changed));
       stages = std::move(changed);
       return absl::OkStatus();

@@ -7,7 +7,11 @@ namespace cinn_like::ir {
 StatusOr<size_t> FindStage(const TeProgram& p, const std::string& name) {
   std::string known;
   for (size_t k = 0; k < p.stages.size(); ++k) {
-    if (p.stages[k].name == name) return k;
+    const Stage& s = p.stages[k];
+    if (s.name == name && s.IsCall())
+      return InvalidArgument("stage ", name, " calls \"", As<Call>(s.call)->text,
+                             "\", which computes its outputs as a whole");
+    if (s.name == name) return k;
     known += Cat(known.empty() ? "" : ", ", p.stages[k].name);
   }
   return InvalidArgument("no stage '", name, "' in @", p.name, "; its stages are ", known);

@@ -123,7 +123,7 @@ StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::stri
   copy.name = Cat("copy_", result);
   std::vector<std::string> names = {name, copy.name};
   const Stage& s = p.stages[at];
-  if (!s.at.empty()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
+  if (!s.at.empty() || s.IsCall()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
   for (const StageIter& i : s.iters) {
     names.push_back(Cat(i.var->name, "_", result));
     copy.iters.push_back({c.Var(names.back()), i.extent});

@@ -106,8 +106,9 @@ StatusOr<Func> Inline(Func f, const std::string& block) {
     return InvalidArgument("inline ", block, ": ", NameOf(*other),
                            other->buffer != store->buffer
                                ? Cat(" writes ", other->buffer->name, ", which the block reads")
-                           : other->writes ? Cat(" writes ", other->buffer->name, ", too")
-                                           : Cat(" reads ", other->buffer->name, " before"));
+                           : other->is_whole ? Cat(" takes the memory of ", other->buffer->name)
+                           : other->writes   ? Cat(" writes ", other->buffer->name, ", too")
+                                             : Cat(" reads ", other->buffer->name, " before"));
   }
   const Buffer buffer = store->buffer;
   Expr value = store->value;
@@ -335,6 +336,8 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alig
   constexpr int kMostBytes = 4096;
   ASSIGN_OR_RETURN(Buffer b, FindBuffer(f, buffer));
   if (IsParam(f, b)) return InvalidArgument("scope ", buffer, ": it is a parameter");
+  if (const Call* call = CallTaking(f.body, b); call != nullptr && scope != Scope::kGlobal)
+    return InvalidArgument("scope ", buffer, ": \"", call->text, "\" takes it, for which it must be global");
   if (alignment < 0 || alignment > kMostBytes || (alignment & (alignment - 1)) != 0)
     return InvalidArgument("scope ", buffer, ": expected a power of 2 up to ", kMostBytes, " as alignment, not ",
                            alignment);
@@ -368,7 +371,7 @@ StatusOr<Func> StorageAlign(Func f, const std::string& buffer, int64_t factor, i
 StatusOr<Func> Implement(Func f, const std::string& call) {
   ASSIGN_OR_RETURN(const Stmt s, ParseStmtOf(f, call));
   const Call* parsed = As<Call>(s);
-  if (parsed == nullptr || !parsed->is_runtime || parsed->meaning != nullptr)
+  if (parsed == nullptr || !parsed->is_runtime || parsed->IsOfFunction() || parsed->meaning != nullptr)
     return InvalidArgument("implement: expected a call of a runtime function and got '", call, "'");
   Call implementation = *parsed;
   implementation.meaning = f.body;

@@ -52,6 +52,8 @@ StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name) {
   StmtPath path = FindPath(f.body, [&](const Stmt& s) { return name_of(s) == name; });
   if (path.empty())
     return InvalidArgument("no block '", name, "' in @", f.name, "; its blocks are ", NamesOf(f, name_of));
+  if (const Call* call = FunctionCallOf(As<Block>(path.back())->body))
+    return InvalidArgument("block ", name, " calls \"", call->text, "\", which computes its outputs as a whole");
   return path;
 }
 

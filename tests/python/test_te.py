@@ -1,9 +1,11 @@
 """Tensor expressions from Python, against NumPy. (tests/python/test_te_examples.py runs the tutorials.)"""
 
+import gc
 import os
 import subprocess
 import sys
 
+import cinn_like
 import numpy as np
 import pytest
 import torch
@@ -592,8 +594,6 @@ def test_text_of_ones_own():
 
 
 def test_a_function_is_saved_and_loaded_again(tmp_path):
-    import cinn_like
-
     n = te.var("n")
     a, b = (te.placeholder((n,), "float32", name) for name in "ab")
     f = te.build(te.create_schedule(te.compute((n,), lambda i: a[i] + b[i] * 2, "c")))
@@ -604,3 +604,171 @@ def test_a_function_is_saved_and_loaded_again(tmp_path):
         np.testing.assert_array_equal(loaded(x, y), f(x, y))
     with pytest.raises(RuntimeError, match="can't write"):
         f.export_library(str(tmp_path / "no" / "such.so"))
+
+
+@pytest.fixture
+def registered():
+    """Registers functions for a test."""
+    names = []
+
+    def register(name, f):
+        names.append(name)
+        cinn_like.register_func(name, f)
+
+    yield register
+    for name in names:
+        cinn_like.remove_global_func(name)
+
+
+def test_extern(registered):
+    """Between computed stages, of several outputs, sizes and kinds of input."""
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A", strides=(te.var("s"), te.var("t")))
+    T = te.compute((n, m), lambda i, j: A[i, j] * 2, name="T")
+
+    def split(a, t, k, x, flag, top, count, ends):
+        assert (k, x, flag) == (a.shape[0] + 1, 0.5, True)
+        top[...] = np.sort(t, 0)[::-1] + a
+        count[...] = (t > x).sum(0)
+        ends[...] = [t.min(), t.max()]
+
+    registered("test.split", split)
+    for function in ("test.split", split):
+        top, count, ends = te.extern(
+            [(n, m), (m,), (2,)], [A, T, n + 1, 0.5, True], function, name="top", dtype=["float32", "int64", "float64"]
+        )
+        Y = te.compute((n, m), lambda i, j: top[i, j] - te.cast(count[j], "float32"), name="Y")
+        s = te.create_schedule([Y, count, ends])
+        s.parallel(s.loops(T)[0])
+        s.vectorize(s.split(s.loops(Y)[1], 8)[1])
+        assert s.loops(top) == [] and te.create_schedule([Y]).run(s.schedule).text
+        library_text = library.get().run_on_text(s.text)
+        assert library_text == s.text
+        a = array((14, 5)).T[:, ::2]
+        y, c, e = te.build(s)(a)
+        t = 2 * a
+        close(y, np.sort(t, 0)[::-1] + a - (t > 0.5).sum(0).astype("float32"))
+        close(c, (t > 0.5).sum(0))
+        close(e, np.array([t.min(), t.max()], "float64"))
+
+
+def test_extern_without_inputs_and_of_a_compiled_function(registered):
+    ones = te.extern((3,), [], lambda y: y.fill(1), name="ones", dtype="float64")
+    close(te.build(te.create_schedule(te.compute((3,), lambda i: ones[i] + 1, name="C")))(), np.full(3, 2.0))
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    registered("test.twice", te.build(te.create_schedule(te.compute((n,), lambda i: A[i] * 2, name="B"), name="twice")))
+    twice = te.extern((n,), A, "test.twice", name="twice")
+    f = te.build(te.create_schedule(te.compute((n,), lambda i: twice[i] + 1, name="C")))
+    a = array(100)
+    close(f(a), a * 2 + 1)
+
+
+def test_extern_of_bfloat16():
+    n = te.var("n")
+    A = te.placeholder((n,), "bfloat16", "A")
+    E = te.extern((n,), [A], lambda x, y: [torch.from_dlpack(y).copy_(torch.from_dlpack(x) * 2)] and None, name="E")
+    f, x = te.build(te.create_schedule(te.compute((n,), lambda i: E[i] + E[i], name="C"))), torch.randn(33, device="cpu").bfloat16()
+    assert torch.equal(f(x), x * 4)
+
+
+def test_extern_errors(registered, tmp_path):
+    n = te.var("n")
+    A, B = te.placeholder((n,), name="A"), te.placeholder((n,), "int64", "B")
+    E = te.extern((n,), [A], "test.unknown", name="E")
+    f = te.build(te.create_schedule(E))
+    with pytest.raises(RuntimeError, match="no function 'test.unknown' is registered"):
+        f(array(3))
+
+    def fails(x, y):
+        raise KeyError("which")
+
+    registered("test.unknown", fails)
+    with pytest.raises(RuntimeError, match="function 'test.unknown': KeyError: 'which'") as raised:
+        f(array(3))
+    assert isinstance(raised.value.__cause__, KeyError)
+    kept = []
+    cinn_like.register_func("test.unknown", lambda x, y: kept.append(x), override=True)
+    with pytest.raises(RuntimeError, match="argument 0 is still in use after the call"):
+        f(array(3))
+    assert 'cinn_call_function(0, "test.unknown", words, 2, 0)' in te.build(te.create_schedule(E), "c").get_source()
+    unnamed = te.build(te.create_schedule(te.extern((n,), [A], fails, name="E")))
+    with pytest.raises(ValueError, match="a file calls functions by name: register_func\\('fails'\\) first"):
+        unnamed.export_library(tmp_path / "f.so")
+    with pytest.raises(TypeError, match="expected dtype=, of inputs of float32, int64"):
+        te.extern((n,), [A, B], "f")
+    with pytest.raises(TypeError, match="expected dtype=, of inputs of none"):
+        te.extern((n,), [], "f")
+    with pytest.raises(TypeError, match="extern: input 1: expected a tensor or a number, got str"):
+        te.extern((n,), [A, "x"], "f")
+    with pytest.raises(ValueError, match="2 shapes and 1 dtypes"):
+        te.extern([(n,), (n,)], [A], "f", dtype=["float32"])
+    with pytest.raises(ValueError, match="no function can be named"):
+        te.extern((n,), [A], 'a"b')
+    with pytest.raises(TypeError, match="expected a function's name or a function, got int"):
+        te.extern((n,), [A], 3)
+    s = te.create_schedule(te.compute((n,), lambda i: E[i] + 1, name="C"))
+    with pytest.raises(ValueError, match='block b_E calls "test.unknown", which computes its outputs as a whole'):
+        s.inline(E)
+    with pytest.raises(ValueError, match='scope E: "test.unknown" takes it'):
+        s.scope("E", "local")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_extern_between_kernels(target):
+    n = te.var("n")
+    A = te.placeholder((n, 4), name="A")
+    T = te.compute((n, 4), lambda i, j: A[i, j] * 2, name="T")
+
+    def sort(t, a, size, ordered, rows):
+        assert size == t.shape[0] and t.strides == a.strides == ordered.strides == (16, 4)
+        ordered[...] = np.sort(t + a, 1)
+        rows[...] = np.arange(size)
+
+    ordered, rows = te.extern([(n, 4), (n,)], [T, A, n], sort, name="ordered", dtype=["float32", "int32"])
+    C = te.compute((n, 4), lambda i, j: ordered[i, j] + te.cast(rows[i], "float32"), name="C")
+    s = te.create_schedule([C, rows])
+    if target != "cpu":
+        bind_all(s)
+    f = te.build(s, target)
+    for size in (1, 57):
+        a = array((size, 4))
+        c, r = f(a)
+        close(c, np.sort(3 * a, 1) + np.arange(size, dtype="float32")[:, None])
+        close(r, np.arange(size, dtype="int32"))
+    if target == "cuda":
+        a = torch.randn(57, 4, device="cpu")
+        torch.testing.assert_close(f(a.cuda())[0].cpu(), f(a)[0])
+    failing = te.extern((n, 4), [T], lambda t, out: {}["which"], name="failing")
+    s = te.create_schedule(te.compute((n, 4), lambda i, j: failing[i, j], name="D"))
+    if target != "cpu":
+        bind_all(s)
+    with pytest.raises(RuntimeError, match="KeyError: 'which'"):
+        te.build(s, target)(array((3, 4)))
+
+
+def test_extern_functions_live_as_long_as_code_that_calls_them():
+    gc.collect()
+    before = cinn_like.list_global_func_names()
+    A = te.placeholder((3,), name="A")
+    f = te.build(te.create_schedule(te.extern((3,), [A], lambda x, y: np.copyto(y, x), name="E")))
+    gc.collect()
+    close(f(np.ones(3, "float32")), np.ones(3, "float32"))
+    assert len(cinn_like.list_global_func_names()) == len(before) + 1
+    del f
+    gc.collect()
+    assert cinn_like.list_global_func_names() == before
+
+
+def test_extern_in_a_library(registered, tmp_path):
+    n = te.var("n")
+    A = te.placeholder((n,), name="A")
+    E = te.extern((n,), [A], "test.in_library", name="E")
+    te.build(te.create_schedule(te.compute((n,), lambda i: E[i] + 1, name="C"), name="f")).export_library(tmp_path / "f.so")
+    f = cinn_like.load_library(tmp_path / "f.so")
+    with pytest.raises(RuntimeError, match="no function 'test.in_library' is registered"):
+        f(array(3))
+    registered("test.in_library", lambda x, y: np.multiply(x, 3, out=y))
+    a = array(9)
+    close(f(a), a * 3 + 1)
+    close(f(torch.from_numpy(a)).numpy(), a * 3 + 1)

@@ -33,6 +33,7 @@ def test_tutorial(path, monkeypatch):
     parts = {
         "vector_add": ["@vectorized", "__global__", "__kernel"], "opencl": ["barrier(CLK_LOCAL_MEM_FENCE)"],
         "reduction": ["alloc part: f32[16]", "rfactor S lane -> part"], "matrix_sum": ["@parallel", "l_i_o"],
+        "extern": ['call "example.sort_rows"(twice, -1.0) -> (rows, rows_1)', "computes its outputs as a whole", "ZeroDivisionError"],
         "matmul": ["naive", "parallel", "GFLOP/s"], "matmul_gpu": ["__shared__", "round_up C k 16", "float r0[16]"],
     }  # fmt: skip
     for part in parts[path.stem]:

@@ -5,6 +5,7 @@ print(cinn_like.report())
 """
 
 from .errors import Unsupported
+from .functions import get_global_func, list_global_func_names, register_func, remove_global_func
 from .loaded import get_include, get_library_dir, load_library
 
 
@@ -39,5 +40,6 @@ def get_flag(name):
 
 
 __all__ = [
-    "Unsupported", "aot", "get_flag", "get_include", "get_library_dir", "load_library", "report", "reset_report", "set_flag",
+    "Unsupported", "aot", "get_flag", "get_global_func", "get_include", "get_library_dir", "list_global_func_names",
+    "load_library", "register_func", "remove_global_func", "report", "reset_report", "set_flag",
 ]  # fmt: skip

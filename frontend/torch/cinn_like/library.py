@@ -6,6 +6,8 @@ import os
 import pathlib
 import threading
 
+from . import functions
+
 _lock = threading.Lock()
 _library = None
 
@@ -40,12 +42,14 @@ class Library:
             ("CinnFunctionSelf", pointer, [pointer]),
             ("CinnFunctionAddSelf", pointer, [pointer]),
             ("CinnFunctionPrepareSelf", ctypes.c_int32, [pointer, pointer, pointer, ctypes.c_int32, pointer]),
+            ("CinnFunctionCallPacked", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
             ("CinnFunctionExportLibrary", ctypes.c_int32, [pointer, text, pointer, ctypes.c_int32]),
             ("CinnFunctionInfo", text, [pointer]),
             ("CinnFunctionSource", text, [pointer, text]),
         ]:
             function = getattr(lib, name)
             function.restype, function.argtypes = result, arguments
+        functions.attach(lib, lib.CinnLastError)
 
     def address(self, name):
         return ctypes.cast(getattr(self._lib, name), ctypes.c_void_p).value

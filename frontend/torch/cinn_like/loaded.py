@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 
+from . import functions
 from .abi import ENTRY, OUT_OF_RANGE, describe, host_env, values_of
 
 _RUNTIME = "libcinn_runtime.so.0"
@@ -44,6 +45,7 @@ def _runtime():
     ]:
         function = getattr(lib, name)
         function.restype, function.argtypes = result, arguments
+    functions.attach(lib, lib.CinnLibraryError)
     return lib
 
 
@@ -198,11 +200,12 @@ class Function:
 
         tensors = [_describe(x) for x in arrays]
         values, env = values_of(tensors, sizes, len(results)), host_env(alloc)
+        functions.forget_error()
         code = ENTRY(self._entry)(self._pointer, values, len(values), env)
         if errors:
             raise errors[0]
         if code != 0:
-            raise (IndexError if code == OUT_OF_RANGE else RuntimeError)(_last_error())
+            raise (IndexError if code == OUT_OF_RANGE else RuntimeError)(_last_error()) from functions.take_error()
         return tuple(results)
 
     def __repr__(self):

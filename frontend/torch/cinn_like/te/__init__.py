@@ -17,7 +17,7 @@ from .expr import call as _call
 from .function import Function, build
 from .schedule import Diff, Schedule, Text, create_schedule, lower, steps
 from .stages import (
-    Stage, Tensor, argmax, argmin, comm_reducer, compute, isfinite, isinf, placeholder, prod, reduce_axis, scan,
+    Stage, Tensor, argmax, argmin, comm_reducer, compute, extern, isfinite, isinf, placeholder, prod, reduce_axis, scan,
     sigmoid, var,
 )  # fmt: skip
 from .stages import all_ as all

@@ -4,23 +4,7 @@ import math
 import numbers
 
 from .. import library
-
-# The names that NumPy, PyTorch and TVM have in common -> loop text's.
-DTYPES = {
-    "bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8", "uint16": "u16",
-    "uint32": "u32", "uint64": "u64", "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
-}  # fmt: skip
-
-
-def dtype_of(x):
-    """ "float32" of "float32", "f32", numpy.float32, torch.float32."""
-    name = getattr(x, "name", None) or getattr(x, "__name__", None) or str(x)
-    name = str(name).removeprefix("torch.")
-    for full, short in DTYPES.items():
-        if name in (full, short, full + "_"):
-            return full
-    raise ValueError(f"unknown dtype {x!r}; there are {', '.join(DTYPES)}")
-
+from ..dtypes import DTYPES, bits_of, dtype_of
 
 def is_float(dtype):
     return "float" in dtype
@@ -28,10 +12,6 @@ def is_float(dtype):
 
 def is_int(dtype):
     return "int" in dtype
-
-
-def bits_of(dtype):
-    return 8 if dtype == "bool" else int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
 def least(dtype):

@@ -2,88 +2,13 @@
 
 import ctypes
 import numbers
-import sys
 import threading
 import weakref
 
-from .. import abi, library
-from .expr import DTYPES, bits_of, dtype_of
+from .. import abi, functions, library
+from ..dtypes import NAMES
+from ..tensors import CPU, CUDA, Arg, empty, torch
 from .schedule import Schedule, Text
-
-_CPU, _CUDA = 1, 2  # DLPack's numbers
-_CODES = {
-    t: (6 if t == "bool" else 4 if t == "bfloat16" else 2 if "float" in t else t.startswith("uint"), bits_of(t)) for t in DTYPES
-}
-_NAMES = {code: t for t, code in _CODES.items()}
-_ALIGNMENT = 64  # of results, which code may count on
-
-_to_pointer = ctypes.pythonapi.PyCapsule_GetPointer
-_to_pointer.restype, _to_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-
-
-def _describe(data, device, dtype, shape, strides):
-    code, bits = _CODES[dtype]
-    return abi.describe(data, device, shape, strides, int(code), bits)
-
-
-def _torch():
-    """If the program has it; whoever has not passed its tensors need not have it."""
-    return sys.modules.get("torch")
-
-
-def _is_torch(x):
-    torch = _torch()
-    return torch is not None and isinstance(x, torch.Tensor)
-
-
-class _Arg:
-    """A tensor as the calling convention has it; keeps what it points to."""
-
-    def __init__(self, x, name, is_result):
-        self.kept, self.is_torch = x, _is_torch(x)
-        if self.is_torch:
-            place = (_CPU, 0) if x.device.type == "cpu" else (_CUDA, x.device.index or 0)
-            if x.device.type not in ("cpu", "cuda"):
-                raise TypeError(f"{name}: a tensor on {x.device}")
-            self.tensor = _describe(x.data_ptr(), place, dtype_of(x.dtype), x.shape, x.stride())
-        elif hasattr(x, "__array_interface__"):
-            self.tensor = self._array(x, name, is_result)
-        elif hasattr(x, "__dlpack__"):
-            self.capsule = x.__dlpack__()
-            pointer = _to_pointer(self.capsule, b"dltensor")
-            self.tensor = abi.Tensor.from_buffer_copy((ctypes.c_char * ctypes.sizeof(abi.Tensor)).from_address(pointer))
-        else:
-            raise TypeError(f"{name}: expected an array or a tensor, got {type(x).__name__}")
-
-    @staticmethod
-    def _array(x, name, is_result):
-        import numpy
-
-        x = numpy.asarray(x)
-        if is_result and not x.flags.writeable:
-            raise ValueError(f"{name}: the array is read-only")
-        if not x.dtype.isnative:
-            raise TypeError(f"{name}: {x.dtype} is not of this machine's byte order")
-        try:
-            dtype = dtype_of(x.dtype)
-        except ValueError as why:
-            raise TypeError(f"{name}: {why}") from None
-        if any(s % x.itemsize for s in x.strides):
-            raise ValueError(f"{name}: strides of {x.strides} bytes are no multiples of {x.itemsize}")
-        return _describe(x.ctypes.data, (_CPU, 0), dtype, x.shape, [s // x.itemsize for s in x.strides])
-
-    @property
-    def device(self):
-        place = self.tensor.device
-        return (_CPU, 0) if place.type in (_CPU, 3) else (place.type, place.id)  # 3: CUDA's memory of the host
-
-    def stride(self, d):
-        if self.tensor.strides:
-            return self.tensor.strides[d]
-        product = 1
-        for k in range(d + 1, self.tensor.ndim):
-            product *= self.tensor.shape[k]
-        return product
 
 
 class _Bound:
@@ -92,6 +17,7 @@ class _Bound:
     def __init__(self, lib, handle, device_type):
         lib.take_tensors(handle, device_type)
         lib.finish(handle)
+        self.handle = handle
         self.entry, self.self_pointer = abi.ENTRY(lib.entry(handle)), lib.self_pointer(handle)
 
 
@@ -99,10 +25,11 @@ class Function:
     """f(*arguments) allocates results and gives them, as arrays or as the tensors of the framework whose tensors came;
     f(*arguments, *results), or f(*arguments, out=...), writes to those."""
 
-    def __init__(self, text, schedule, target, strides=()):
+    def __init__(self, text, schedule, target, strides=(), unnamed=()):
         self._library, self.target = library.get(), target
         self._inputs = (text, schedule, target)
         self._strides = strides  # of the last parameters: whose stride each is
+        self._unnamed = unnamed  # functions that it calls
         self._handle = self._lower()
         self.info = self._library.info(self._handle)
         self._bound, self._lock = {}, threading.Lock()
@@ -127,15 +54,46 @@ class Function:
 
     def export_library(self, path):
         """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md); for CPUs."""
+        if self._unnamed:
+            raise ValueError(f"{self.name}: a file calls functions by name: register_func({self._unnamed[0].of!r}) first")
         self._library.export_library(self._handle, path, None, 0)
 
-    def load(self, device_type=_CPU):
+    def load(self, device_type=CPU):
         """Makes code of it and loads that, for tensors on a type of device (DLPack's number); the first call does."""
         with self._lock:
             if device_type not in self._bound:
                 handle = self._lower() if self._bound else self._handle
                 self._bound[device_type] = _Bound(self._library, handle, device_type)
             return self._bound[device_type]
+
+    def packed(self):
+        """Address and `self` of what calls it as CinnPackedFunctionPtr, as long as it lives; for functions.register_func."""
+        return self._library.address("CinnFunctionCallPacked"), self.load(self._own_device()).handle
+
+    def to_tvm_ffi(self):
+        """The same as a function of tvm-ffi (PyPI apache-tvm-ffi), for whoever takes such: f(*arguments) gives tensors by
+        tvm-ffi's allocator of its caller, f(*arguments, *results) writes to those."""
+        import tvm_ffi
+
+        class Name(ctypes.Structure):
+            _fields_ = [("data", ctypes.c_char_p), ("size", ctypes.c_size_t)]
+
+        ffi, made = ctypes.CDLL(tvm_ffi.libinfo.find_libtvm_ffi()), ctypes.c_void_p()
+        call, pointer = map(ctypes.c_void_p, self.packed())
+        functions.keep(pointer.value, self)
+        text = f"cinn_like.{self.name}.{pointer.value}".encode()
+        name = Name(text, len(text))
+        code = ffi.TVMFFIFunctionCreate(pointer, call, functions.release, ctypes.byref(made))
+        # By its name: the way to a Python object that tvm-ffi documents.
+        if code != 0 or ffi.TVMFFIFunctionSetGlobal(ctypes.byref(name), made, 1) != 0:
+            raise RuntimeError(f"{self.name}: tvm-ffi took no function")
+        ffi.TVMFFIObjectDecRef(made)
+        function = tvm_ffi.get_global_func(text.decode())
+        tvm_ffi.remove_global_func(text.decode())
+        return function
+
+    def _own_device(self):
+        return CUDA if self.target.split()[:1] == ["cuda"] else CPU
 
     def __repr__(self):
         kinds = [p["name"] if "symbol" in p else f"{p['name']}: {p['dtype']}{p['shape']}" for p in self.info["params"]]
@@ -150,15 +108,15 @@ class Function:
         if len(args) not in (given, given + count):
             raise TypeError(f"{self.name}: expected {given} arguments, and {count} results or none, got {len(args)}")
         inputs, results = list(args[:given]), list(args[given:])
-        held = {}  # position -> _Arg
+        held = {}  # position -> Arg
         for k, (x, p) in enumerate(zip(inputs, params)):
             if "symbol" not in p:
-                held[k] = _Arg(x, f"{self.name}: argument '{p['name']}'", False)
+                held[k] = Arg(x, f"{self.name}: argument '{p['name']}'", False)
         for s in self._strides:
             if s is not None:
                 inputs.append(held[s[0]].stride(s[1]) if s[1] < held[s[0]].tensor.ndim else 0)
         for k, x in enumerate(results):
-            held[len(params) + k] = _Arg(x, f"{self.name}: result {k}", True)
+            held[len(params) + k] = Arg(x, f"{self.name}: result {k}", True)
         values = (abi.Value * (len(params) + count))()
         for k, arg in held.items():
             values[k] = abi.Value(abi.TENSOR, 0, ctypes.addressof(arg.tensor))
@@ -174,63 +132,46 @@ class Function:
     def _run(self, values, held, count):
         tensors = list(held.values())
         first = next((t for t in tensors if t.is_torch), tensors[0] if tensors else None)
-        device = next((t.device for t in tensors if t.device[0] != _CPU), (_CPU, 0))
+        device = next((t.device for t in tensors if t.device[0] != CPU), (CPU, 0))
         made, errors = [None] * count, []
 
         def alloc(context, index, spec):
             try:
                 made[index] = self._allocate(spec[0], index, first, device)
-                spec[0].data = _Arg(made[index], "result", True).tensor.data
+                spec[0].data = Arg(made[index], "result", True).tensor.data
                 return 0
             except Exception as why:  # it must not pass through C
                 errors.append(why)
                 return -1
 
         stream = None
-        if device[0] == _CUDA and _torch() is not None:
-            stream = _torch().cuda.current_stream(device[1]).cuda_stream
+        if device[0] == CUDA and torch() is not None:
+            stream = torch().cuda.current_stream(device[1]).cuda_stream
         bound, callback = self.load(device[0]), abi.ALLOC(alloc)
         env = abi.Env(ctypes.sizeof(abi.Env), abi.Device(*device), stream, None, callback, abi.FREE(), None)
+        functions.forget_error()
         code = bound.entry(bound.self_pointer, values, len(values), env)
         if errors:
             raise errors[0]
         if code != 0:
             kind = IndexError if code == abi.OUT_OF_RANGE else RuntimeError
-            raise kind(self._library.last_error() or "the call failed without a message")
+            raise kind(self._library.last_error() or "the call failed without a message") from functions.take_error()
         return made
 
     def _allocate(self, spec, index, first, device):
-        shape, dtype = [spec.shape[d] for d in range(spec.ndim)], _NAMES[spec.code, spec.bits]
+        shape, dtype = [spec.shape[d] for d in range(spec.ndim)], NAMES[spec.code, spec.bits]
         if first is not None and first.is_torch:
-            torch = _torch()
-            return torch.empty(shape, dtype=getattr(torch, dtype), device=first.kept.device)
-        if device[0] != _CPU:
+            framework = torch()
+            return framework.empty(shape, dtype=getattr(framework, dtype), device=first.kept.device)
+        if device[0] != CPU:
             raise TypeError(f"{self.name}: result {index}: give a tensor to write into (out=), whose kind is not known")
-        return _empty(shape, dtype, self.name)
-
-
-def _empty(shape, dtype, name):
-    import math
-
-    import numpy
-
-    if dtype == "bfloat16":
-        try:
-            from ml_dtypes import bfloat16 as element
-        except ImportError:
-            raise TypeError(f"{name}: NumPy has no bfloat16: install ml_dtypes, or give a result to write into (out=)") from None
-        element = numpy.dtype(element)
-    else:
-        element = numpy.dtype(dtype)
-    size = math.prod(shape) * element.itemsize
-    memory = numpy.empty(size + _ALIGNMENT, numpy.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + size].view(element).reshape(shape)
+        return empty(shape, dtype, self.name)
 
 
 def build(s, target="cpu", schedule=""):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
     "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device."""
     if isinstance(s, Schedule):
-        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments())
+        unnamed = [stage.kept for stage in s.program.stages if getattr(stage, "kept", None)]
+        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), unnamed)
     return Function(s, schedule, target)

@@ -4,7 +4,7 @@ an iterator i is run by loop l_i."""
 import re
 
 from .expr import DTYPES, Expr, ReduceAxis, Var, Writer, postorder
-from .stages import Stage, Tensor
+from .stages import Extern, Stage, Tensor
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -83,7 +83,7 @@ class Program:
         params = [self._param(a) for a in self.inputs] + [f"{self._texts[s]}: i64" for s in self.extra]
         params += [f"{self._type(t)} out" for t in self.outputs]
         facts = ", ".join(f"{self._texts[s]} in {s.facts}" for s in self.symbols)
-        self._loops = [_Nest(self, stage) for stage in self.stages]
+        self._loops = [(_Call if isinstance(stage, Extern) else _Nest)(self, stage) for stage in self.stages]
         allocs = [f"  alloc {self._type(t)} @global" for s in self.stages for t in s.outputs if t not in self.outputs]
         allocs += [f"  alloc {line} @global" for nest in self._loops for line in nest.running_types]
         body = [line for nest in self._loops for line in nest.lines()]
@@ -112,6 +112,22 @@ class Program:
         if e in self._texts:
             return self._texts[e]
         raise ValueError(f"a size speaks of {getattr(e, 'name', e.data)}, which is no te.var")
+
+
+class _Call:
+    """A block without iterators that calls a function by name."""
+
+    running_types = ()
+
+    def __init__(self, program, stage):
+        self.program, self.stage = program, stage
+        self.block = program._names.claim(f"b_{program.name_of(stage.outputs[0])}", "block")
+
+    def lines(self):
+        inputs = [self.program.name_of(x) if isinstance(x, Tensor) else self.program.dim(x) for x in self.stage.inputs]
+        outputs = map(self.program.name_of, self.stage.outputs)
+        call = f'call "{self.stage.function}"({", ".join(inputs)}) -> ({", ".join(outputs)})'
+        return [f"  block {self.block}() {{", f"    {call}", "  }"]
 
 
 class _Nest:
@@ -190,10 +206,10 @@ def _has(items, x):
 def _flat(outputs):
     tensors = []
     for t in outputs if isinstance(outputs, (tuple, list)) else [outputs]:
-        found = t.outputs if isinstance(t, Stage) else [t]
+        found = t.outputs if isinstance(t, (Stage, Extern)) else [t]
         for x in found:
             if not isinstance(x, Tensor) or x.stage is None:
-                raise TypeError(f"outputs: expected what te.compute and te.scan give, got {x!r}")
+                raise TypeError(f"outputs: expected what te.compute, te.scan and te.extern give, got {x!r}")
             if x in tensors:
                 raise ValueError(f"outputs: {x!r} stands twice")
             tensors.append(x)
@@ -203,7 +219,8 @@ def _flat(outputs):
 
 
 def _tensors_of(stage):
-    return [e.data[0] for e in postorder([*stage.values, *stage.inits]) if e.op == "load"]
+    handed = [x for x in stage.inputs if isinstance(x, Tensor)] if isinstance(stage, Extern) else []
+    return handed + [e.data[0] for e in postorder([*stage.values, *stage.inits]) if e.op == "load"]
 
 
 def _stages_of(outputs):

@@ -7,7 +7,7 @@ import re
 
 from .. import library
 from .program import Program
-from .stages import Stage, Tensor
+from .stages import Extern, Stage, Tensor
 
 _WIDTH = 78  # of one side of a diff
 
@@ -157,7 +157,7 @@ class Schedule:
         return None if not made else made[0] if len(made) == 1 else tuple(made)
 
     def _word(self, x, kind):
-        if isinstance(x, Stage):
+        if isinstance(x, (Stage, Extern)):
             x = x.outputs[0]
         if isinstance(x, Tensor):
             try:

@@ -4,6 +4,7 @@ import inspect
 import itertools
 import math
 
+from .. import functions
 from .expr import (
     Expr, ReduceAxis, Var, as_expr, call, cast, const, dtype_of, if_then_else, is_float, is_int, max_value, min_value,
 )  # fmt: skip
@@ -21,6 +22,17 @@ class Stage:
         dtypes = out_dtypes or [v.dtype for v in values]
         self.outputs = [Tensor(name if k == 0 or name is None else f"{name}_{k}", shape, dtype, self)
                         for k, dtype in enumerate(dtypes)]  # fmt: skip
+
+
+class Extern:
+    """A stage whose outputs a function writes that is called by name with its inputs, tensors and scalars, and them."""
+
+    def __init__(self, name, shapes, dtypes, inputs, function, kept):
+        self.name, self.inputs, self.function, self.kept = name, inputs, function, kept
+        self.values = [x for x in inputs if isinstance(x, Expr)]
+        self.axes, self.inits, self.along = (), (), None
+        self.outputs = [Tensor(name if k == 0 or name is None else f"{name}_{k}", shape, dtype, self)
+                        for k, (shape, dtype) in enumerate(zip(shapes, dtypes))]  # fmt: skip
 
 
 class Tensor:
@@ -296,6 +308,39 @@ def scan(shape, fnext, init, axis=-1, name=None, dtype=None, out_dtype=None):
     outs = [dtype_of(t) if t else e.dtype for t, e in zip(each(out_dtype), inits, strict=True)]
     stage = Stage(name, iters, shape, made, (), inits, iters[axis], outs)
     return _results(stage.outputs, several)
+
+
+def extern(shape, inputs, fcompute, name=None, dtype=None):
+    """Tensors that a function writes, which is called with the inputs, tensors and scalars, and then them: one that is
+    registered (`cinn_like.register_func`, or by C++) by its name, or a function of Python. A list of shapes gives several;
+    dtypes are those of the inputs where these have one."""
+    several = isinstance(shape, list) and bool(shape) and all(isinstance(s, (tuple, list)) for s in shape)
+    shapes = [_dims(s) for s in (shape if several else [shape])]
+    inputs = list(inputs) if isinstance(inputs, (tuple, list)) else [inputs]
+    for k, x in enumerate(inputs):
+        if not isinstance(x, Tensor):
+            try:
+                inputs[k] = as_expr(x, "int64" if isinstance(x, int) and not isinstance(x, bool) else None)
+            except TypeError:
+                raise TypeError(f"extern: input {k}: expected a tensor or a number, got {type(x).__name__}") from None
+    if dtype is None:
+        dtypes = {x.dtype for x in inputs if isinstance(x, Tensor)}
+        if len(dtypes) != 1:
+            raise TypeError(f"extern: expected dtype=, of inputs of {', '.join(sorted(dtypes)) or 'none'}")
+        dtype = dtypes.pop()
+    dtypes = [dtype_of(t) for t in (dtype if isinstance(dtype, (tuple, list)) else [dtype] * len(shapes))]
+    if len(dtypes) != len(shapes):
+        raise ValueError(f"extern: {len(shapes)} shapes and {len(dtypes)} dtypes")
+    if isinstance(fcompute, str):
+        function, kept = fcompute, None
+        if not function or any(c in '"\\' or c < " " for c in function):
+            raise ValueError(f"extern: no function can be named {function!r}")
+    elif callable(fcompute):
+        kept = functions.Unnamed(fcompute)
+        function = kept.name
+    else:
+        raise TypeError(f"extern: expected a function's name or a function, got {type(fcompute).__name__}")
+    return _results(Extern(name, shapes, dtypes, inputs, function, kept).outputs, several)
 
 
 def sigmoid(x):
