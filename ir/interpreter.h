@@ -5,6 +5,7 @@
 // barrier that not all threads reach, and two threads using one element without a barrier between (one of them writing,
 // and not what was there) are errors that name the buffer; so are two blocks of a launch doing so.
 #pragma once
+#include <cstdint>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -20,10 +21,12 @@ using InterpretArg = std::variant<HostArray*, int64_t, double>;
 
 // Runs `name` on its parameters in order. Symbols take their values from the arrays' shapes, or from `symbols` where no
 // dimension is just the symbol. An array may have another rank than the parameter but not fewer elements. Kernels run
-// as on a device of these limits.
+// as on a device of these limits. ResourceExhausted after `most_steps`: statements, and 64 bytes of memory each.
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
+                 int64_t most_steps = INT64_MAX);
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {});
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
+                 int64_t most_steps = INT64_MAX);
 
 }  // namespace cinn_like::ir

@@ -29,7 +29,22 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
-parts=(schedules opencl fuzz)
+# Ten minutes of libFuzzer for each of tests/fuzz: what breaks something is left in build/fuzz_failures (then it belongs
+# into tests/fuzz/corpus), what was new in build/fuzz_corpus, where the next night begins.
+libfuzzer() {
+  tools/setup.sh nightly
+  tools/build.sh fuzz fuzzers
+  local name options
+  for name in graph loops schedule library; do
+    mkdir -p build/fuzz_failures "build/fuzz_corpus/$name"
+    options=(-max_total_time="${CINN_FUZZ_SECONDS:-600}" -timeout=30 -rss_limit_mb=4096 -max_len=4096
+             -artifact_prefix="build/fuzz_failures/$name-" -print_final_stats=1)
+    if [ -e "tests/fuzz/$name.dict" ]; then options+=(-dict="tests/fuzz/$name.dict"); fi
+    "build/fuzz/bin/${name}_fuzzer" "${options[@]}" "build/fuzz_corpus/$name" "tests/fuzz/corpus/$name"
+  done
+}
+
+parts=(schedules opencl fuzz libfuzzer)
 
 for part in "${@:-${parts[@]}}"; do
   if [[ " ${parts[*]} " != *" $part "* ]]; then
