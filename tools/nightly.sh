@@ -4,18 +4,22 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Random programs x random schedule steps, for a CPU and for a GPU: the interpreter before and after.
+# Random programs and kernels of graphs x random schedule steps: the interpreter before and after, for a CPU and for a
+# GPU, and what runs on x86_64, as C, on OpenCL and on the dpu. Then those of tensor expressions in Python.
 schedules() {
-  tools/build.sh release ir_schedule_random_test
-  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test
+  tools/build.sh release cinn_like ir_schedule_random_test driver_schedules_test
+  export CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000}
+  build/release/tests/ir_schedule_random_test
+  build/release/tests/driver_schedules_test
+  CINN_LIKE_BUILD_DIR=$PWD/build/release tools/install_wheel.sh
+  CINN_TEST_ROUNDS=$((CINN_TEST_ROUNDS / 10)) .venv/bin/python -m pytest -q tests/python/test_te_random.py
 }
 
-# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random graphs, random programs x random
-# schedule steps, and what PyTorch's ops and modules become.
+# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random graphs, and what PyTorch's ops and
+# modules become.
 opencl() {
-  tools/build.sh release cinn_like driver_opencl_test driver_opencl_schedules_test
+  tools/build.sh release cinn_like driver_opencl_test
   CINN_TEST_ALL_SAMPLES=1 build/release/tests/driver_opencl_test
-  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-3000} build/release/tests/driver_opencl_schedules_test
   CINN_LIKE_BUILD_DIR=$PWD/build/release tools/install_wheel.sh
   CINN_TEST_TARGET=opencl .venv/bin/python -m pytest -q \
     tests/python/test_{emit,gradients,modules,op_semantics,variants,views}.py
