@@ -33,6 +33,13 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
+# The simplifier's rules by z3.
+rules() {
+  tools/setup.sh nightly
+  tools/build.sh release ir_rules_z3_test
+  build/release/tests/ir_rules_z3_test
+}
+
 # Ten minutes of libFuzzer for each of tests/fuzz: what breaks something is left in build/fuzz_failures (then it belongs
 # into tests/fuzz/corpus), what was new in build/fuzz_corpus, where the next night begins.
 libfuzzer() {
@@ -48,7 +55,7 @@ libfuzzer() {
   done
 }
 
-parts=(schedules opencl fuzz libfuzzer)
+parts=(schedules rules opencl fuzz libfuzzer)
 
 for part in "${@:-${parts[@]}}"; do
   if [[ " ${parts[*]} " != *" $part "* ]]; then
