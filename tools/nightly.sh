@@ -48,7 +48,7 @@ libfuzzer() {
   local name options
   for name in graph loops schedule library; do
     mkdir -p build/fuzz_failures "build/fuzz_corpus/$name"
-    options=(-max_total_time="${CINN_FUZZ_SECONDS:-600}" -timeout=30 -rss_limit_mb=4096 -max_len=4096
+    options=(-max_total_time="${CINN_FUZZ_SECONDS:-600}" -timeout=120 -rss_limit_mb=4096 -max_len=4096
              -artifact_prefix="build/fuzz_failures/$name-" -print_final_stats=1)
     if [ -e "tests/fuzz/$name.dict" ]; then options+=(-dict="tests/fuzz/$name.dict"); fi
     "build/fuzz/bin/${name}_fuzzer" "${options[@]}" "build/fuzz_corpus/$name" "tests/fuzz/corpus/$name"

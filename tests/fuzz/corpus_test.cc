@@ -54,7 +54,7 @@ TEST_P(Corpus, IsAcceptedOrRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Corpus,
-                         testing::Values(Target{"graph", TryGraph, 400}, Target{"loops", TryLoops, 3000},
+                         testing::Values(Target{"graph", TryGraph, 200}, Target{"loops", TryLoops, 3000},
                                          Target{"schedule", TrySchedule, 300}, Target{"library", TryLibrary, 20000}),
                          [](const auto& info) { return info.param.name; });
 
