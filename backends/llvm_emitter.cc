@@ -307,6 +307,9 @@ class FunctionEmitter {
           return;
         }
         [[fallthrough]];
+      case ir::ForKind::kPipelined2:  // the host's caches fill themselves
+      case ir::ForKind::kPipelined3:
+      case ir::ForKind::kPipelined4:
       case ir::ForKind::kSerial: {
         llvm::Value* extent = exprs_.Emit(n.extent);
         return EmitLoop(n, llvm::ConstantInt::get(extent->getType(), 0), extent);

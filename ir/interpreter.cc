@@ -57,9 +57,15 @@ class Machine {
     if (error_.ok()) error_ = Annotate(s, func_ == nullptr ? "?" : Cat("@", func_->name));
   }
 
+  void Take(int64_t steps) {
+    if (steps > clock_.steps_left) return Fail(absl::ResourceExhaustedError("takes more steps than it may"));
+    clock_.steps_left -= steps;
+  }
+
   // ---- statements ----
   void Run(const Stmt& s) {
     if (!error_.ok()) return;
+    Take(static_cast<int64_t>(active_.size()));
     Match(
         s,
         [&](const Seq& n) {
@@ -113,11 +119,16 @@ class Machine {
       views_[b] = it->second;
       return;
     }
+    const int64_t copies = is_shared ? 1 : threads_, most = (int64_t{1} << 32) / copies;
     int64_t size = BytesOf(b->dtype);
-    for (Expr e : b->shape) size *= std::max<int64_t>(EvalInt(e), 0);
+    for (Expr e : b->shape) {
+      const int64_t extent = std::max<int64_t>(EvalInt(e), 0);
+      if (extent != 0 && size > most / extent)
+        return Fail(absl::ResourceExhaustedError(Cat("buffer ", b->name, " has more than ", most, " bytes")));
+      size *= extent;
+    }
+    Take(size * copies / 64);
     if (!error_.ok()) return;
-    const int64_t copies = is_shared ? 1 : threads_;
-    if (size > (int64_t{1} << 32) / copies) return Fail(InvalidArgument("buffer ", b->name, " has ", size, " bytes"));
     Bind(b, std::make_shared<Memory>(size * copies), 0);
     if (is_shared) {
       shared_[b] = views_[b];
@@ -178,6 +189,7 @@ class Machine {
     int64_t last = 0;
     for (int t : active_) last = std::max(last, extent_of(t));
     for (int64_t i = 0; i < last && error_.ok(); ++i) {
+      Take(1);
       vars_[n.var] = Scalar(i);
       if (extent.varies) {
         RunWhere([&](int t) { return i < extent_of(t); }, [&] { Run(n.body); });
@@ -326,7 +338,7 @@ class Machine {
   // ---- memory ----
   void Bind(Buffer b, std::shared_ptr<Memory> memory, int64_t offset) {
     View v{std::move(memory), offset, 0, {}, {}};
-    int64_t last = 0, stride = 1;
+    WrapInt last = 0, stride = 1;
     bool is_empty = false;
     for (Expr e : b->shape) v.shape.push_back(EvalInt(e));
     for (Expr e : b->strides) v.strides.push_back(EvalInt(e));
@@ -334,15 +346,15 @@ class Machine {
       v.strides.resize(v.shape.size());
       for (size_t d = v.shape.size(); d-- > 0;) {
         v.strides[d] = stride;
-        stride *= v.shape[d];
+        stride = stride * v.shape[d];
       }
     }
     for (size_t d = 0; d < v.shape.size(); ++d) {
-      last += (v.shape[d] - 1) * v.strides[d];
+      last = last + (v.shape[d] - 1) * WrapInt(v.strides[d]);
       is_empty = is_empty || v.shape[d] <= 0;
     }
     if (error_.ok() && !is_empty && offset + (last + 1) * BytesOf(b->dtype) > v.memory->size) {
-      return Fail(InvalidArgument("buffer ", b->name, " needs ", (last + 1) * BytesOf(b->dtype),
+      return Fail(InvalidArgument("buffer ", b->name, " needs ", int64_t{(last + 1) * BytesOf(b->dtype)},
                                   " bytes and its memory has ", v.memory->size - offset));
     }
     views_[b] = std::move(v);
@@ -357,16 +369,19 @@ class Machine {
 
   // The byte offset of a lane of a thread; -1 after an error.
   int64_t Locate(Buffer b, const View& v, const Indices& indices, int thread, int lane) {
-    int64_t at = 0;
+    WrapInt at = 0;
     for (size_t d = 0; d < v.shape.size(); ++d) {
       const int64_t i = indices[d].At(thread, lane).i;
       if (i < 0 || i >= v.shape[d]) {
         Fail(InvalidArgument("index ", i, " of buffer ", b->name, " is outside 0..", v.shape[d], " in dimension ", d));
         return -1;
       }
-      at += i * v.strides[d];
+      at = at + i * WrapInt(v.strides[d]);
     }
-    return v.offset + thread * v.thread_stride + at * BytesOf(b->dtype);
+    at = v.offset + thread * WrapInt(v.thread_stride) + at * BytesOf(b->dtype);
+    if (at >= 0 && at <= v.memory->size - BytesOf(b->dtype)) return at;
+    Fail(InvalidArgument("an element of buffer ", b->name, " is outside its memory"));  // by its strides
+    return -1;
   }
 
   enum class Access { kRead, kWrite, kRewrite };
@@ -515,7 +530,7 @@ class Machine {
         Lane a[3];
         for (size_t k = 0; k < args.size(); ++k) a[k] = args[k].At(t, l);
         lanes[l] = e->op == ExprOp::kCast        ? Convert(e->args[0]->type.dtype, e->type.dtype, a[0])
-                   : e->op == ExprOp::kRamp      ? Lane{WrapTo(e->type.dtype, a[0].i + l * a[1].i), 0}
+                   : e->op == ExprOp::kRamp      ? Lane{WrapTo(e->type.dtype, a[0].i + l * WrapInt(a[1].i)), 0}
                    : e->op == ExprOp::kBroadcast ? a[0]
                                                  : Apply(e, a);
       }
@@ -526,8 +541,8 @@ class Machine {
   Value EvalAddress(Expr e) {
     const View* view = Find(e->buffer);
     if (view == nullptr) return Scalar(0);
-    int64_t at = 0;
-    for (size_t d = 0; d < e->args.size(); ++d) at += EvalInt(e->args[d]) * view->strides[d];
+    WrapInt at = 0;
+    for (size_t d = 0; d < e->args.size(); ++d) at = at + EvalInt(e->args[d]) * WrapInt(view->strides[d]);
     Value r = Scalar(view->offset + at * BytesOf(e->buffer->dtype));
     r.memory = view->memory;
     return r;
@@ -571,7 +586,7 @@ class Machine {
     if (e->op == ExprOp::kSelect) return a[0].i != 0 ? a[1] : a[2];
     const DType t = e->args[0]->type.dtype;
     if (!IsFloat(t)) {
-      if (e->op == ExprOp::kFma) return {WrapTo(t, a[0].i * a[1].i + a[2].i), 0};
+      if (e->op == ExprOp::kFma) return {WrapTo(t, a[0].i * WrapInt(a[1].i) + a[2].i), 0};
       if (e->op == ExprOp::kPow) {
         int64_t r = 1;
         for (int64_t k = 0; k < a[1].i && k < 64; ++k) r = FoldInt(ExprOp::kMul, t, {r, a[0].i}).value_or(0);
@@ -619,13 +634,12 @@ class Machine {
 }  // namespace
 
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits,
-                 const FunctionCaller& functions) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const InterpretOptions& options) {
   const Func* f = m.Find(name);
   if (f == nullptr) return InvalidArgument("no function @", name);
   Status error;
-  Clock clock;
-  Machine machine(m, limits, functions, &clock, &error);
+  Clock clock{.steps_left = options.most_steps};
+  Machine machine(m, options.limits, options.functions, &clock, &error);
   std::vector<Value> values;
   for (size_t i = 0; i < args.size(); ++i) {
     if (auto* a = std::get_if<HostArray*>(&args[i])) {
@@ -648,10 +662,9 @@ Status Interpret(const Module& m, std::string_view name, const std::vector<Inter
 }
 
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols, const LaunchLimits& limits,
-                 const FunctionCaller& functions) {
+                 const absl::flat_hash_map<std::string, int64_t>& symbols, const InterpretOptions& options) {
   Module m{f.context, {f}};
-  return Interpret(m, f.name, args, symbols, limits, functions);
+  return Interpret(m, f.name, args, symbols, options);
 }
 
 }  // namespace cinn_like::ir

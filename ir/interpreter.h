@@ -7,6 +7,7 @@
 #pragma once
 #include <dlpack/dlpack.h>
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <variant>
@@ -26,14 +27,18 @@ using InterpretArg = std::variant<HostArray*, int64_t, double>;
 using FunctionArg = std::variant<DLTensor*, int64_t, double>;
 using FunctionCaller = std::function<Status(std::string_view name, const std::vector<FunctionArg>& args)>;
 
+struct InterpretOptions {
+  LaunchLimits limits = {};  // of the device that runs kernels
+  FunctionCaller functions = nullptr;
+  int64_t most_steps = INT64_MAX;  // statements, and 64 bytes of memory each
+};
+
 // Runs `name` on its parameters in order. Symbols take their values from the arrays' shapes, or from `symbols` where no
-// dimension is just the symbol. An array may have another rank than the parameter but not fewer elements. Kernels run
-// as on a device of these limits.
+// dimension is just the symbol. An array may have another rank than the parameter but not fewer elements.
+// ResourceExhausted after options.most_steps.
 Status Interpret(const Module& m, std::string_view name, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
-                 const FunctionCaller& functions = nullptr);
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const InterpretOptions& options = {});
 Status Interpret(const Func& f, const std::vector<InterpretArg>& args,
-                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const LaunchLimits& limits = {},
-                 const FunctionCaller& functions = nullptr);
+                 const absl::flat_hash_map<std::string, int64_t>& symbols = {}, const InterpretOptions& options = {});
 
 }  // namespace cinn_like::ir

@@ -18,6 +18,7 @@ struct Grid {
 // Counts from the start of the program: kernels started, blocks started, and barriers (each block starts with one).
 struct Clock {
   int launch = 0, block = 0, epoch = 0;
+  int64_t steps_left = 0;
 };
 // Who used an element last. Blocks of a launch run at once, as do threads until a barrier.
 struct Accessors {

@@ -149,6 +149,7 @@ StatusOr<Rule> ParseRule(Context& c, std::string_view text) {
     Visit(e, [&](Expr x) {
       r.is_arithmetic |= x->op >= ExprOp::kAdd && x->op <= ExprOp::kMod && x->op != ExprOp::kNot;
       r.is_arithmetic |= x->op == ExprOp::kTruncDiv || x->op == ExprOp::kTruncMod || x->op == ExprOp::kAbs;
+      r.is_order |= x->op == ExprOp::kLt || x->op == ExprOp::kLe || x->op == ExprOp::kMin || x->op == ExprOp::kMax;
       return true;
     });
   }

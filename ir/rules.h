@@ -16,6 +16,9 @@ struct Rule {
   Expr guard = nullptr;  // null: always
   std::vector<Expr> vars;
   bool is_arithmetic = false;  // holds for numbers that do not wrap
+  bool is_order = false;       // holds for numbers that are ordered: no NaN
+
+  bool HoldsFor(DType t) const { return is_arithmetic ? t == DType::kI64 : !is_order || !IsFloat(t); }
 };
 
 StatusOr<Rule> ParseRule(Context& c, std::string_view text);

@@ -166,9 +166,10 @@ Expr Analyzer::RewriteInt(Expr e) {
 }
 
 Expr Analyzer::Rules(Expr e) {
+  Expr operand = e->args[0]->type.dtype == DType::kBool && e->args.size() > 1 ? e->args[1] : e->args[0];
+  if (e->op == ExprOp::kNot && operand->args.size() == 2) operand = operand->args[0];  // of a comparison
   for (const Rule* rule : RulesFor(e->op)) {
-    Expr operand = e->args[0]->type.dtype == DType::kBool && e->args.size() > 1 ? e->args[1] : e->args[0];
-    if (rule->is_arithmetic && (operand->type.dtype != DType::kI64 || IsData(e))) continue;
+    if (!rule->HoldsFor(operand->type.dtype) || (rule->is_arithmetic && IsData(e))) continue;
     Expr r = ApplyRule(c_, *rule, e, [this](Expr cond) { return CanProve(cond); });
     if (r != nullptr) return Simplify(r);
   }

@@ -4,18 +4,22 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Random programs x random schedule steps, for a CPU and for a GPU: the interpreter before and after.
+# Random programs and kernels of graphs x random schedule steps: the interpreter before and after, for a CPU and for a
+# GPU, and what runs on x86_64, as C, on OpenCL and on the dpu. Then those of tensor expressions in Python.
 schedules() {
-  tools/build.sh release ir_schedule_random_test
-  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000} build/release/tests/ir_schedule_random_test
+  tools/build.sh release cinn_like ir_schedule_random_test driver_schedules_test
+  export CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-10000}
+  build/release/tests/ir_schedule_random_test
+  build/release/tests/driver_schedules_test
+  CINN_LIKE_BUILD_DIR=$PWD/build/release tools/install_wheel.sh
+  CINN_TEST_ROUNDS=$((CINN_TEST_ROUNDS / 10)) .venv/bin/python -m pytest -q tests/python/test_te_random.py
 }
 
-# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random graphs, random programs x random
-# schedule steps, and what PyTorch's ops and modules become.
+# On a device of OpenCL (PoCL's is the CPU): every op's samples in every dtype, random graphs, and what PyTorch's ops and
+# modules become.
 opencl() {
-  tools/build.sh release cinn_like driver_opencl_test driver_opencl_schedules_test
+  tools/build.sh release cinn_like driver_opencl_test
   CINN_TEST_ALL_SAMPLES=1 build/release/tests/driver_opencl_test
-  CINN_TEST_ROUNDS=${CINN_TEST_ROUNDS:-3000} build/release/tests/driver_opencl_schedules_test
   CINN_LIKE_BUILD_DIR=$PWD/build/release tools/install_wheel.sh
   CINN_TEST_TARGET=opencl .venv/bin/python -m pytest -q \
     tests/python/test_{emit,gradients,modules,op_semantics,variants,views}.py
@@ -29,7 +33,29 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
-parts=(schedules opencl fuzz)
+# The simplifier's rules by z3.
+rules() {
+  tools/setup.sh nightly
+  tools/build.sh release ir_rules_z3_test
+  build/release/tests/ir_rules_z3_test
+}
+
+# Ten minutes of libFuzzer for each of tests/fuzz: what breaks something is left in build/fuzz_failures (then it belongs
+# into tests/fuzz/corpus), what was new in build/fuzz_corpus, where the next night begins.
+libfuzzer() {
+  tools/setup.sh nightly
+  tools/build.sh fuzz fuzzers
+  local name options
+  for name in graph loops schedule library; do
+    mkdir -p build/fuzz_failures "build/fuzz_corpus/$name"
+    options=(-max_total_time="${CINN_FUZZ_SECONDS:-600}" -timeout=120 -rss_limit_mb=4096 -max_len=4096
+             -artifact_prefix="build/fuzz_failures/$name-" -print_final_stats=1)
+    if [ -e "tests/fuzz/$name.dict" ]; then options+=(-dict="tests/fuzz/$name.dict"); fi
+    "build/fuzz/bin/${name}_fuzzer" "${options[@]}" "build/fuzz_corpus/$name" "tests/fuzz/corpus/$name"
+  done
+}
+
+parts=(schedules rules opencl fuzz libfuzzer)
 
 for part in "${@:-${parts[@]}}"; do
   if [[ " ${parts[*]} " != *" $part "* ]]; then

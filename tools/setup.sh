@@ -1,13 +1,15 @@
 #!/bin/bash
 # Installs what building, testing and the demo need. `setup.sh system`: Debian packages; `setup.sh python`: .venv in the
-# checkout; without an argument both. Does nothing where everything is there.
+# checkout; without an argument both. `setup.sh nightly`: what tools/nightly.sh takes beside them. Does nothing where
+# everything is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 what=${1:-all}
 
-system() {
+# Those that a file lists.
+packages() {
   local missing=() package
-  for package in $(grep -v '^#' tools/packages.txt); do
+  for package in $(grep -v '^#' "$1"); do
     dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
   done
   if [ ${#missing[@]} = 0 ]; then return; fi
@@ -26,5 +28,6 @@ python() {
   cp tools/requirements.txt .venv/requirements.txt
 }
 
-if [ "$what" != python ]; then system; fi
+if [ "$what" != python ]; then packages tools/packages.txt; fi
 if [ "$what" != system ]; then python; fi
+if [ "$what" = nightly ]; then packages tools/nightly_packages.txt; fi

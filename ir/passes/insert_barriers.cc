@@ -214,7 +214,14 @@ class Meeting {
 
 StatusOr<Func> InsertBarriers(Func f, const LaunchLimits& limits) {
   Accesses pending;
-  if (limits.threads > 1) f.body = Insert(f.body, pending);  // one thread waits for nobody
+  if (limits.threads > 1) {
+    f.body = Insert(f.body, pending);
+  } else {  // one thread waits for nobody, nor do pipelines
+    f.body = RewriteStmts(f.body, [](const Stmt& s) -> Stmt {
+      const auto* barrier = As<Barrier>(s);
+      return barrier != nullptr && barrier->scope == BarrierScope::kBlock ? MakeSeq({}) : nullptr;
+    });
+  }
   RETURN_IF_ERROR(Annotate(Meeting(f, limits.warp).Check(f.body), Cat("@", f.name)));
   return f;
 }

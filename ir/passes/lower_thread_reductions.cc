@@ -14,7 +14,7 @@ constexpr int kDirect = 8;  // parts that one thread adds up, where there is a c
 
 class Lowering {
  public:
-  Lowering(Func& f, int64_t warp) : f_(f), c_(*f.context), names_(f), warp_(warp) {}
+  Lowering(const Func& f, int64_t warp) : c_(*f.context), names_(f), warp_(warp) {}
 
   StatusOr<Stmt> Run(const StmtPath& path, size_t loop_index) {
     const Block& b = *As<Block>(path.back());
@@ -294,7 +294,6 @@ class Lowering {
     return {index, count};
   }
 
-  Func& f_;
   Context& c_;
   NameSupply names_;
   const int64_t warp_;  // threads that shuffle

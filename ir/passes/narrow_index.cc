@@ -24,7 +24,7 @@ class Narrower {
     }
     analyzer_.BindRange(n->var, c_.Int(0), n->extent);
     const bool fits = n->var->type == kIndexType && Fits(n->extent);
-    if (!fits) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
+    if (!fits) return MakeStmt(For{n->var, NarrowWithin(n->extent), n->kind, Run(n->body)});
     const Expr narrow = c_.Var(n->var->name, {DType::kI32, 1});
     narrow_[n->var] = narrow;
     Stmt body = Run(n->body);

@@ -73,9 +73,12 @@ class Nest {
   Expr Extent(size_t axis) const { return extents_[axis] == nullptr ? c_.Int(1) : extents_[axis]; }
 
   // Buffers and scalars from outside, in order of first appearance in the finished body.
-  std::vector<Param> Params(const Stmt& body) const {
+  std::vector<Param> Params(const Stmt& body, const std::vector<SymbolFact>& symbols) const {
     std::vector<Param> r;
     absl::flat_hash_set<const void*> seen;
+    const auto is_symbol = [&](Expr e) {
+      return std::any_of(symbols.begin(), symbols.end(), [&](const SymbolFact& s) { return s.var == e; });
+    };
     auto buffer = [&](Buffer b) {
       if (!allocated_.contains(b) && seen.insert(b).second) r.push_back({.buffer = b});
     };
@@ -87,9 +90,16 @@ class Nest {
       });
     };
     VisitStmts(body, [&](const Stmt& s) {
-      // A block axis is the launch's; its extent is no value of the kernel.
+      // An axis is the launch's; of its extent the text shows the symbols, which are no values of the kernel.
       const For* loop = As<For>(s);
-      if (loop == nullptr || !IsBound(loop->kind)) ForEachChild(s, expr, [](const Stmt&) {});
+      if (loop == nullptr || !IsBound(loop->kind)) {
+        ForEachChild(s, expr, [](const Stmt&) {});
+      } else {
+        Visit(loop->extent, [&](Expr x) {
+          if (x->op == ExprOp::kVar && !is_symbol(x)) expr(x);
+          return true;
+        });
+      }
       if (const Store* n = As<Store>(s)) buffer(n->buffer);
       return true;
     });
@@ -199,7 +209,12 @@ class Splitter {
       if (status_.ok()) status_ = body.status();
       return s;
     }
-    Func k{names_.Fresh(Cat(f_.name, "_kernel")), FuncKind::kKernel, nest.Params(*body), f_.symbols, *body, f_.context};
+    Func k{names_.Fresh(Cat(f_.name, "_kernel")),
+           FuncKind::kKernel,
+           nest.Params(*body, f_.symbols),
+           f_.symbols,
+           *body,
+           f_.context};
     Launch launch{
         .kernel = k.name, .grid = {}, .block = {}, .shared_bytes = c_.Int(DynamicSharedBytes(*body)), .args = {}};
     for (size_t i = 0; i < 3; ++i) {

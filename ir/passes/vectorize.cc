@@ -302,7 +302,7 @@ class Vectorizer {
       Lanes lanes(a_, names_, n->var, static_cast<int>(n->extent->int_value));
       if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
-    return MakeStmt(For{n->var, n->extent, ForKind::kSerial, n->body});
+    return MakeStmt(For{n->var, n->extent, ForKind::kSerial, Run(n->body)});
   }
 
  private:

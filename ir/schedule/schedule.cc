@@ -1,9 +1,12 @@
 #include "ir/schedule/schedule.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "cinn_like/base/lexer.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/stage_steps.h"
 #include "ir/schedule/tree.h"
@@ -28,6 +31,12 @@ struct StepRow {
 
 constexpr size_t kMany = 64, kAnyNumber = SIZE_MAX;
 
+// As text has names.
+bool IsName(std::string_view word) {
+  const Lexer lexer(word);
+  return lexer.Peek().kind == TokenKind::kIdent && lexer.Peek().text == word;
+}
+
 // "t[i, j] = x[j, i] before s"
 StatusOr<Definition> ParseDefinition(std::vector<std::string> words) {
   Definition d;
@@ -42,7 +51,8 @@ StatusOr<Definition> ParseDefinition(std::vector<std::string> words) {
   d.name = text.substr(0, open);
   d.iters = absl::StrSplit(text.substr(open + 1, close - open - 1), absl::ByAnyChar(", "), absl::SkipEmpty());
   d.value = std::string(absl::StripAsciiWhitespace(text.substr(equal + 1)));
-  if (d.name.empty() || d.iters.empty()) return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text, "'");
+  if (!IsName(d.name) || d.iters.empty() || !std::all_of(d.iters.begin(), d.iters.end(), IsName))
+    return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text, "'");
   return d;
 }
 
@@ -56,6 +66,7 @@ StatusOr<std::vector<Folded>> ParseFolded(const std::vector<std::string>& words)
       return InvalidArgument("expected NAME[ITERATOR, ...] and got '", text.substr(at), "'");
     r.push_back({text.substr(at, open - at),
                  absl::StrSplit(text.substr(open + 1, close - open - 1), absl::ByAnyChar(", "), absl::SkipEmpty())});
+    if (!IsName(r.back().name)) return InvalidArgument("expected a name and got '", r.back().name, "'");
     at = close + 1;
     while (at < text.size() && text[at] == ' ') ++at;
   }
@@ -228,6 +239,10 @@ Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view lin
     if (w.args.size() < row.min_args || w.args.size() > row.max_args || w.names.size() < row.min_names ||
         w.names.size() > row.max_names) {
       return InvalidArgument("step '", line, "': expected ", row.name, " ", row.usage);
+    }
+    for (const std::string& name : w.names) {
+      if (row.max_names != kAnyNumber && !IsName(name))
+        return InvalidArgument("step '", line, "': expected a name and got '", name, "'");
     }
     const auto apply = [&]() -> Status {
       if (row.on_loops != nullptr) {

@@ -38,9 +38,13 @@ Status CheckNew(const TeProgram& p, const std::vector<std::string>& names) {
   absl::flat_hash_set<std::string> taken;
   for (const Param& q : NamesOf(p).params) taken.insert(q.buffer != nullptr ? q.buffer->name : q.var->name);
   for (const SymbolFact& s : p.symbols) taken.insert(s.var->name);
-  for (const Stage& s : p.stages) taken.insert(s.name);
+  // A stage's block bears its name, or the text would give it another.
+  for (const Stage& s : p.stages) taken.insert({s.name, "b_" + s.name});
   for (const std::string& name : names) {
     if (!taken.insert(name).second) return InvalidArgument("the name ", name, " is taken in @", p.name);
+  }
+  for (const std::string& name : names) {
+    if (taken.contains("b_" + name)) return InvalidArgument("the name b_", name, " is taken in @", p.name);
   }
   return absl::OkStatus();
 }

@@ -43,6 +43,25 @@ func @add(x: f32[1], y: f32[1], z: f32[1], n: i64) {
   }
 }
 
+// Kinds that are of other devices, or that lanes can't have, are loops.
+TEST(Loops, KindsThatTheHostHasNot) {
+  auto c = CompileForTest(R"(
+func @f(x: f32[6, 4], y: f32[6, 4]) {
+  for i in 0..6 @pipelined3 {
+    for j in 0..2 @vectorized {
+      for k in 0..2 @vectorized {
+        y[i, j * 2 + k] = x[i, j * 2 + k] + 1.0
+      }
+    }
+  }
+}
+)");
+  const auto x = RandomFloats(24, 1);
+  std::vector<float> y(24);
+  EXPECT_EQ(CallInternal(*c, "f", x.data(), y.data()), 0);
+  for (size_t i = 0; i < 24; ++i) EXPECT_EQ(y[i], x[i] + 1);
+}
+
 // Lanes that are near each other, in every order, with and without masks; memory before and behind is another's.
 TEST(Loops, LanesNearEachOther) {
   struct Case {

@@ -175,7 +175,7 @@ void ExpectRuns(const Graph& g, int64_t n, std::mt19937& rng, bool positive = fa
     else
       args.emplace_back(n);
   }
-  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}}, Hopper().device->limits);
+  const Status ran = ir::Interpret(compiled->module, g.name(), args, {{"n", n}}, {.limits = Hopper().device->limits});
   ASSERT_TRUE(ran.ok()) << Print(g) << compiled->text << ir::Print(compiled->module) << ran;
   for (size_t k = 0; k < expected.size(); ++k) {
     const double tolerance = ToleranceOf(expected[k].dtype);

@@ -222,6 +222,30 @@ TEST(Dpu, ItsPass) {
   EXPECT_FALSE(CompileGraph(graph, *Target::Parse("cpu"), options).ok());
 }
 
+// One thread fills the scratchpad ahead and waits for nobody.
+TEST(Dpu, Pipelines) {
+  const ir::Module module = *ir::ParseModule(R"(func @f entry (x: f32[8, 16], y: f32[16] out) {
+  call @k(&x[0, 0], &y[0])
+}
+func @k(x: f32[8, 16], y: f32[16]) {
+  for b in 0..2 @blockIdx.x {
+    for i in 0..8 @pipelined2 {
+      alloc s: f32[8] @shared
+      for j in 0..8 {
+        s[j] = x[i, b * 8 + j]
+      }
+      for k in 0..8 {
+        y[b * 8 + k] = s[k] + f32(i)
+      }
+    }
+  }
+}
+)");
+  const auto compiler = Compiler::Create(Dpu(), Options(), nullptr, dpu::Devices());
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  EXPECT_TRUE((*compiler)->Build(module).ok()) << (*compiler)->Build(module);
+}
+
 TEST(Dpu, WhatItRefuses) {
   // More scratchpad than there is.
   const auto build = [](int64_t floats) {

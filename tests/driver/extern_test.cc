@@ -126,7 +126,7 @@ class ExternTest : public ::testing::Test {
   void ExpectResults(const std::string& what = "") {
     if (expected_.empty()) {
       ir::HostArray y(DType::kF64, {kSize}), z(DType::kI32, {2, kSize});
-      const Status judged = ir::Interpret(*ir::ParseFunc(kText), {&x_, &y, &z}, {}, {}, &CallByName);
+      const Status judged = ir::Interpret(*ir::ParseFunc(kText), {&x_, &y, &z}, {}, {.functions = &CallByName});
       ASSERT_TRUE(judged.ok()) << judged;
       expected_ = {y.bytes, z.bytes};
     }

@@ -100,7 +100,7 @@ std::vector<std::string> Seeds(Kind kind) {
   std::mt19937 rng(7);
   for (int i = 0; i < 20 && kind == kGraph; ++i) seeds.push_back(hlir::Print(*hlir::RandomGraph(rng, 4 + i)));
   const char* corpus = std::getenv("CINN_FUZZ_CORPUS");
-  const std::string folder = Cat(corpus == nullptr ? "tests/corpus" : corpus, "/", kKindNames[kind]);
+  const std::string folder = Cat(corpus == nullptr ? "tests/fuzz/corpus" : corpus, "/", kKindNames[kind]);
   std::error_code error;
   for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
     std::ifstream in(file.path(), std::ios::binary);

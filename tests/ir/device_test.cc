@@ -109,7 +109,7 @@ TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
     EXPECT_EQ(text.find(Cat("i32(", warp / 2, ")")) != text.npos, warp >= 32) << warp << text;
     HostArray x(DType::kF32, {256}), y(DType::kF32, {1});
     for (int i = 0; i < 256; ++i) x.Set(i, i);
-    ASSERT_TRUE(Interpret(*f, {&x, &y}, {}, limits).ok()) << text;
+    ASSERT_TRUE(Interpret(*f, {&x, &y}, {}, {.limits = limits}).ok()) << text;
     EXPECT_EQ(y.Get(0), 255 * 128) << warp << text;
   }
 }
@@ -141,7 +141,7 @@ TEST(Device, ThreadsReduceSeveralResultsTogether) {
     ASSERT_TRUE(f.ok()) << f.status();
     HostArray x(DType::kF32, {3, 2, 64, 5}), y(DType::kF32, {3, 2});
     for (int i = 0; i < 3 * 2 * 64 * 5; ++i) x.Set(i, i % 320 + i / 320);
-    const Status ran = Interpret(*f, {&x, &y}, {}, limits);
+    const Status ran = Interpret(*f, {&x, &y}, {}, {.limits = limits});
     ASSERT_TRUE(ran.ok()) << ran << Print(*f);
     for (int i = 0; i < 6; ++i) EXPECT_EQ(y.Get(i), 319 * 160 + i * 320) << Print(*f);
   }

@@ -69,7 +69,7 @@ Status Sort(std::string_view name, const std::vector<FunctionArg>& args) {
 }
 
 Status RunOn(const Func& f, HostArray& x, HostArray& y, const FunctionCaller& functions = Sort) {
-  return Interpret(f, {&x, &y}, {}, {}, functions);
+  return Interpret(f, {&x, &y}, {}, {.functions = functions});
 }
 
 TEST(Extern, TextIsAFixedPoint) {
@@ -167,7 +167,7 @@ TEST(Extern, TheInterpreterRunsIt) {
     ASSERT_TRUE(g.ok()) << g.status();
     EXPECT_EQ(Print(*Parse(Print(*g))), Print(*g));
     HostArray lowered(DType::kF32, {3, 4});
-    ASSERT_TRUE(Interpret(*g, {&x, &lowered}, {{"n", 3}}, {}, Sort).ok());
+    ASSERT_TRUE(Interpret(*g, {&x, &lowered}, {{"n", 3}}, {.functions = Sort}).ok());
     EXPECT_EQ(lowered.bytes, y.bytes);
     for (int64_t i = 0; i < 3; ++i) {
       std::vector<double> row;

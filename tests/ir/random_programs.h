@@ -1,5 +1,5 @@
 // Random programs and random schedule steps for them, some of which are legal. Numbers are small integers, so that sums
-// are exact in any order, but where a program says exp.
+// are exact in any order, but where a program says exp. Beside programs of our own there are those that graphs become.
 #pragma once
 #include <cmath>
 #include <random>
@@ -7,17 +7,24 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "cinn_like/base/device_kind.h"
+#include "hlir/lower_graph.h"
+#include "hlir/pipeline.h"
 #include "ir/host_array.h"
+#include "ir/interpreter.h"
 #include "ir/schedule/schedule.h"
 #include "ir/schedule/tree.h"
+#include "tests/hlir/samples.h"
 
 namespace cinn_like::ir {
 
 class Programs {
  public:
-  Programs(unsigned seed, bool on_gpu) : on_gpu_(on_gpu), g_(seed) {}
+  // Of loops that run on a device of these limits; null: on a CPU.
+  Programs(unsigned seed, const LaunchLimits* device) : device_(device), g_(seed) {}
   int Pick(int n) { return static_cast<int>(g_() % static_cast<unsigned>(n)); }
   template <class T>
   const T& From(const std::vector<T>& v) {
@@ -76,6 +83,20 @@ class Programs {
     return text_ + allocs + nests + "}\n";
   }
 
+  // A kernel of a random graph; a program of our own where that has none.
+  std::string KernelOfGraph() {
+    const auto graph = hlir::RandomGraph(g_, 2 + Pick(8));
+    const PassContext context{.options = {}, .target = *Target::Parse("cpu"), .name = "test"};
+    const auto optimized = hlir::OptimizeGraph(*graph, context);
+    const auto lowered = hlir::LowerGraph(*optimized, context);
+    if (lowered->kernels.empty()) return Program();
+    TeProgram group = From(lowered->kernels).group;
+    group.name = "f";
+    std::erase_if(group.params, [](const Param& q) { return q.buffer == nullptr; });  // symbols go without saying
+    m_ = 12;
+    return Print(*ToLoops(group));
+  }
+
   // What the schedule of `f` begins with.
   void Begin(const Func& f) {
     if (FindBlock(f, "b_largest").ok()) {
@@ -115,7 +136,7 @@ class Programs {
       case 4:
         return Cat("round_up ", name(b), " ", iter, " ", 1 + Pick(4));
       case 5:
-        return Cat("keep ", Pick(2) == 0 ? "s" : "y", " -> ", fresh);
+        return Cat("keep ", From(f.params).buffer->name, " -> ", fresh);
       default: {
         int factor = 1 + Pick(m_);
         while (m_ % factor != 0) --factor;
@@ -134,7 +155,8 @@ class Programs {
       next_.erase(next_.begin());
       return step.empty() ? StageStep(f, number) : step;
     }
-    std::vector<std::string> loops, blocks, buffers = {"x", "y", "s"};
+    std::vector<std::string> loops, blocks, buffers;
+    for (const Param& q : f.params) buffers.push_back(q.buffer->name);
     std::vector<std::vector<std::string>> chains;  // loops in order, of one nest each
     VisitStmts(f.body, [&](const Stmt& s) {
       if (const For* n = As<For>(s)) loops.push_back(n->var->name);
@@ -147,10 +169,10 @@ class Programs {
     const std::string name = Cat("q", number);
     std::vector<std::string> around;
     for (const For* n : LoopsOf(*FindBlock(f, block))) around.push_back(n->var->name);
-    if (on_gpu_ && Pick(4) == 0) {
+    if (device_ != nullptr && Pick(4) == 0) {
       static const std::vector<std::string> axes = {"threadIdx.x", "threadIdx.x", "threadIdx.x", "threadIdx.y",
                                                     "threadIdx.z", "blockIdx.x",  "blockIdx.x",  "blockIdx.y"};
-      return Cat("bind ", a, " ", From(axes));
+      return Cat("bind ", a, " ", axes[static_cast<size_t>(device_->threads == 1 ? 5 + Pick(3) : Pick(8))]);
     }
     switch (Pick(30)) {
       case 0:
@@ -171,7 +193,7 @@ class Programs {
       case 6:
         return Cat("merge ", a, " ", b);
       case 7:
-        return (on_gpu_ ? "unroll " : "parallel ") + a;
+        return (device_ != nullptr ? "unroll " : "parallel ") + a;
       case 8:
         return "vectorize " + a;
       case 9:
@@ -184,7 +206,10 @@ class Programs {
       case 13:
         return Cat("stage ", buffer, " ", block, " -> ", name);
       case 14:
-        return Cat("scope ", buffer, Pick(3) == 0 ? " global" : on_gpu_ && Pick(3) != 0 ? " shared" : " local");
+        return Cat("scope ", buffer,
+                   Pick(3) == 0                         ? " global"
+                   : device_ != nullptr && Pick(3) != 0 ? " shared"
+                                                        : " local");
       case 15:
         return Cat("split_init ", block, " ", around.empty() ? a : From(around), " -> ", name);
       case 16:
@@ -197,7 +222,7 @@ class Programs {
       case 20:
         return Cat("storage_align ", buffer, " ", 1 << Pick(4), " ", Pick(4));
       case 21: {
-        if (!on_gpu_) return Cat("pipeline ", a, " ", 2 + Pick(3));
+        if (device_ == nullptr) return Cat("pipeline ", a, " ", 2 + Pick(3));
         if (around.empty()) return Cat("stage ", buffer, " ", block, " -> ", name);
         const std::string loop = From(around);
         next_ = {Cat("compute_at ", name, "_copy ", loop), Cat("scope ", name, " shared"),
@@ -285,7 +310,7 @@ class Programs {
         return Cat(from, "[", i, ", ", j, "] + 1.0");
     }
   }
-  bool on_gpu_;
+  const LaunchLimits* device_;
   std::mt19937 g_;
   int m_ = 1;
   bool scaled_ = false;
@@ -294,21 +319,71 @@ class Programs {
   std::vector<std::string> next_;  // steps to come; empty: any on stages
 };
 
-// What a program reads.
-inline HostArray RandomInput(int64_t n, int64_t m) {
+// A program, what it is given, and what becomes of that before all steps.
+struct RandomProgram {
+  std::string text;
+  Func func;
+  int64_t n = 0;
+  std::vector<HostArray> args;  // results are not written yet
+  std::vector<HostArray> want;
+  bool exactly = true;  // numbers are small integers
+};
+
+// What becomes of its arguments.
+inline StatusOr<std::vector<HostArray>> Computed(const RandomProgram& p, const Module& module) {
+  std::vector<HostArray> arrays = p.args;
+  std::vector<InterpretArg> args;
+  for (HostArray& a : arrays) args.emplace_back(&a);
+  // A lowered function may be given its symbols, too.
+  for (size_t i = arrays.size(); i < module.funcs[0].params.size(); ++i) args.emplace_back(p.n);
+  absl::flat_hash_map<std::string, int64_t> symbols;
+  for (const SymbolFact& s : p.func.symbols) symbols[s.var->name] = p.n;
+  RETURN_IF_ERROR(Interpret(module, module.funcs[0].name, args, symbols));
+  return arrays;
+}
+
+// Every third is of a graph.
+inline StatusOr<RandomProgram> MakeProgram(Programs& programs, int round) {
+  const bool is_of_graph = round % 3 == 2;
+  RandomProgram r;
+  r.text = is_of_graph ? programs.KernelOfGraph() : programs.Program();
+  ASSIGN_OR_RETURN(r.func, ParseFunc(r.text));
+  RETURN_IF_ERROR(Verify(r.func));
+  r.n = 1 + programs.Pick(9);
+  r.exactly = !is_of_graph && !absl::StrContains(r.text, "exp(");
+  const std::vector<Buffer> written = BuffersWritten(r.func.body);
   std::mt19937 g(7);
-  HostArray x(DType::kF32, {n, m});
-  for (int64_t i = 0; i < n * m; ++i) x.Set(i, static_cast<double>(g() % 17) - 8);
-  return x;
+  for (const Param& q : r.func.params) {
+    std::vector<int64_t> shape;
+    for (Expr e : q.buffer->shape) {
+      VarMap n;
+      for (const SymbolFact& s : r.func.symbols) n[s.var] = r.func.context->Int(r.n);
+      shape.push_back(Substitute(*r.func.context, e, n)->int_value);
+    }
+    HostArray& a = r.args.emplace_back(q.buffer->dtype, shape);
+    if (Contains(written, q.buffer)) continue;
+    for (int64_t i = 0; i < a.NumElements(); ++i)
+      a.Set(i, (static_cast<double>(g() % 17) - 8) * (is_of_graph ? 0.125 : 1));
+  }
+  ASSIGN_OR_RETURN(r.want, Computed(r, {r.func.context, {r.func}}));
+  return r;
 }
 
 inline bool IsSame(const HostArray& a, const HostArray& b, bool exactly) {
   bool same = true;
   for (int64_t i = 0; i < a.NumElements(); ++i) {
     const double x = a.Get(i), y = b.Get(i);
-    same &= x == y || (!exactly && std::abs(x - y) <= 1e-4 * (1 + std::abs(y)));
+    same &= x == y || (!exactly && (std::abs(x - y) <= 1e-4 * (1 + std::abs(y)) || (std::isnan(x) && std::isnan(y))));
   }
   return same;
+}
+
+// What it prints is read as itself.
+inline Status CheckText(const std::string& text) {
+  ASSIGN_OR_RETURN(const Module module, ParseModule(text));
+  RETURN_IF_ERROR(Verify(module));
+  if (Print(module) != text) return Internal("prints as\n", Print(module));
+  return absl::OkStatus();
 }
 
 }  // namespace cinn_like::ir

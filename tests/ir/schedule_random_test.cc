@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <map>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
@@ -18,16 +17,6 @@
 
 namespace cinn_like::ir {
 namespace {
-
-struct Results {
-  HostArray s, y;
-};
-StatusOr<Results> Computed(const Module& module, int64_t n, int64_t m) {
-  HostArray x = RandomInput(n, m);
-  Results r{HostArray(DType::kF32, {n}), HostArray(DType::kF32, {n, m})};
-  RETURN_IF_ERROR(Interpret(module, module.funcs[0].name, {&x, &r.s, &r.y}, {{"n", n}}));
-  return r;
-}
 
 // Iterations of a parallel loop are blocks of threads to the interpreter, which then sees them meet in memory.
 Func WithBlocks(const Func& f) {
@@ -66,15 +55,11 @@ struct Counts {
 };
 
 void TryRound(int round, bool on_gpu, Counts& counts) {
-  Programs p(static_cast<unsigned>(round), on_gpu);
-  const std::string text = p.Program();
-  auto f = ParseFunc(text);
-  ASSERT_TRUE(f.ok()) << f.status() << "\n" << text;
-  ASSERT_TRUE(Verify(*f).ok()) << Verify(*f) << "\n" << text;
-  const int64_t n = 1 + p.Pick(9), m = f->params[0].buffer->shape[1]->int_value;
-  const auto want = Computed({f->context, {*f}}, n, m);
-  ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
-  Func now = *f;
+  const LaunchLimits limits = Target::Parse("cuda -arch=sm_90a")->device->limits;
+  Programs p(static_cast<unsigned>(round), on_gpu ? &limits : nullptr);
+  const auto program = MakeProgram(p, round);
+  ASSERT_TRUE(program.ok()) << "round " << round << ": " << program.status();
+  Func now = program->func;
   std::string steps;
   p.Begin(now);
   for (int k = 0; k < 28; ++k) {
@@ -91,7 +76,10 @@ void TryRound(int round, bool on_gpu, Counts& counts) {
     steps += step + "\n";
     ASSERT_TRUE(Verify(now).ok()) << "round " << round << ": " << Verify(now) << "\n" << steps << Print(now);
   }
-  const std::string shown = Cat("round ", round, " n=", n, ":\n", text, "after\n", steps, "becomes\n", Print(now));
+  const std::string shown =
+      Cat("round ", round, " n=", program->n, ":\n", program->text, "after\n", steps, "becomes\n", Print(now));
+  for (const std::string& text : {Print(program->func), Print(now)})
+    EXPECT_TRUE(CheckText(text).ok()) << CheckText(text) << shown;
   const auto lowered = on_gpu ? LoweredForGpu(now) : LoweredForCpu(now);
   if (on_gpu && !lowered.ok()) {
     // What threads can't do together is known when all steps are there.
@@ -102,12 +90,12 @@ void TryRound(int round, bool on_gpu, Counts& counts) {
     return;
   }
   ASSERT_TRUE(lowered.ok()) << lowered.status() << "\n" << shown;
-  const bool exactly = !absl::StrContains(text, "exp(");  // else numbers are no small integers
   for (const Module& module : *lowered) {
-    const auto got = Computed(module, n, m);
+    const auto got = Computed(*program, module);
     ASSERT_TRUE(got.ok()) << got.status() << "\n" << shown << "\n" << Print(module);
-    ASSERT_TRUE(IsSame(got->y, want->y, exactly)) << shown << "\n" << Print(module);
-    ASSERT_TRUE(IsSame(got->s, want->s, exactly)) << shown << "\n" << Print(module);
+    EXPECT_TRUE(CheckText(Print(module)).ok()) << CheckText(Print(module)) << shown << "\n" << Print(module);
+    for (size_t i = 0; i < got->size(); ++i)
+      ASSERT_TRUE(IsSame((*got)[i], program->want[i], program->exactly)) << shown << "\n" << Print(module);
   }
 }
 

@@ -20,6 +20,26 @@ std::string Split(std::string_view text) {
   return printed;
 }
 
+// A number that is no symbol is a value of the kernel's, though the launch alone needs it.
+TEST(SplitHostDevice, NumbersInExtents) {
+  EXPECT_EQ(Split(R"(func @f(y: f32[1], k: i64) {
+  for b in 0..k * 2 @blockIdx.x {
+    y[0] = 1.0
+  }
+}
+)"),
+            R"(func @f(y: f32[1], k: i64) {
+  launch @f_kernel grid(k * 2, 1, 1) block(1, 1, 1) shared 0 (k, &y[0])
+}
+
+func @f_kernel kernel (k: i64, y: f32[1]) {
+  for b in 0..k * 2 @blockIdx.x {
+    y[0] = 1.0
+  }
+}
+)");
+}
+
 TEST(SplitHostDevice, ClustersOfBlocks) {
   const std::string nest = R"(func @f(x: f32[8, 256], y: f32[8, 256]) {
   for b in 0..8 @blockIdx.x {
@@ -46,7 +66,7 @@ TEST(SplitHostDevice, ClustersOfBlocks) {
   HostArray x(DType::kF32, {8, 256}), y(DType::kF32, {8, 256});
   for (int i = 0; i < 8 * 256; ++i) x.Set(i, i);
   EXPECT_EQ(Message(Interpret(*split, "f", {&x, &y})), "@f_kernel: a cluster of 4 blocks");
-  ASSERT_TRUE(Interpret(*split, "f", {&x, &y}, {}, limits).ok());
+  ASSERT_TRUE(Interpret(*split, "f", {&x, &y}, {}, {.limits = limits}).ok());
   EXPECT_EQ(x.bytes, y.bytes);
 }
 

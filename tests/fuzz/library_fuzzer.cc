@@ -1,0 +1,6 @@
+#include "tests/fuzz/library.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  cinn_like::fuzz::EndIfInternal(cinn_like::fuzz::TryLibrary(cinn_like::fuzz::Text(data, size)));
+  return 0;
+}
