@@ -12,10 +12,6 @@
 
 namespace cinn_like {
 
-// Null for a device whose functions are host functions; the cache may be null.
-std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(const PassContext& context, const Device& device,
-                                                   ObjectCache* cache);
-
 struct EntryModule {
   const ir::Module& module;
   std::string main, prepare;  // names of the entries; `prepare` may be empty

@@ -428,6 +428,15 @@ func @double(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
     EXPECT_LT(reinterpret_cast<CinnFunctionPtr>((*compiler)->Lookup("f"))(nullptr, args, 2, &env), 0);
     EXPECT_STREQ(LastError(), "f: compiled for dlpack_device_12:0 devices, called on cpu");
   }
+  // Hooks are around any device's compiler.
+  Devices hooked = WithDpu();
+  const auto rewrite = [](std::string_view language, std::string_view source) -> StatusOr<std::string> {
+    return absl::StrReplaceAll(std::string(source), {{"2.0", Cat(language.size(), ".0")}});
+  };
+  ASSERT_TRUE(hooked.SetHooks("dpu", {"", rewrite, nullptr}).ok());
+  const auto rewriting = Compiler::Create(*hooked.ParseTarget("dpu"), {}, nullptr, hooked);
+  EXPECT_NE((*rewriting)->GetSourceCode(module)->find("* 3.0"), std::string::npos);
+  EXPECT_TRUE((*rewriting)->Build(module).ok());
   // Its limits hold for whoever writes loops for it.
   std::string wide = kLoops;
   absl::StrReplaceAll({{"..64", "..65"}, {" 64", " 65"}, {" 63", " 64"}}, &wide);

@@ -8,6 +8,7 @@ import weakref
 
 from .. import abi, library
 from .expr import DTYPES, bits_of, dtype_of
+from .hooks import Hooks
 from .schedule import Schedule, Text
 
 _CPU, _CUDA = 1, 2  # DLPack's numbers
@@ -99,9 +100,10 @@ class Function:
     """f(*arguments) allocates results and gives them, as arrays or as the tensors of the framework whose tensors came;
     f(*arguments, *results), or f(*arguments, out=...), writes to those."""
 
-    def __init__(self, text, schedule, target, strides=()):
+    def __init__(self, text, schedule, target, strides=(), **hooks):
         self._library, self.target = library.get(), target
-        self._inputs = (text, schedule, target)
+        self._hooks = Hooks(self._library, **hooks)
+        self._inputs = (text, schedule, target, self._hooks.structure)
         self._strides = strides  # of the last parameters: whose stride each is
         self._handle = self._lower()
         self.info = self._library.info(self._handle)
@@ -120,9 +122,10 @@ class Function:
         """ "cuda", "ptx", "opencl", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
         words = self.target.split()
         kind = kind or (words[0] if words and words[0] in ("cuda", "opencl", "c") else "llvm")
-        source = self._library.source(self._handle, kind)
-        if source is None:
-            raise ValueError(self._library.last_error())
+        with self._hooks.reported():
+            source = self._library.source(self._handle, kind)
+            if source is None:
+                raise ValueError(self._library.last_error())
         return Text(source)
 
     def export_library(self, path):
@@ -134,7 +137,8 @@ class Function:
         with self._lock:
             if device_type not in self._bound:
                 handle = self._lower() if self._bound else self._handle
-                self._bound[device_type] = _Bound(self._library, handle, device_type)
+                with self._hooks.reported():
+                    self._bound[device_type] = _Bound(self._library, handle, device_type)
             return self._bound[device_type]
 
     def __repr__(self):
@@ -228,9 +232,13 @@ def _empty(shape, dtype, name):
     return memory[start : start + size].view(element).reshape(shape)
 
 
-def build(s, target="cpu", schedule=""):
+def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=None):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
-    "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device."""
+    "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device.
+
+    `source` takes the place of the generated source of kernels, `rewrite(source, language)` gives another text for it, and
+    `compiler(source, arch, options)` makes a cubin, a fatbin or PTX of CUDA C++ (docs/te.md)."""
+    hooks = {"source": source, "rewrite": rewrite, "compiler": compiler}
     if isinstance(s, Schedule):
-        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments())
-    return Function(s, schedule, target)
+        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), **hooks)
+    return Function(s, schedule, target, **hooks)
