@@ -124,6 +124,7 @@ const Dialect& CDialect();     // C99
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
 const Dialect& OpenClDialect();  // OpenCL C 1.2
+const Dialect& HipDialect();     // HIP C++
 
 // The text of the helpers that `source` calls, and of those that they call.
 std::string HelpersFor(const Dialect& d, std::string_view source);

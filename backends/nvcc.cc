@@ -28,7 +28,7 @@ StatusOr<const Nvcc*> Nvcc::Open(std::string_view path) {
   const StatusOr<Ended> ended = RunProgram({file, "--version"});
   if (absl::IsNotFound(ended.status())) {
     return absl::NotFoundError(Cat("nvcc was not found: there is no '", file, "'",
-                                   path != "nvcc"     ? ""
+                                   path != "nvcc"    ? ""
                                    : home == nullptr ? " in $PATH, and $CUDA_HOME is not set"
                                                      : Cat(" in $PATH or in ", home, "/bin")));
   }
@@ -53,8 +53,8 @@ StatusOr<NvrtcCode> Nvcc::CompileOne(const std::string& source, const NvrtcOptio
   if (options.form == CudaForm::kFatbin) {
     const std::string compute = absl::StrReplaceAll(options.arch, {{"sm_", "compute_"}});
     // What is compressed hides the names in it, one of which runtime/cuda_module.cc looks for.
-    command.insert(command.end(), {Cat("-gencode=arch=", compute, ",code=[", options.arch, ",", compute, "]"),
-                                   "--no-compress"});
+    command.insert(command.end(),
+                   {Cat("-gencode=arch=", compute, ",code=[", options.arch, ",", compute, "]"), "--no-compress"});
   } else {
     command.push_back(Cat("-arch=", options.arch));
   }
@@ -80,8 +80,7 @@ StatusOr<std::vector<NvrtcCode>> Nvcc::Compile(const std::vector<std::string>& s
                                                const NvrtcOptions& options) const {
   std::vector<StatusOr<NvrtcCode>> results(sources.size());
   std::vector<std::function<void()>> tasks;
-  for (size_t i = 0; i < sources.size(); ++i)
-    tasks.push_back([&, i] { results[i] = CompileOne(sources[i], options); });
+  for (size_t i = 0; i < sources.size(); ++i) tasks.push_back([&, i] { results[i] = CompileOne(sources[i], options); });
   RETURN_IF_ERROR(RunTasks(tasks, options.threads));
   std::vector<NvrtcCode> r;
   for (StatusOr<NvrtcCode>& x : results) {

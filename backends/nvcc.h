@@ -1,5 +1,5 @@
-// nvcc of a CUDA toolkit, run as a process of its own without a shell, in place of NVRTC: another version, fat binaries,
-// or what NVRTC does not take. It needs a C++ compiler of the system.
+// nvcc of a CUDA toolkit, run as a process of its own without a shell, in place of NVRTC: another version, fat
+// binaries, or what NVRTC does not take. It needs a C++ compiler of the system.
 #pragma once
 #include <string>
 #include <string_view>

@@ -2,8 +2,8 @@
 //
 //   generated text, or `source`  ->  `rewrite`  ->  the device's compiler, or `compile`  ->  code
 //
-// It is part of a device (backends/device.h), so all that is compiled with these Devices goes through it. Text is that of
-// all kernels of a module, as Source("cuda") gives it; of C (--target=c) that of all functions but entries, without
+// It is part of a device (backends/device.h), so all that is compiled with these Devices goes through it. Text is that
+// of all kernels of a module, as Source("cuda") gives it; of C (--target=c) that of all functions but entries, without
 // header and helpers. Kernels are under the names that the text gives them, or under their own (@add's first is
 // add_k0_kernel, in C add_k0), with the parameters that generated ones have: how they are launched stays as it is.
 #pragma once

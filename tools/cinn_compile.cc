@@ -13,10 +13,11 @@
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(emit, "",
-              "graph, stages, schedule, loops, llvm, asm, object, library or space; for a GPU also cuda, ptx or cubin, "
-              "or opencl; for other targets also c. Not said: c for the target c, library for a file -o *.so, else "
-              "llvm");
+DEFINE_string(
+    emit, "",
+    "graph, stages, schedule, loops, llvm, asm, object, library or space; for a GPU also cuda, ptx or cubin, "
+    "opencl, hip or hsaco; for other targets also c. Not said: c for the target c, library for a file -o *.so, else "
+    "llvm");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");

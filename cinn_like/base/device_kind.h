@@ -90,8 +90,9 @@ struct DeviceKind {
 const DeviceKind& HostKind();
 const DeviceKind& CudaKind();
 const DeviceKind& OpenClKind();  // any device of any OpenCL driver of this machine
+const DeviceKind& HipKind();     // AMD's GPUs
 const DeviceKind& CKind();       // any CPU that has a compiler of C99
-// Those four.
+// Those five.
 std::span<const DeviceKind* const> BuiltInKinds();
 
 }  // namespace cinn_like

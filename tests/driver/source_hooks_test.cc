@@ -1,5 +1,5 @@
-// A caller's source for kernels, functions that rewrite it, and compilers of one's own (backends/source_hooks.h), from C++
-// and through the C API. OpenCL runs where there is a device, C where there is a compiler; of CUDA code is made.
+// A caller's source for kernels, functions that rewrite it, and compilers of one's own (backends/source_hooks.h), from
+// C++ and through the C API. OpenCL runs where there is a device, C where there is a compiler; of CUDA code is made.
 #include "backends/source_hooks.h"
 
 #include <gtest/gtest.h>
@@ -153,7 +153,8 @@ TEST(SourceHooks, SeeAndShowWhatIsCompiled) {
                                  return Cat("// mine\n", s);
                                },
                                nullptr};
-    const StatusOr<std::string> shown = (*Lower(target, hooks))->Source(kind), plain = (*Lower(target, {}))->Source(kind);
+    const StatusOr<std::string> shown = (*Lower(target, hooks))->Source(kind),
+                                plain = (*Lower(target, {}))->Source(kind);
     ASSERT_TRUE(shown.ok()) << shown.status();
     EXPECT_EQ(language, kind);
     EXPECT_TRUE(absl::StrContains(*plain, seen)) << seen;
@@ -173,7 +174,8 @@ TEST(SourceHooks, Errors) {
     EXPECT_EQ(ErrorOf(target, {"", failing, nullptr}, kind), Cat("rewriting the source (", kind, "): no more today"));
     EXPECT_EQ(ErrorOf(target, {"", silent, nullptr}, kind), Cat("rewriting the source (", kind, "): it gave no text"));
   }
-  constexpr char kMissing[] = "the source has no function 'scale_k0_kernel(...)'; what is generated shows its parameters";
+  constexpr char kMissing[] =
+      "the source has no function 'scale_k0_kernel(...)'; what is generated shows its parameters";
   EXPECT_EQ(ErrorOf("cuda -arch=sm_90a", Source("// scale_k0_kernel\nvoid scale_k0_kernels() {}"), "ptx"),
             Cat("@scale: ", kMissing));
   const auto f = Lower("opencl", Source("__kernel void other() {}"));
@@ -189,7 +191,8 @@ TEST(SourceHooks, Errors) {
             "device 'opencl': there is no compiler of opencl source to replace");
   EXPECT_EQ(ErrorOf("c", {"", nullptr, compile}, "c"), "device 'c': there is no compiler of c source to replace");
   Devices devices = Devices::BuiltIn();
-  EXPECT_EQ(Message(devices.SetHooks("tpu", {})), "no device 'tpu' is registered; registered: x86_64, cuda, opencl, c");
+  EXPECT_EQ(Message(devices.SetHooks("tpu", {})),
+            "no device 'tpu' is registered; registered: x86_64, cuda, opencl, hip, c");
   EXPECT_TRUE(devices.SetHooks("cpu", {}).code() == absl::StatusCode::kInvalidArgument);  // an alias names targets
 }
 
@@ -263,7 +266,8 @@ TEST(SourceHooks, CudaCompilesIt) {
   ASSERT_TRUE(f.ok()) << f.status();
   EXPECT_EQ(*(*f)->Source("cuda"), kCuda);
   EXPECT_TRUE(absl::StrContains(*(*f)->Source("ptx"), ".entry scale_k0_kernel("));
-  EXPECT_TRUE(absl::StrContains(*(*Lower("cuda -arch=sm_90a", Replacing("2.0f", "3.0f")))->Source("ptx"), "0f40400000"));
+  EXPECT_TRUE(
+      absl::StrContains(*(*Lower("cuda -arch=sm_90a", Replacing("2.0f", "3.0f")))->Source("ptx"), "0f40400000"));
 }
 
 TEST(SourceHooks, ACompilerOfOnesOwn) {
@@ -306,8 +310,9 @@ TEST(SourceHooks, ACompilerOfOnesOwn) {
   SourceHooks asks = hooks;
   asks.source = Cat("struct R { int taken; }; __device__ R cinn_bounds_report;\n", kCuda);
   EXPECT_EQ(ErrorOf(kTarget, asks, "fatbin"),
-            Cat(kWhere, "code that is to report accesses out of bounds has no symbol cinn_bounds_report in sight; a "
-                        "fatbin must not be compressed"));
+            Cat(kWhere,
+                "code that is to report accesses out of bounds has no symbol cinn_bounds_report in sight; a "
+                "fatbin must not be compressed"));
 }
 
 TEST(SourceHooks, Nvcc) {
@@ -318,7 +323,8 @@ TEST(SourceHooks, Nvcc) {
   for (const SourceHooks& hooks : {SourceHooks(), Source(kCuda)}) {
     const auto f = Lower("cuda -arch=sm_90a", hooks, options);
     ASSERT_TRUE(f.ok()) << f.status();
-    const StatusOr<std::string> cubin = (*f)->Source("cubin"), fatbin = (*f)->Source("fatbin"), ptx = (*f)->Source("ptx");
+    const StatusOr<std::string> cubin = (*f)->Source("cubin"), fatbin = (*f)->Source("fatbin"),
+                                ptx = (*f)->Source("ptx");
     ASSERT_TRUE(cubin.ok()) << cubin.status();
     ASSERT_TRUE(fatbin.ok()) << fatbin.status();
     ASSERT_TRUE(ptx.ok()) << ptx.status();

@@ -119,9 +119,9 @@ class Function:
         return self.info["name"]
 
     def get_source(self, kind=None):
-        """ "cuda", "ptx", "opencl", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
-        words = self.target.split()
-        kind = kind or (words[0] if words and words[0] in ("cuda", "opencl", "c") else "llvm")
+        """ "cuda", "ptx", "opencl", "hip", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
+        device = (self.target.split() or ["cpu"])[0]
+        kind = kind or ("llvm" if device in ("cpu", "x86_64") else device)
         with self._hooks.reported():
             source = self._library.source(self._handle, kind)
             if source is None:
@@ -234,7 +234,7 @@ def _empty(shape, dtype, name):
 
 def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=None):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
-    "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device.
+    "cuda", "opencl", "hip", "c" and so on with options; source can be had of any, calls need the device.
 
     `source` takes the place of the generated source of kernels, `rewrite(source, language)` gives another text for it, and
     `compiler(source, arch, options)` makes a cubin, a fatbin or PTX of CUDA C++ (docs/te.md)."""
