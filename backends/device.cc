@@ -5,6 +5,7 @@
 
 #include "backends/cuda_compiler.h"
 #include "backends/hip_compiler.h"
+#include "backends/metal_compiler.h"
 #include "backends/opencl_compiler.h"
 #include "ir/intrinsic.h"
 #include "ir/pass_table.h"
@@ -109,7 +110,8 @@ const Devices& Devices::BuiltIn() {
     for (const Device& d :
          {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler},
           Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler},
-          Device{&HipKind(), &cinn_device_hip, MakeHipCompiler}, Device{&CKind(), &cinn_device_x86_64}}) {
+          Device{&HipKind(), &cinn_device_hip, MakeHipCompiler},
+          Device{&MetalKind(), &cinn_device_metal, MakeMetalCompiler}, Device{&CKind(), &cinn_device_x86_64}}) {
       r->Add(d).IgnoreError();  // a test holds that they are there
     }
     return r;

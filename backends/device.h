@@ -2,7 +2,7 @@
 // it: names, numbers and limits (base/device_kind.h), memory and launches (runtime/device_api.h), and the compiler of
 // its kernels. docs/how_to_add.md adds one.
 //
-//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda, opencl, hip and c
+//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda, opencl, hip, metal and c
 //   RETURN_IF_ERROR(devices.Add({&kind, &runtime, make_compiler}));
 //   ASSIGN_OR_RETURN(Target target, devices.ParseTarget("dpu -arch=dpu2"));
 //   ASSIGN_OR_RETURN(auto f, CompileGraph(graph, target, options, devices));

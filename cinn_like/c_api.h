@@ -54,8 +54,8 @@ CINN_API const char* CinnListFunctions(void);
 CINN_API const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target);
 // What a caller puts between the source text of kernels and their code: generated text, or `source`, goes through
 // `rewrite`, and what comes out to the device's compiler, or to `compile`. Text is that of all kernels, as
-// CinnFunctionSource gives it ("cuda", "opencl", "hip"); of target "c" that of all functions but the entry, without
-// header and helpers. A kernel is under the name that the text gives it, or under its own (@add's first is
+// CinnFunctionSource gives it ("cuda", "opencl", "hip", "metal"); of target "c" that of all functions but the entry,
+// without header and helpers. A kernel is under the name that the text gives it, or under its own (@add's first is
 // add_k0_kernel, in C add_k0), with the parameters of the generated one. What is null does nothing.
 //
 // Callbacks give their result, or the text of an error and a value other than 0, by CinnGiveBytes. They are called from
@@ -64,7 +64,7 @@ typedef struct CinnSourceHooks {
   uint32_t size;  // sizeof(CinnSourceHooks)
   void* context;  // of the callbacks
   const char* source;
-  // `language`: "cuda", "opencl", "hip", "c".
+  // `language`: "cuda", "opencl", "hip", "metal", "c".
   int32_t (*rewrite)(void* context, const char* language, const char* source, CinnBytes* out);
   // Of CUDA C++ alone: a cubin, a fatbin or PTX for `arch` ("sm_90a"). `options` are nvcc's, with blanks between them;
   // the first is -cubin, -ptx or -fatbin, what is asked for.

@@ -20,15 +20,15 @@ StatusOr<std::string> EmitCode(const EntryModule& code, const PassContext& conte
     if (kind == "asm") return EmitHostModule(code.module, context.target, context.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(code.module, context.target, context.options, HostText::kObject);
     kinds += ", llvm, asm, object";
-    ASSIGN_OR_RETURN(const auto compiler, MakeDeviceCompiler(device, context.target, context.options, nullptr));
-    if (compiler != nullptr) {
-      const std::vector<std::string> forms = compiler->Forms();
-      for (const std::string& form : forms) kinds += ", " + form;
-      if (kind == forms[0]) return compiler->EmitSource(code.module);
-      if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
-        StatusOr<std::string> emitted = compiler->Emit(code.module, kind, "");
-        return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", code.main));
-      }
+  }
+  ASSIGN_OR_RETURN(const auto compiler, MakeDeviceCompiler(device, context.target, context.options, nullptr));
+  if (compiler != nullptr) {
+    const std::vector<std::string> forms = compiler->Forms();
+    for (const std::string& form : forms) kinds += ", " + form;
+    if (kind == forms[0]) return compiler->EmitSource(code.module);
+    if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
+      StatusOr<std::string> emitted = compiler->Emit(code.module, kind, "");
+      return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", code.main));
     }
   }
   return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));

@@ -90,7 +90,8 @@ StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device
 }  // namespace cinn_like
 
 extern "C" {
-extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn_device_opencl, cinn_device_hip;
+extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn_device_opencl, cinn_device_hip,
+    cinn_device_metal;
 
 // DeviceApi::Launch from generated code.
 int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,

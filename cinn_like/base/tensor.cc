@@ -75,6 +75,9 @@ std::string Describe(DLDevice device) {
     case kDLROCM:
       name = "hip";
       break;
+    case kDLMetal:
+      name = "metal";
+      break;
     case kDLROCMHost:
       return "hip_host";
     default:

@@ -481,18 +481,18 @@ TEST(OutsideDevice, WithoutKernelsIsHostCode) {
 // What is registered here is registered nowhere else.
 TEST(OutsideDevice, WhereItIsNotRegisteredItIsAnError) {
   EXPECT_EQ(Message(Devices::BuiltIn().ParseTarget("dpu").status()),
-            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, hip, c");
+            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, hip, metal, c");
   EXPECT_EQ(Message(WithDpu().ParseTarget("npu").status()),
-            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, opencl, hip, c, dpu");
+            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, opencl, hip, metal, c, dpu");
   const Target target = *WithDpu().ParseTarget("dpu -arch=dpu2");
   constexpr char kError[] =
-      "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda, opencl, hip, c";
+      "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda, opencl, hip, metal, c";
   const hlir::Graph graph = *hlir::Parse(kGraph);
   EXPECT_EQ(Message(CompileGraph(graph, target, Options()).status()), kError);
   EXPECT_EQ(Message(EmitGraph(graph, target, Options(), "loops").status()), kError);
   EXPECT_EQ(Message(Compiler::Create(target).status()), kError);
   EXPECT_EQ(Message(WithDpu().Find("npu").status()),
-            "no device 'npu' is registered; registered: x86_64, cuda, opencl, hip, c, dpu");
+            "no device 'npu' is registered; registered: x86_64, cuda, opencl, hip, metal, c, dpu");
 }
 
 TEST(Devices, OfThisProject) {

@@ -192,7 +192,7 @@ TEST(SourceHooks, Errors) {
   EXPECT_EQ(ErrorOf("c", {"", nullptr, compile}, "c"), "device 'c': there is no compiler of c source to replace");
   Devices devices = Devices::BuiltIn();
   EXPECT_EQ(Message(devices.SetHooks("tpu", {})),
-            "no device 'tpu' is registered; registered: x86_64, cuda, opencl, hip, c");
+            "no device 'tpu' is registered; registered: x86_64, cuda, opencl, hip, metal, c");
   EXPECT_TRUE(devices.SetHooks("cpu", {}).code() == absl::StatusCode::kInvalidArgument);  // an alias names targets
 }
 

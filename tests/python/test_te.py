@@ -436,6 +436,7 @@ def test_source_for_devices_that_are_not_here():
     s.bind("l_i", "blockIdx.x")
     assert "__global__" in te.build(s, "cuda -arch=sm_90a").get_source()
     assert "__kernel" in te.build(s, "opencl").get_source()
+    assert "metal_stdlib" in te.build(s, "metal").get_source()
     assert "hip_runtime.h" in te.build(s, "hip -arch=gfx942").get_source()
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="[Cc][Uu][Dd][Aa]"):

@@ -119,7 +119,7 @@ class Function:
         return self.info["name"]
 
     def get_source(self, kind=None):
-        """ "cuda", "ptx", "opencl", "hip", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
+        """ "cuda", "ptx", "opencl", "hip", "metal", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
         device = (self.target.split() or ["cpu"])[0]
         kind = kind or ("llvm" if device in ("cpu", "x86_64") else device)
         with self._hooks.reported():
@@ -234,7 +234,7 @@ def _empty(shape, dtype, name):
 
 def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=None):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
-    "cuda", "opencl", "hip", "c" and so on with options; source can be had of any, calls need the device.
+    "cuda", "opencl", "hip", "metal", "c" and so on with options; source can be had of any, calls need the device.
 
     `source` takes the place of the generated source of kernels, `rewrite(source, language)` gives another text for it, and
     `compiler(source, arch, options)` makes a cubin, a fatbin or PTX of CUDA C++ (docs/te.md)."""
