@@ -78,25 +78,36 @@ class FuncEmitter {
   StatusOr<std::string> Signature(std::string_view name) {
     std::string params;
     int pointers = 0, scalars = 0;
+    if (d_.max_params > 0 && f_.params.size() > d_.max_params) {
+      return Unsupported(Cat(f_.params.size(), " parameters: a kernel has at most ", d_.max_params));
+    }
     for (const ir::Param& p : f_.params) {
+      const DType dtype = p.buffer != nullptr ? p.buffer->dtype : p.var->type.dtype;
+      if (printer_.ValueType(dtype).empty()) return Unsupported(Cat("a parameter of ", Name(dtype)));
       if (!params.empty()) params += ", ";
       if (p.buffer != nullptr) {
         const std::string n = Cat("p", pointers++);
         printer_.NameBuffer(p.buffer, n);
         const bool is_const = !facts_.written.contains(p.buffer);
-        params += Cat(d_.global_space, is_const ? "const " : "", printer_.MemoryType(p.buffer->dtype), "* ",
-                      d_.restricted, " ", n);
+        params += Cat(d_.global_space, is_const ? "const " : "", printer_.MemoryType(dtype), "* ", d_.restricted,
+                      d_.restricted.empty() ? "" : " ", n);
         if (d_.offset_pointers) params += Cat(", ", printer_.ValueType(DType::kI64), " ", OffsetOf(n));
       } else {
         const std::string n = Cat("n", scalars++);
         printer_.NameVar(p.var, n);
-        params += Cat(printer_.ValueType(p.var->type.dtype), " ", n);
+        params += Cat(Filled(d_.scalar, "$T", std::string(printer_.ValueType(dtype))), " ", n);
       }
+      params += Filled(d_.param_end, "$I", Cat(pointers + scalars - 1));
     }
+    if (!d_.thread_params.empty()) params += Cat(params.empty() ? "" : ", ", d_.thread_params);
     if (facts_.can_fail && !d_.report.empty()) params += Cat(params.empty() ? "" : ", ", d_.report);
     if (params.empty() && !d_.HasKernels()) params = "void";
     const std::string_view kernel = facts_.Cluster() > 1 ? d_.cluster_kernel : d_.kernel;
     return Cat(d_.HasKernels() ? kernel : d_.function, " ", name, "(", params, ")");
+  }
+
+  static std::string Filled(std::string_view text, const std::string& name, const std::string& value) {
+    return absl::StrReplaceAll(std::string(text), {{name, value}});
   }
 
   static std::string OffsetOf(const std::string& pointer) { return Cat("o", pointer.substr(1)); }
@@ -553,9 +564,7 @@ class FuncEmitter {
   }
 
   static std::string Aligned(std::string_view text, bool panel) {
-    std::string r(text);
-    absl::StrReplaceAll({{"$A", Cat(panel ? kPanelAlignment : ir::kSharedAlignment)}}, &r);
-    return r;
+    return Filled(text, "$A", Cat(panel ? kPanelAlignment : ir::kSharedAlignment));
   }
 
   // Of a block, in threads.

@@ -129,7 +129,7 @@ Status CheckName(std::string_view name) {
 }  // namespace
 
 StatusOr<std::string> EmitCProgram(const ir::Module& module, const DeviceKind& device, std::string_view main,
-                                   std::string_view prepare) {
+                                   std::string_view prepare, const SourceHooks& hooks) {
   const Dialect& d = CDialect();
   const auto count_slots = [](const ir::Func& f) {
     return static_cast<int>(std::count_if(f.params.begin(), f.params.end(),
@@ -140,15 +140,16 @@ StatusOr<std::string> EmitCProgram(const ir::Module& module, const DeviceKind& d
   const int slots = fn == nullptr ? 0 : count_slots(*fn);
   const std::string state = slots > 0 ? Cat(main, "_state") : "";
 
-  std::string declarations, about, prototypes;
-  std::vector<std::string> texts;
+  std::string declarations, about, prototypes, functions;
+  std::vector<std::string> texts, names;
   if (slots > 0) declarations += Cat("typedef struct ", state, " {\n  void* prepared[", slots, "];\n} ", state, ";\n");
   for (const ir::Func& f : module.funcs) {
     if (f.kind != ir::FuncKind::kEntry) {
       ASSIGN_OR_RETURN(std::string text, EmitFunc(f, d, f.name));
       text = Cat("static ", text);
       prototypes += Cat(text.substr(0, text.find(" {\n")), ";\n");
-      texts.push_back(std::move(text));
+      functions += Cat(functions.empty() ? "" : "\n", text);
+      names.push_back(f.name);
       continue;
     }
     RETURN_IF_ERROR(CheckName(f.name));
@@ -169,6 +170,13 @@ StatusOr<std::string> EmitCProgram(const ir::Module& module, const DeviceKind& d
     for (int i = 0; i < slots; ++i) text += Cat("  free(state->prepared[", i, "]);\n  state->prepared[", i, "] = 0;\n");
     texts.push_back(text + "}\n");
   }
+  if (hooks && !names.empty()) {
+    ASSIGN_OR_RETURN(functions, ReplaceSource(hooks, d.name, [&] { return functions; }));
+    for (const std::string& name : names) {
+      if (!HasFunction(functions, name)) return NoFunction(name);
+    }
+  }
+  if (!names.empty()) texts.insert(texts.begin(), std::move(functions));
   texts.insert(texts.begin(), std::move(prototypes));
 
   std::string head(kAbout);

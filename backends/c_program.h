@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "backends/source_hooks.h"
 #include "cinn_like/base/device_kind.h"
 #include "cinn_like/base/status.h"
 #include "ir/stmt.h"
@@ -17,9 +18,9 @@
 namespace cinn_like::backends {
 
 // `prepare` names the entry that computes what `main` takes from `self`; where it is empty, no entry takes anything.
-// `device` is that of the entries. What C text can't be, such as the call of a device's library, is an error that names
-// it.
+// `device` is that of the entries; `hooks` give or rewrite the functions that entries call. What C text can't be, such
+// as the call of a device's library, is an error that names it.
 StatusOr<std::string> EmitCProgram(const ir::Module& module, const DeviceKind& device, std::string_view main = "",
-                                   std::string_view prepare = "");
+                                   std::string_view prepare = "", const SourceHooks& hooks = {});
 
 }  // namespace cinn_like::backends

@@ -22,7 +22,7 @@ StatusOr<std::unique_ptr<Compiler>> Compiler::Create(const Target& target, const
   // Without a device there is still source code to be had.
   const Target resolved = ResolveTarget(target, *device.runtime).value_or(target);
   std::unique_ptr<Compiler> compiler(new Compiler(resolved, options, cache, device));
-  if (device.make_compiler) compiler->device_compiler_ = device.make_compiler(resolved, options, cache);
+  ASSIGN_OR_RETURN(compiler->device_compiler_, MakeDeviceCompiler(device, resolved, options, cache));
   return compiler;
 }
 
@@ -57,7 +57,7 @@ Status Compiler::BuildLowered(const ir::Module& module, std::string_view device_
 StatusOr<std::string> Compiler::GetSourceCode(const ir::Module& input) const {
   ASSIGN_OR_RETURN(const ir::Module module, Lower(input));
   if (device_compiler_ != nullptr) return device_compiler_->EmitSource(module);
-  if (device_.kind->is_source) return backends::EmitCProgram(module, *device_.kind);
+  if (device_.kind->is_source) return backends::EmitCProgram(module, *device_.kind, "", "", device_.hooks);
   return EmitHostModule(module, target_, options_, HostText::kLlvm);
 }
 

@@ -4,6 +4,8 @@
 #include <cctype>
 
 #include "backends/cuda_compiler.h"
+#include "backends/hip_compiler.h"
+#include "backends/metal_compiler.h"
 #include "backends/opencl_compiler.h"
 #include "ir/intrinsic.h"
 #include "ir/pass_table.h"
@@ -52,7 +54,49 @@ Status Check(const Device& device) {
   return absl::OkStatus();
 }
 
+// Hooks around a compiler of kernels.
+class HookedCompiler : public DeviceCompiler {
+ public:
+  HookedCompiler(std::unique_ptr<DeviceCompiler> compiler, const SourceHooks& hooks)
+      : compiler_(std::move(compiler)), hooks_(hooks) {}
+
+  StatusOr<std::string> EmitSource(const ir::Module& module) override {
+    return ReplaceSource(hooks_, Forms()[0], [&] { return compiler_->EmitSource(module); });
+  }
+  StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) override {
+    ASSIGN_OR_RETURN(const std::string text, TextOf(module, source));
+    return compiler_->Compile(module, text);
+  }
+  std::vector<std::string> Forms() const override { return compiler_->Forms(); }
+  StatusOr<std::string> Emit(const ir::Module& module, std::string_view form, std::string_view source) override {
+    ASSIGN_OR_RETURN(const std::string text, TextOf(module, source));
+    return compiler_->Emit(module, form, text);
+  }
+
+ private:
+  // Empty where nothing is replaced, or nothing is there.
+  StatusOr<std::string> TextOf(const ir::Module& module, std::string_view source) {
+    const bool has_kernels = std::any_of(module.funcs.begin(), module.funcs.end(),
+                                         [](const ir::Func& f) { return f.kind == ir::FuncKind::kKernel; });
+    if (!has_kernels || (hooks_.source.empty() && !hooks_.rewrite)) return std::string(source);
+    if (source.empty()) return EmitSource(module);
+    return ReplaceSource({"", hooks_.rewrite, nullptr}, Forms()[0], [&] { return std::string(source); });
+  }
+
+  const std::unique_ptr<DeviceCompiler> compiler_;
+  const SourceHooks hooks_;
+};
+
 }  // namespace
+
+StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Device& device, const Target& target,
+                                                             const CompileOptions& options, ObjectCache* cache) {
+  if (!device.make_compiler) return nullptr;
+  std::unique_ptr<DeviceCompiler> compiler = device.make_compiler(target, options, cache);
+  if (!device.hooks) return compiler;
+  if (device.hooks.compile) RETURN_IF_ERROR(compiler->ReplaceCompiler(device.hooks.compile));
+  return std::make_unique<HookedCompiler>(std::move(compiler), device.hooks);
+}
 
 Status CheckRunsHere(const Device& device) {
   if (!device.kind->is_source) return absl::OkStatus();
@@ -65,7 +109,9 @@ const Devices& Devices::BuiltIn() {
     auto* r = new Devices;
     for (const Device& d :
          {Device{&HostKind(), &cinn_device_x86_64}, Device{&CudaKind(), &cinn_device_cuda, MakeCudaCompiler},
-          Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler}, Device{&CKind(), &cinn_device_x86_64}}) {
+          Device{&OpenClKind(), &cinn_device_opencl, MakeOpenClCompiler},
+          Device{&HipKind(), &cinn_device_hip, MakeHipCompiler},
+          Device{&MetalKind(), &cinn_device_metal, MakeMetalCompiler}, Device{&CKind(), &cinn_device_x86_64}}) {
       r->Add(d).IgnoreError();  // a test holds that they are there
     }
     return r;
@@ -88,6 +134,26 @@ Status Devices::Add(Device device) {
     }
   }
   devices_.push_back(std::move(device));
+  return absl::OkStatus();
+}
+
+Status Devices::SetHooks(std::string_view name, SourceHooks hooks) {
+  RETURN_IF_ERROR(Find(name).status());
+  for (Device& d : devices_) {
+    if (d.kind->name != name) continue;
+    Device changed = d;
+    changed.hooks = std::move(hooks);
+    const auto wrong = [&](const auto&... what) { return InvalidArgument("device '", name, "': ", what...); };
+    if (changed.make_compiler) {
+      ASSIGN_OR_RETURN(const Target target, Target::Parse(d.kind->name, {{d.kind}}));
+      RETURN_IF_ERROR(Annotate(MakeDeviceCompiler(changed, target, {}, nullptr).status(), Cat("device '", name, "'")));
+    } else if (changed.hooks && !d.kind->is_source) {
+      return wrong("its functions have no source text that is compiled");
+    } else if (changed.hooks.compile) {
+      return wrong("there is no compiler of ", name, " source to replace");
+    }
+    d = std::move(changed);
+  }
   return absl::OkStatus();
 }
 

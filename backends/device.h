@@ -2,7 +2,7 @@
 // it: names, numbers and limits (base/device_kind.h), memory and launches (runtime/device_api.h), and the compiler of
 // its kernels. docs/how_to_add.md adds one.
 //
-//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda, opencl and c
+//   Devices devices = Devices::BuiltIn();                              // x86_64, cuda, opencl, hip, metal and c
 //   RETURN_IF_ERROR(devices.Add({&kind, &runtime, make_compiler}));
 //   ASSIGN_OR_RETURN(Target target, devices.ParseTarget("dpu -arch=dpu2"));
 //   ASSIGN_OR_RETURN(auto f, CompileGraph(graph, target, options, devices));
@@ -26,7 +26,12 @@ struct Device {
   // A compiler of the kernels of one target; the cache may be null. Null: all functions are host functions.
   std::function<std::unique_ptr<DeviceCompiler>(const Target&, const CompileOptions&, ObjectCache*)> make_compiler =
       nullptr;
+  SourceHooks hooks = {};  // of who compiles
 };
+
+// What make_compiler gives, with the device's hooks in place. Null for a device without kernels.
+StatusOr<std::unique_ptr<DeviceCompiler>> MakeDeviceCompiler(const Device& device, const Target& target,
+                                                             const CompileOptions& options, ObjectCache* cache);
 
 // InvalidArgument for one whose functions leave as source text.
 Status CheckRunsHere(const Device& device);
@@ -39,6 +44,9 @@ class Devices {
   // InvalidArgument where a part is missing or contradicts another; AlreadyExists where a name (which an alias is, too)
   // or DLPack type is taken.
   Status Add(Device device);
+  // What is compiled for the device of that name goes through `hooks` from now on, in place of those before.
+  // InvalidArgument where it has no source text, or no compiler that can be replaced.
+  Status SetHooks(std::string_view name, SourceHooks hooks);
   // InvalidArgument lists the names there are.
   StatusOr<Device> Find(std::string_view name) const;
   // The device that `target` names.

@@ -56,7 +56,7 @@ struct Helper {
 
 struct Dialect {
   std::string_view name;                                 // "c", "cuda", "opencl"
-  std::array<std::string_view, kNumDTypes> value_types;  // of variables
+  std::array<std::string_view, kNumDTypes> value_types;  // of variables; empty: the language lacks it
   std::array<std::string_view, kNumDTypes> memory_types;
   std::string_view header;               // starts every source text
   std::vector<Spelling> spellings;       // looked up before the common ones
@@ -102,6 +102,12 @@ struct Dialect {
   std::string_view global_space = "", shared_space = "";
   // A kernel's pointer parameter is followed by an i64, the bytes to add to it: memory has handles, no addresses.
   bool offset_pointers = false;
+  // Of kernels: the type of a parameter that is a number, $T where it is passed as it is; what stands behind each
+  // parameter, $I is its number; how many there may be, 0: as many as there are; and those in which `axes` lie, the
+  // last.
+  std::string_view scalar = "$T", param_end = "";
+  size_t max_params = 0;
+  std::string_view thread_params = "";
   // The last parameter of kernels with an assertion.
   std::string_view report = "";
   // Stands before a loop over the lanes of a vector, which a store of one is where every lane can be written before the
@@ -124,6 +130,8 @@ const Dialect& CDialect();     // C99
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
 const Dialect& OpenClDialect();  // OpenCL C 1.2
+const Dialect& HipDialect();     // HIP C++
+const Dialect& MetalDialect();   // Metal Shading Language
 
 // The text of the helpers that `source` calls, and of those that they call.
 std::string HelpersFor(const Dialect& d, std::string_view source);

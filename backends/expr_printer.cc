@@ -88,6 +88,7 @@ void ExprPrinter::Begin(const std::vector<Expr>& roots) {
   std::function<void(Expr, int)> count = [&](Expr e, int user_lanes) {
     uses_[e] += user_lanes > 1 && e->type.lanes == 1 ? 2 : 1;
     if (!seen.insert(e).second) return;
+    if (ValueType(e->type.dtype).empty()) Fail(Name(e->type.dtype), e);
     if (e->op == ExprOp::kSelect) CountAhead(e);
     for (Expr a : e->args) count(a, e->type.lanes);
   };

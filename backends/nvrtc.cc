@@ -218,13 +218,16 @@ std::array<const char*, 3> NumericFlags(bool exact) {
 }
 }  // namespace
 
-std::string Nvrtc::FlagsOf(const NvrtcOptions& options) {
-  std::string r = options.ptx ? "ptx" : "cubin";
-  for (const char* flag : NumericFlags(options.exact)) r += Cat(" ", flag);
+std::vector<std::string> FlagsOf(const NvrtcOptions& options) {
+  std::vector<std::string> r = {options.form == CudaForm::kPtx      ? "-ptx"
+                                : options.form == CudaForm::kFatbin ? "-fatbin"
+                                                                    : "-cubin"};
+  for (const char* flag : NumericFlags(options.exact)) r.emplace_back(flag);
   return r;
 }
 
 StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOptions& options) const {
+  if (options.form == CudaForm::kFatbin) return InvalidArgument("NVRTC makes no fat binaries; nvcc does");
   auto error = [&](int code) { return std::string(api_->error_string(code)); };
   Program program = nullptr;
   if (int rc = api_->create(&program, source.c_str(), "kernels.cu", 0, nullptr, nullptr); rc != 0) {
@@ -275,7 +278,7 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     return api_->cubin(program, image.data());
   };
   NvrtcCode r;
-  rc = options.ptx ? read_ptx(r.code) : read_cubin(r.code);
+  rc = options.form == CudaForm::kPtx ? read_ptx(r.code) : read_cubin(r.code);
   if (rc == 0 && options.keep_ptx) rc = read_ptx(r.ptx);
   if (rc != 0) return Internal("NVRTC: no code: ", error(rc));
   r.log = std::move(log);

@@ -12,9 +12,12 @@
 
 namespace cinn_like::backends {
 
+enum class CudaForm { kCubin, kPtx, kFatbin };
+
+// Of any compiler of CUDA C++.
 struct NvrtcOptions {
-  std::string arch;       // "sm_90a"
-  bool ptx = false;       // PTX text instead of a CUBIN
+  std::string arch;  // "sm_90a"
+  CudaForm form = CudaForm::kCubin;
   bool exact = false;     // every operation rounded by itself; else a * b + c may fuse, and / and sqrt err by 2 ULP
   bool keep_log = false;  // also of a success
   bool keep_ptx = false;  // also beside a CUBIN
@@ -22,10 +25,13 @@ struct NvrtcOptions {
 };
 
 struct NvrtcCode {
-  std::string code;
+  std::string code;  // a CUBIN, PTX text or a fat binary
   std::string log;
   std::string ptx;  // with keep_ptx
 };
+
+// What else than source and arch decides on code, as nvcc takes it: "-cubin", "--fmad=true", ...
+std::vector<std::string> FlagsOf(const NvrtcOptions& options);
 
 class Nvrtc {
  public:
@@ -38,9 +44,6 @@ class Nvrtc {
   int version() const { return version_; }  // 13000 is 13.0
   // What it compiles for, "sm_75, sm_80, ...". An arch of the list may have a suffix ("sm_90a").
   std::string SupportedArchs() const;
-
-  // What else than source and NvrtcOptions::arch decides on code: the flags that it is given.
-  static std::string FlagsOf(const NvrtcOptions& options);
 
   // Compiles every program, several at a time, on threads with stacks as deep as NVRTC needs. An error holds the log
   // and, for an unknown arch, the list of those known. The code depends on source and options alone.

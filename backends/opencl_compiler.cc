@@ -1,5 +1,7 @@
 #include "backends/opencl_compiler.h"
 
+#include <set>
+
 #include "backends/c_emitter.h"
 #include "backends/kernel_facts.h"
 #include "backends/unique_kernels.h"
@@ -44,10 +46,11 @@ class OpenClCompiler : public DeviceCompiler {
       }
       program = Cat(Pragma(), backends::JoinSource(OpenClDialect(), texts));
     } else {
-      for (const ir::Func& f : module.funcs) {
-        if (f.kind != ir::FuncKind::kKernel) continue;
-        add(f, f.name);
-        r.kernels.push_back({f.name, 0, f.name});
+      ASSIGN_OR_RETURN(const auto kernels, backends::FindKernelsIn(source, module, OpenClDialect()));
+      std::set<std::string> added;
+      for (const backends::KernelInSource& k : kernels) {
+        if (added.insert(k.entry).second) add(*k.func, k.entry);
+        r.kernels.push_back({k.name, 0, k.entry});
       }
       program = source;
     }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_replace.h"
 #include "backends/c_emitter.h"
+#include "backends/source_hooks.h"
 #include "cinn_like/base/hash.h"
 
 namespace cinn_like::backends {
@@ -27,6 +28,24 @@ StatusOr<std::vector<UniqueKernel>> FindUniqueKernels(const ir::Module& module, 
       it = r.end() - 1;
     }
     it->names.push_back(f.name);
+  }
+  return r;
+}
+
+StatusOr<std::vector<KernelInSource>> FindKernelsIn(std::string_view source, const ir::Module& module,
+                                                    const Dialect& dialect) {
+  // What can't be printed has a name of its own alone.
+  const std::vector<UniqueKernel> printed = FindUniqueKernels(module, dialect).value_or(std::vector<UniqueKernel>());
+  std::vector<KernelInSource> r;
+  for (const ir::Func& f : module.funcs) {
+    if (f.kind != ir::FuncKind::kKernel) continue;
+    KernelInSource kernel{f.name, f.name, &f};
+    for (const UniqueKernel& u : printed) {
+      const bool is_it = std::find(u.names.begin(), u.names.end(), f.name) != u.names.end();
+      if (is_it && HasFunction(source, u.entry)) kernel.entry = u.entry;
+    }
+    if (!HasFunction(source, kernel.entry)) return NoFunction(f.name);
+    r.push_back(std::move(kernel));
   }
   return r;
 }

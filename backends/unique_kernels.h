@@ -22,6 +22,15 @@ struct UniqueKernel {
 
 StatusOr<std::vector<UniqueKernel>> FindUniqueKernels(const ir::Module& module, const Dialect& dialect);
 
+// The same of a caller's `source`, or of what became of generated text: each under the name that it has there, that of
+// generated text or its own. InvalidArgument names one that is missing.
+struct KernelInSource {
+  std::string name, entry;
+  const ir::Func* func = nullptr;
+};
+StatusOr<std::vector<KernelInSource>> FindKernelsIn(std::string_view source, const ir::Module& module,
+                                                    const Dialect& dialect);
+
 // The source text with the names of equal kernels above each.
 std::string JoinForPeople(const Dialect& dialect, const std::vector<UniqueKernel>& kernels);
 

@@ -19,6 +19,10 @@ using cinn_like::CompileReport;
 using cinn_like::JsonString;
 using cinn_like::SetLastError;
 
+struct CinnBytes {
+  std::string bytes;
+};
+
 struct CinnFunction {
   std::unique_ptr<cinn_like::CompiledFunction> compiled;
   std::string info, signature;
@@ -100,10 +104,46 @@ cinn_like::StatusOr<std::string> RunText(const char* text, const char* schedule,
   return cinn_like::RunOnText(text, schedule, passes, context);
 }
 
+// What a callback gave.
+cinn_like::StatusOr<std::string> Given(int32_t code, CinnBytes given) {
+  if (code == 0) return std::move(given.bytes);
+  return cinn_like::InvalidArgument(given.bytes.empty() ? Cat("the callback failed with ", code) : given.bytes);
+}
+
+cinn_like::SourceHooks HooksOf(const CinnSourceHooks& hooks) {
+  cinn_like::SourceHooks r;
+  void* const context = hooks.context;
+  if (hooks.source != nullptr) r.source = hooks.source;
+  if (const auto rewrite = hooks.rewrite) {
+    r.rewrite = [=](std::string_view language, std::string_view source) {
+      CinnBytes out;
+      const int32_t code = rewrite(context, std::string(language).c_str(), std::string(source).c_str(), &out);
+      return Given(code, std::move(out));
+    };
+  }
+  if (const auto compile = hooks.compile) {
+    r.compile = [=](const cinn_like::CompileRequest& request) {
+      CinnBytes out;
+      std::string options;
+      for (const std::string& o : request.options) options += Cat(options.empty() ? "" : " ", o);
+      const int32_t code = compile(context, std::string(request.source).c_str(), std::string(request.arch).c_str(),
+                                   options.c_str(), &out);
+      return Given(code, std::move(out));
+    };
+  }
+  return r;
+}
+
 cinn_like::StatusOr<std::unique_ptr<cinn_like::CompiledFunction>> Lower(const char* text, const char* schedule,
-                                                                        const char* target) {
+                                                                        const char* target,
+                                                                        const CinnSourceHooks* hooks) {
   ASSIGN_OR_RETURN(const cinn_like::PassContext context, ContextOf(target));
-  return cinn_like::LowerModuleText(text, schedule, context.target, context.options);
+  cinn_like::Devices devices = cinn_like::Devices::BuiltIn();
+  if (hooks != nullptr) {
+    if (hooks->size < sizeof(CinnSourceHooks)) return cinn_like::InvalidArgument("hooks are older than this library");
+    RETURN_IF_ERROR(devices.SetHooks(context.target.device->name, HooksOf(*hooks)));
+  }
+  return cinn_like::LowerModuleText(text, schedule, context.target, context.options, devices);
 }
 
 // Hands it to the caller.
@@ -207,12 +247,17 @@ int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out) 
   return Give(Bid(graph_text, target), out);
 }
 
-int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target, CinnFunction** out) {
+void CinnGiveBytes(CinnBytes* to, const void* data, size_t size) {
+  to->bytes.assign(static_cast<const char*>(data), size);
+}
+
+int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target, const CinnSourceHooks* hooks,
+                        CinnFunction** out) {
   if (out != nullptr) *out = nullptr;
   if (loop_text == nullptr || schedule == nullptr || target == nullptr || out == nullptr) {
     return SetLastError(cinn_like::InvalidArgument("loop_text, schedule, target and out must not be null"));
   }
-  return Give(Lower(loop_text, schedule, target), out);
+  return Give(Lower(loop_text, schedule, target, hooks), out);
 }
 
 const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target) {

@@ -16,6 +16,7 @@ extern "C" {
 #define CINN_API __attribute__((visibility("default")))
 
 typedef struct CinnFunction CinnFunction;
+typedef struct CinnBytes CinnBytes;
 
 CINN_API const char* CinnVersion(void);
 CINN_API const char* CinnLastError(void);
@@ -52,10 +53,32 @@ CINN_API const char* CinnListFunctions(void);
 // simplify", on graph text "cse | dce"), and prints what comes out. Either may be empty. Null on an error. `target`:
 // what passes may assume of the machine.
 CINN_API const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target);
+// What a caller puts between the source text of kernels and their code: generated text, or `source`, goes through
+// `rewrite`, and what comes out to the device's compiler, or to `compile`. Text is that of all kernels, as
+// CinnFunctionSource gives it ("cuda", "opencl", "hip", "metal"); of target "c" that of all functions but the entry,
+// without header and helpers. A kernel is under the name that the text gives it, or under its own (@add's first is
+// add_k0_kernel, in C add_k0), with the parameters of the generated one. What is null does nothing.
+//
+// Callbacks give their result, or the text of an error and a value other than 0, by CinnGiveBytes. They are called from
+// any thread, as often as source or code is made, until CinnReleaseFunction; `source` is copied.
+typedef struct CinnSourceHooks {
+  uint32_t size;  // sizeof(CinnSourceHooks)
+  void* context;  // of the callbacks
+  const char* source;
+  // `language`: "cuda", "opencl", "hip", "metal", "c".
+  int32_t (*rewrite)(void* context, const char* language, const char* source, CinnBytes* out);
+  // Of CUDA C++ alone: a cubin, a fatbin or PTX for `arch` ("sm_90a"). `options` are nvcc's, with blanks between them;
+  // the first is -cubin, -ptx or -fatbin, what is asked for.
+  int32_t (*compile)(void* context, const char* source, const char* arch, const char* options, CinnBytes* out);
+} CinnSourceHooks;
+CINN_API void CinnGiveBytes(CinnBytes* to, const void* data, size_t size);
+
 // Loop text to a function: one function, whose results are its parameters marked `out`, or several with an entry that
 // calls them; scheduled by the steps of `schedule`, which may be empty. It is lowered, so that CinnFunctionSource gives
 // "stages", "schedule", "loops" and what code becomes also where the device is missing; CinnFinish makes it callable.
-CINN_API int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target, CinnFunction** out);
+// `hooks` may be null.
+CINN_API int32_t CinnLowerModule(const char* loop_text, const char* schedule, const char* target,
+                                 const CinnSourceHooks* hooks, CinnFunction** out);
 
 // Entry, `self` and prepare take tensors of this DLDeviceType from now on: of the target's own device, as they do at
 // first, or of the host, from where arguments are copied to the device's first, and results back (CinnCallEnv::device

@@ -66,13 +66,13 @@ StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
 }  // namespace
 
 StatusOr<CompilationCache> CompilationCache::Make(const hlir::Graph& graph, const Target& target,
-                                                  const CompileOptions& options) {
+                                                  const CompileOptions& options, const Device& device) {
   CompilationCache r;
   // Of a device of the caller's, no text tells what its compiler and limits are.
   if (!IsUsable(options) || !Devices::BuiltIn().Of(target).ok()) return r;
   ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(target));
   r.cache_ = CacheOf(options);
-  if (&graph.registry() != &hlir::OpRegistry::BuiltIn()) return r;
+  if (&graph.registry() != &hlir::OpRegistry::BuiltIn() || device.hooks) return r;
   // One line each, then the graph: nothing of one can be taken for another.
   r.key_ = Cat(BuildId(), "\n", target.CacheKey(), "\n", cpu.name, " ", cpu.features, "\n", options.CacheKey(), "\n",
                hlir::Print(graph));

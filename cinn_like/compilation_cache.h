@@ -30,7 +30,8 @@ struct CompiledProgram {
 // for dumps, which need every stage to run, or if this build has no id.
 class CompilationCache {
  public:
-  static StatusOr<CompilationCache> Make(const hlir::Graph& graph, const Target& target, const CompileOptions& options);
+  static StatusOr<CompilationCache> Make(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
+                                         const Device& device);
 
   // Of single kernels; may be null.
   ObjectCache* objects() const { return cache_; }
@@ -39,7 +40,8 @@ class CompilationCache {
 
  private:
   DiskCache* cache_ = nullptr;
-  std::string name_, key_;  // empty: the graph has ops of the caller, whose meaning its text does not tell
+  // Empty: the graph has ops of the caller, whose meaning its text does not tell, or kernels of the caller's text.
+  std::string name_, key_;
 };
 
 }  // namespace cinn_like

@@ -258,7 +258,7 @@ class Compilation : public CompiledFunction {
   // The first half: from the disk cache, or as far as prices tell whether the framework wins ops of it.
   Status Bid() {
     return Measured([&]() -> Status {
-      ASSIGN_OR_RETURN(cache_, CompilationCache::Make(graph_, context_.target, context_.options));
+      ASSIGN_OR_RETURN(cache_, CompilationCache::Make(graph_, context_.target, context_.options, device_));
       report_.ops = static_cast<int>(graph_.ops().size());
       report_.cache_hit = LoadCached();
       if (report_.cache_hit) return absl::OkStatus();
@@ -428,7 +428,8 @@ class Compilation : public CompiledFunction {
       RETURN_IF_ERROR(Load(program));
     } else {
       const ScopedStage timer(&times_, "codegen");
-      const auto device = MakeDeviceCompiler(context_, device_, cache_.objects());
+      ASSIGN_OR_RETURN(const auto device,
+                       MakeDeviceCompiler(device_, context_.target, context_.options, cache_.objects()));
       ASSIGN_OR_RETURN(program.code,
                        CompileModule(p->module, context_.target, context_.options, device.get(), cache_.objects()));
       RETURN_IF_ERROR(Load(program));

@@ -7,15 +7,12 @@
 
 namespace cinn_like {
 
-std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(const PassContext& context, const Device& device,
-                                                   ObjectCache* cache) {
-  return device.make_compiler ? device.make_compiler(context.target, context.options, cache) : nullptr;
-}
-
 StatusOr<std::string> EmitCode(const EntryModule& code, const PassContext& context, const Device& device,
                                std::string_view kind, std::string kinds) {
   if (!context.target.HasKernels()) {
-    if (kind == "c") return backends::EmitCProgram(code.module, *device.kind, code.main, code.prepare);
+    if (kind == "c") {
+      return backends::EmitCProgram(code.module, *device.kind, code.main, code.prepare, device.hooks);
+    }
     kinds += ", c";
   }
   if (!device.kind->is_source) {
@@ -23,14 +20,15 @@ StatusOr<std::string> EmitCode(const EntryModule& code, const PassContext& conte
     if (kind == "asm") return EmitHostModule(code.module, context.target, context.options, HostText::kAssembly);
     if (kind == "object") return EmitHostModule(code.module, context.target, context.options, HostText::kObject);
     kinds += ", llvm, asm, object";
-    if (const auto compiler = MakeDeviceCompiler(context, device, nullptr)) {
-      const std::vector<std::string> forms = compiler->Forms();
-      for (const std::string& form : forms) kinds += ", " + form;
-      if (kind == forms[0]) return compiler->EmitSource(code.module);
-      if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
-        StatusOr<std::string> emitted = compiler->Emit(code.module, kind);
-        return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", code.main));
-      }
+  }
+  ASSIGN_OR_RETURN(const auto compiler, MakeDeviceCompiler(device, context.target, context.options, nullptr));
+  if (compiler != nullptr) {
+    const std::vector<std::string> forms = compiler->Forms();
+    for (const std::string& form : forms) kinds += ", " + form;
+    if (kind == forms[0]) return compiler->EmitSource(code.module);
+    if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
+      StatusOr<std::string> emitted = compiler->Emit(code.module, kind, "");
+      return emitted.ok() ? std::move(emitted) : Annotate(emitted.status(), Cat("@", code.main));
     }
   }
   return absl::NotFoundError(Cat("no source of kind '", kind, "'; there are ", kinds));

@@ -12,16 +12,12 @@
 
 namespace cinn_like {
 
-// Null for a device whose functions are host functions; the cache may be null.
-std::unique_ptr<DeviceCompiler> MakeDeviceCompiler(const PassContext& context, const Device& device,
-                                                   ObjectCache* cache);
-
 struct EntryModule {
   const ir::Module& module;
   std::string main, prepare;  // names of the entries; `prepare` may be empty
 };
-// "llvm", "asm", "object", for CPUs "c", for a device with kernels what its compiler makes ("cuda", "ptx"). NotFound
-// lists the kinds there are, after those that the caller has besides.
+// "llvm", "asm", "object" (but of what leaves as source), for CPUs "c", for a device with kernels what its compiler
+// makes ("cuda", "ptx"). NotFound lists the kinds there are, after those that the caller has besides.
 StatusOr<std::string> EmitCode(const EntryModule& code, const PassContext& context, const Device& device,
                                std::string_view kind, std::string kinds);
 

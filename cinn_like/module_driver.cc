@@ -180,7 +180,7 @@ class ModuleCompilation : public CompiledFunction {
     RETURN_IF_ERROR(CheckRunsHere(device_));
     // "native" is known where the device is.
     ASSIGN_OR_RETURN(context_.target, ResolveTarget(context_.target, *device_.runtime));
-    const auto compiler = MakeDeviceCompiler(context_, device_, nullptr);
+    ASSIGN_OR_RETURN(const auto compiler, MakeDeviceCompiler(device_, context_.target, context_.options, nullptr));
     CompiledCode code;
     {
       const ScopedStage timer(&times_, "codegen");

@@ -81,6 +81,7 @@ struct RuntimeDevice {
 StatusOr<DeviceApi*> GetHostDevice();
 StatusOr<DeviceApi*> GetCudaDevice();
 StatusOr<DeviceApi*> GetOpenClDevice();
+StatusOr<DeviceApi*> GetHipDevice();
 
 // `target` with what it leaves to the machine ("cuda", "-arch=native") filled in from the devices of its kind, which
 // must be of one arch; other targets stay and need no device.
@@ -89,7 +90,8 @@ StatusOr<Target> ResolveTarget(const Target& target, const RuntimeDevice& device
 }  // namespace cinn_like
 
 extern "C" {
-extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn_device_opencl;
+extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn_device_opencl, cinn_device_hip,
+    cinn_device_metal;
 
 // DeviceApi::Launch from generated code.
 int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,

@@ -16,10 +16,11 @@
 #include "glog/logging.h"
 #include "tools/tool_io.h"
 
-DEFINE_string(emit, "",
-              "graph, stages, schedule, loops, llvm, asm, object, library or space; for a GPU also cuda, ptx or cubin, "
-              "or opencl; for other targets also c. Not said: c for the target c, library for a file -o *.so, else "
-              "llvm");
+DEFINE_string(
+    emit, "",
+    "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx or cubin, "
+    "opencl, hip or hsaco, metal; for other targets also c. Not said: source for the targets c and metal, library "
+    "for a file -o *.so, else llvm");
 DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
@@ -37,7 +38,7 @@ Status Main(int argc, char** argv) {
   if (!graph.ok()) return Annotate(graph.status(), path);
   const std::string emit = !FLAGS_emit.empty()        ? FLAGS_emit
                            : FLAGS_o.ends_with(".so") ? "library"
-                           : target.device->is_source ? "c"
+                           : target.device->is_source ? target.device->name
                                                       : "llvm";
   const bool space = emit == "space";
   if (targets.size() > 1) {

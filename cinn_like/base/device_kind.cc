@@ -115,6 +115,41 @@ DeviceKind MakeOpenCl() {
   return d;
 }
 
+// GPUs of AMD whose waves are of 64 threads; shuffles are among 32.
+DeviceKind MakeHip() {
+  DeviceKind d;
+  d.name = "hip";
+  d.type = kDLROCM;
+  d.has_kernels = true;
+  d.rows = {
+      {"native", {104, 16, 16 * kKi, 8 * kMi, 1600, 64 * kKi, 131072, 32}},
+      {"gfx90a", {104, 16, 16 * kKi, 8 * kMi, 1600, 64 * kKi, 131072, 32}},
+      {"gfx942", {304, 16, 32 * kKi, 32 * kMi, 5300, 64 * kKi, 131072, 32}},
+  };
+  d.options = {"arch", "cores", "vector-bytes", "l1-bytes", "l2-bytes", "bandwidth", "shared-bytes", "registers"};
+  d.limits.block = {1024, 1024, 1024};
+  d.speed_class = [](std::string_view) { return std::string_view("sm_70"); };  // a GPU whose matrix units we don't use
+  return d;
+}
+
+// Its language doesn't say how threads lie in SIMD groups, so there are no shuffles.
+DeviceKind MakeMetal() {
+  DeviceKind d;
+  d.name = "metal";
+  d.type = kDLMetal;
+  d.has_kernels = true;
+  d.is_source = true;
+  d.rows = {{"generic", {16, 16, 16 * kKi, 8 * kMi, 200, 32 * kKi, 65536, 32}}};
+  d.options = {"arch", "cores", "vector-bytes", "l1-bytes", "l2-bytes", "bandwidth", "shared-bytes", "registers"};
+  d.limits.block = {256, 256, 256};
+  d.limits.threads = 256;
+  d.limits.warp = 1;
+  d.limits.shared_bytes = 32 * kKi;
+  d.speed_class = [](std::string_view) { return std::string_view("sm_70"); };  // a GPU whose matrix units we don't use
+  d.lacks = {DType::kF64};
+  return d;
+}
+
 // Vectors are what any CPU of today has; who knows more of it says so.
 DeviceKind MakeC() {
   DeviceKind d;
@@ -142,13 +177,24 @@ const DeviceKind& OpenClKind() {
   return *kind;
 }
 
+const DeviceKind& HipKind() {
+  static const auto* kind = new DeviceKind(MakeHip());
+  return *kind;
+}
+
+const DeviceKind& MetalKind() {
+  static const auto* kind = new DeviceKind(MakeMetal());
+  return *kind;
+}
+
 const DeviceKind& CKind() {
   static const auto* kind = new DeviceKind(MakeC());
   return *kind;
 }
 
 std::span<const DeviceKind* const> BuiltInKinds() {
-  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(), &OpenClKind(), &CKind()};
+  static const DeviceKind* const kinds[] = {&HostKind(), &CudaKind(),  &OpenClKind(),
+                                            &HipKind(),  &MetalKind(), &CKind()};
   return kinds;
 }
 

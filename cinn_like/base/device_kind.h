@@ -61,8 +61,8 @@ struct DeviceKind {
   DLDeviceType type = kDLCPU;          // of its tensors
   bool has_kernels = false;            // else functions of it are host functions
   bool faults_where_unaligned = true;  // wide accesses do
-  bool is_source = false;              // its functions leave as source text and are compiled and run elsewhere
-  LaunchLimits limits;                 // of kernels
+  bool is_source = false;  // its functions, or kernels, leave as source text and are compiled and run elsewhere
+  LaunchLimits limits;     // of kernels
 
   // What is typical of a model of it. A target's -arch (without kernels: -mcpu) names one; the first is the default,
   // and "native" stands for the devices of this machine.
@@ -92,8 +92,10 @@ struct DeviceKind {
 const DeviceKind& HostKind();
 const DeviceKind& CudaKind();
 const DeviceKind& OpenClKind();  // any device of any OpenCL driver of this machine
+const DeviceKind& HipKind();     // AMD's GPUs
+const DeviceKind& MetalKind();   // Apple's GPUs
 const DeviceKind& CKind();       // any CPU that has a compiler of C99
-// Those four.
+// Those six.
 std::span<const DeviceKind* const> BuiltInKinds();
 
 }  // namespace cinn_like

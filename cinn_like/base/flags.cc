@@ -99,6 +99,8 @@ StatusOr<CompileOptions> CompileOptions::FromFlags() {
 Status CompileOptions::Check() const {
   if (numerics != "fused" && numerics != "exact") return BadValue("cinn_numerics", "fused or exact", numerics);
   if (thread_pool != "auto" && thread_pool != "own") return BadValue("cinn_thread_pool", "auto or own", thread_pool);
+  if (cuda_compiler != "nvrtc" && cuda_compiler != "nvcc" && cuda_compiler.find('/') == std::string::npos)
+    return BadValue("cinn_cuda_compiler", "nvrtc, nvcc or a path", cuda_compiler);
   for (const auto& [name, value] : {std::pair<std::string_view, int64_t>{"cinn_num_threads", num_threads},
                                     {"cinn_compile_threads", compile_threads},
                                     {"cinn_cache_size_mb", cache_size_mb}}) {
@@ -119,8 +121,8 @@ bool CompileOptions::IsDisabled(std::string_view pass) const {
 
 std::string CompileOptions::CacheKey() const {
   return Cat("disable_fusion=", disable_fusion ? 1 : 0, " disable_passes=", disable_passes, " numerics=", numerics,
-             " emit_ptx=", emit_ptx ? 1 : 0, " num_threads=", num_threads, " check_bounds=", check_bounds ? 1 : 0,
-             " leave_to_framework=", leave_to_framework ? 1 : 0);
+             " emit_ptx=", emit_ptx ? 1 : 0, " cuda_compiler=", cuda_compiler, " num_threads=", num_threads,
+             " check_bounds=", check_bounds ? 1 : 0, " leave_to_framework=", leave_to_framework ? 1 : 0);
 }
 
 Status SetFlag(std::string_view name, std::string_view value) {

@@ -72,6 +72,14 @@ std::string Describe(DLDevice device) {
     case kDLOpenCL:
       name = "opencl";
       break;
+    case kDLROCM:
+      name = "hip";
+      break;
+    case kDLMetal:
+      name = "metal";
+      break;
+    case kDLROCMHost:
+      return "hip_host";
     default:
       name = Cat("dlpack_device_", static_cast<int>(device.device_type));
   }

@@ -41,6 +41,13 @@ ir::Module ThreeKernels(std::string_view factor = "2.0") {
   return *split;
 }
 
+std::string OwnKernels(std::string_view body) {
+  std::string r;
+  for (const char* name : {"a", "b", "c"})
+    r += Cat("extern \"C\" __global__ void ", name, "_kernel(float* x) { ", body, " }\n");
+  return r;
+}
+
 std::unique_ptr<DeviceCompiler> MakeCompiler(ObjectCache* cache = nullptr, CompileOptions options = {},
                                              std::string arch = "sm_90a") {
   Target t;
@@ -115,8 +122,7 @@ TEST(CudaCompiler, PtxByFlagAndOwnSource) {
   const auto r = MakeCompiler(nullptr, options)->Compile(ThreeKernels(), "");
   ASSERT_TRUE(r.ok());
   EXPECT_TRUE(absl::StrContains(r->images[0], ".target sm_90a"));
-  const auto own = MakeCompiler(nullptr, options)
-                       ->Compile(ThreeKernels(), "extern \"C\" __global__ void a_kernel(float* x) { *x = 7.0f; }");
+  const auto own = MakeCompiler(nullptr, options)->Compile(ThreeKernels(), OwnKernels("*x = 7.0f;"));
   ASSERT_TRUE(own.ok());
   EXPECT_EQ(own->kernels[0].entry, "a_kernel");
   EXPECT_TRUE(absl::StrContains(own->images[0], "a_kernel"));
@@ -131,7 +137,7 @@ TEST(CudaCompiler, Errors) {
   EXPECT_TRUE(absl::StrContains(Message(unknown.status()), "sm_90"));
   const auto native = MakeCompiler(nullptr, {}, "native")->Compile(ThreeKernels(), "");
   EXPECT_TRUE(absl::StrContains(Message(native.status()), "names no arch"));
-  const auto bad = MakeCompiler()->Compile(ThreeKernels(), "extern \"C\" __global__ void a_kernel() { nonsense; }");
+  const auto bad = MakeCompiler()->Compile(ThreeKernels(), OwnKernels("nonsense;"));
   EXPECT_TRUE(absl::StrContains(Message(bad.status()), "identifier \"nonsense\" is undefined")) << bad.status();
 }
 
@@ -156,7 +162,8 @@ TEST(Nvrtc, ManyProgramsInParallel) {
   std::vector<std::string> sources;
   for (int i = 0; i < 12; ++i)
     sources.push_back(Cat("extern \"C\" __global__ void f", i, "(float* x) { x[threadIdx.x] *= ", i, ".0f; }"));
-  const auto r = backends::NvrtcForTests()->Compile(sources, {.arch = "sm_90a", .ptx = true, .threads = 4});
+  const auto r =
+      backends::NvrtcForTests()->Compile(sources, {.arch = "sm_90a", .form = backends::CudaForm::kPtx, .threads = 4});
   ASSERT_TRUE(r.ok()) << r.status();
   for (int i = 0; i < 12; ++i)
     EXPECT_TRUE(absl::StrContains((*r)[static_cast<size_t>(i)].code, Cat(".entry f", i, "(")));

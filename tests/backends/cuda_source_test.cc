@@ -20,7 +20,7 @@ std::string CudaSourceOf(const std::string& loops) {
 }
 
 std::string Ptx(const std::string& source, const std::string& arch = "sm_90a") {
-  auto r = NvrtcForTests()->Compile({source}, {.arch = arch, .ptx = true});
+  auto r = NvrtcForTests()->Compile({source}, {.arch = arch, .form = CudaForm::kPtx});
   EXPECT_TRUE(r.ok()) << r.status();
   return r.ok() ? (*r)[0].code : "";
 }

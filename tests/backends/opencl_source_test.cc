@@ -10,11 +10,11 @@
 #include <random>
 #include <sstream>
 
-#include "absl/strings/str_replace.h"
 #include "backends/c_emitter.h"
 #include "backends/opencl_compiler.h"
 #include "ir/interpreter.h"
 #include "runtime/kernel_images.h"
+#include "tests/backends/kernel_cases.h"
 #include "tests/golden_file.h"
 #include "tests/opencl.h"
 #include "tests/rounds.h"
@@ -50,17 +50,12 @@ TEST(OpenClSource, WhatItHasNot) {
       "function k: no opencl text for the call of cinn_bounds_error");
 }
 
-constexpr int kCount = 512;
-
-// A kernel y[t] = value of a = x[t] and b = z[t] for each case, all in one program.
+// The kernels of cases, all in one program.
 class Kernels {
  public:
-  void Add(DType in, DType out, const std::string& value) {
-    const std::string i(Name(in)), o(Name(out));
-    text_ += Cat("func @k", cases_.size(), " kernel (x: ", i, "[", kCount, "], z: ", i, "[", kCount, "], y: ", o, "[",
-                 kCount, "]) {\nfor b in 0..", kCount / 64, " @blockIdx.x {\nfor t in 0..64 @threadIdx.x {\n",
-                 "let a = x[b * 64 + t]\nlet c = z[b * 64 + t]\ny[b * 64 + t] = ", value, "\n}\n}\n}\n");
-    cases_.push_back({in, out, value});
+  void Add(KernelCase c) {
+    text_ += LoopsOf(c, cases_.size());
+    cases_.push_back(std::move(c));
   }
 
   Status Build() {
@@ -71,11 +66,7 @@ class Kernels {
     return absl::OkStatus();
   }
 
-  struct Case {
-    DType in, out;
-    std::string value;
-  };
-  const std::vector<Case>& cases() const { return cases_; }
+  const std::vector<KernelCase>& cases() const { return cases_; }
 
   Status Run(size_t k, ir::HostArray& x, ir::HostArray& z, ir::HostArray& y) const {
     ASSIGN_OR_RETURN(DeviceApi * api, GetOpenClDevice());
@@ -105,87 +96,25 @@ class Kernels {
 
  private:
   std::string text_;
-  std::vector<Case> cases_;
+  std::vector<KernelCase> cases_;
   ir::Module module_;
   std::unique_ptr<LoadedKernels> kernels_;
 };
 
-// Small numbers of both signs, and the edges of the type; no integer of seed 1 is 0.
-ir::HostArray Numbers(DType t, unsigned seed) {
-  std::mt19937_64 rng(seed);
-  ir::HostArray a(t, {kCount});
-  for (int64_t i = 0; i < kCount; ++i) {
-    if (IsFloat(t)) {
-      const double edges[] = {0, -0.0, 1, -1, 0.5, 1.5, 2.5, -2.5, INFINITY, -INFINITY, NAN, 1e-40, 6e4, 1e-7};
-      a.Set(i,
-            i < 14 ? edges[(static_cast<size_t>(i) * (seed + 1)) % 14] : std::normal_distribution<double>(0, 3)(rng));
-    } else if (t == DType::kBool) {
-      a.Set(i, static_cast<double>(rng() % 2));
-    } else {
-      a.SetInt(
-          i, i % 3 == 0 ? static_cast<int64_t>(rng() % 7) - (seed == 0 ? 3 : -1) : static_cast<int64_t>(rng() | seed));
-    }
-  }
-  return a;
-}
-
-bool IsFunction(const std::string& value) {
-  for (const char* f : {"exp", "log", "sqrt", "tanh", "erf", "sin", "cos", "pow", "/", "%", "fma"}) {
-    if (value.find(f) != value.npos) return true;
-  }
-  return false;
-}
-
 TEST(OpenClSource, EveryOperatorAndCast) {
   SKIP_WITHOUT_OPENCL();
-  const DType all[] = {DType::kBool, DType::kI8,  DType::kI16, DType::kI32,  DType::kI64, DType::kU8, DType::kU16,
-                       DType::kU32,  DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64};
   Kernels kernels;
-  for (const DType t : all) {
-    const std::string name(Name(t));
-    for (const DType u : all) kernels.Add(t, u, Cat(Name(u), "(a)"));
-    kernels.Add(t, t, "select(t < 5, a, c)");
-    if (IsHalf(t) || t == DType::kBool) continue;
-    for (const char* v : {"a + c", "a - c", "a * c", "min(a, c)", "max(a, c)", "neg(a)", "abs(a)"})
-      kernels.Add(t, t, v);
-    for (const char* v : {"a == c", "a != c", "a < c", "a <= c"}) kernels.Add(t, DType::kBool, v);
-    if (IsFloat(t)) {
-      for (const char* v : {"a / c", "a % c", "fma(a, c, a)", "exp(a)", "exp2(a)", "expm1(a)", "log(a)", "log1p(a)",
-                            "sqrt(a)", "rsqrt(a)", "tanh(a)", "erf(a)", "sin(a)", "cos(a)", "pow(a, c)", "floor(a)",
-                            "ceil(a)", "round(a)", "trunc(a)"}) {
-        kernels.Add(t, t, v);
-      }
-      kernels.Add(t, DType::kBool, "isnan(a)");
-    } else {
-      for (const char* v :
-           {"tdiv(a, c)", "tmod(a, c)", "a | c", "a & c", "a ^ c", "not(a)", "a << (c & T(7))", "a >> (c & T(7))"}) {
-        kernels.Add(t, t, absl::StrReplaceAll(v, {{"T", name}}));
-      }
-    }
-  }
+  for (KernelCase& c : EveryOperatorAndCast()) kernels.Add(std::move(c));
   const Status built = kernels.Build();
   ASSERT_TRUE(built.ok()) << built;
   for (size_t k = 0; k < kernels.cases().size(); ++k) {
-    const auto& [in, out, value] = kernels.cases()[k];
-    ir::HostArray x = Numbers(in, 0), z = Numbers(in, 1), got(out, {kCount}), want(out, {kCount});
+    const KernelCase& c = kernels.cases()[k];
+    ir::HostArray x = Numbers(c.in, 0), z = Numbers(c.in, 1), got(c.out, {kCount}), want(c.out, {kCount});
     Status status = kernels.Run(k, x, z, got);
     ASSERT_TRUE(status.ok()) << status;
     status = kernels.Interpret(k, x, z, want);
     ASSERT_TRUE(status.ok()) << status;
-    for (int64_t i = 0; i < kCount; ++i) {
-      // What does not fit is the device's own.
-      if (IsFloat(in) && IsInt(out) && !(std::abs(x.Get(i)) < 100)) continue;
-      if (IsFloat(in) && IsInt(out) && out != DType::kI32 && out != DType::kI64 && x.Get(i) < 0) continue;
-      // What is left of a number by infinity is that number, which the interpreter does not say.
-      if (value == "a % c" && std::isinf(z.Get(i))) continue;
-      const double a = got.Get(i), b = want.Get(i);
-      const double tolerance = !IsFunction(value) ? 0 : out == DType::kF64 ? 1e-14 : 1e-6;
-      const double scale = value == "a % c" ? std::abs(x.Get(i)) : std::abs(b);
-      const bool same = (IsInt(out) && got.GetInt(i) == want.GetInt(i)) || a == b || (std::isnan(a) && std::isnan(b)) ||
-                        std::abs(a - b) <= tolerance * scale;
-      ASSERT_TRUE(same) << value << " of " << Name(in) << " " << x.Get(i) << ", " << z.Get(i) << ": " << a
-                        << ", expected " << b;
-    }
+    ExpectSame(c, x, z, got, want);
   }
 }
 
@@ -239,7 +168,7 @@ TEST(OpenClSource, FunctionsWithinDocumentedBounds) {
   SKIP_WITHOUT_OPENCL();
   const std::map<std::string, double> bounds = ReadBounds();
   Kernels kernels;
-  for (const Function& f : kFunctions) kernels.Add(DType::kF32, DType::kF32, f.text);
+  for (const Function& f : kFunctions) kernels.Add({DType::kF32, DType::kF32, f.text});
   const Status built = kernels.Build();
   ASSERT_TRUE(built.ok()) << built;
   std::mt19937 rng(5);

@@ -77,15 +77,15 @@ TEST(Target, RandomTargetsRoundTrip) {
 }
 
 TEST(Target, ErrorsListWhatIsKnown) {
-  EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda, opencl, c");
-  EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda, opencl, c");
+  EXPECT_EQ(Error(""), "target: empty text; expected a kind: cpu, x86_64, cuda, opencl, hip, metal, c");
+  EXPECT_EQ(Error("rocm"), "target: unknown kind 'rocm'; known: cpu, x86_64, cuda, opencl, hip, metal, c");
   EXPECT_EQ(Error("cuda sm_90"), "target: expected -option=value, got 'sm_90'");
   EXPECT_EQ(
       Error("cpu -arch=sm_90"),
       "target: x86_64 has no option -arch; known: -mcpu, -features, -framework, -num-threads, -cores, -vector-bytes, "
       "-l1-bytes, -l2-bytes, -bandwidth, -registers");
   // What no code can be made for is no target.
-  EXPECT_EQ(Error("metal"), "target: unknown kind 'metal'; known: cpu, x86_64, cuda, opencl, c");
+  EXPECT_EQ(Error("vulkan"), "target: unknown kind 'vulkan'; known: cpu, x86_64, cuda, opencl, hip, metal, c");
   EXPECT_EQ(Error("cuda -libs=cudnn"), "target: option -libs: unknown library 'cudnn'; known: cublas");
   EXPECT_TRUE(
       Error("cuda -arch=sm_91").starts_with("target: option -arch: unknown arch 'sm_91'; known: native, sm_75"));
@@ -128,7 +128,7 @@ TEST(Target, KindsOfTheCaller) {
   EXPECT_EQ(Message(Target::Parse("dpu -arch=three", kinds).status()),
             "target: option -arch: unknown arch 'three'; known: one, two");
   EXPECT_EQ(Message(Target::Parse("cuda", kinds).status()), "target: unknown kind 'cuda'; known: cpu, x86_64, dpu");
-  EXPECT_EQ(Error("dpu"), "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, c");
+  EXPECT_EQ(Error("dpu"), "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, hip, metal, c");
 }
 
 TEST(Target, ResolvedByKeepsWhatWasSet) {

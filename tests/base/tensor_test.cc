@@ -68,7 +68,7 @@ TEST(Tensor, AbsurdRanksAreNotRead) {
 TEST(Tensor, Names) {
   EXPECT_EQ(Describe(DLDevice{kDLCPU, 0}), "cpu");
   EXPECT_EQ(Describe(DLDevice{kDLCUDA, 3}), "cuda:3");
-  EXPECT_EQ(Describe(DLDevice{static_cast<DLDeviceType>(10), 0}), "dlpack_device_10:0");
+  EXPECT_EQ(Describe(DLDevice{static_cast<DLDeviceType>(12), 0}), "dlpack_device_12:0");
   EXPECT_EQ(Describe(DLDataType{kDLBfloat, 16, 1}), "bf16");
   EXPECT_EQ(Describe(DLDataType{kDLComplex, 64, 1}), "dlpack(code 5, 64 bits, 1 lanes)");
   EXPECT_EQ(Describe(DLDataType{kDLFloat, 32, 4}), "dlpack(code 2, 32 bits, 4 lanes)");

@@ -415,8 +415,9 @@ TEST(CTarget, WhatIsRefused) {
             "target 'c': its functions leave as source text (EmitGraph, cinn_compile) and don't run here");
   EXPECT_EQ(Message(EmitGraph(graph, CTarget(), Options(), "llvm").status()),
             "no source of kind 'llvm'; there are graph, stages, schedule, loops, c");
-  EXPECT_EQ(Message(EmitGraph(graph, *Target::Parse("cuda -arch=sm_80"), Options(), "c").status()),
-            "no source of kind 'c'; there are graph, stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin");
+  EXPECT_EQ(
+      Message(EmitGraph(graph, *Target::Parse("cuda -arch=sm_80"), Options(), "c").status()),
+      "no source of kind 'c'; there are graph, stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, fatbin");
   EXPECT_TRUE(EmitGraph(graph, *Target::Parse("x86_64 -mcpu=x86-64-v3"), Options(), "c").ok());
   EXPECT_EQ(
       Message(Target::Parse("c -mcpu=native").status()),

@@ -428,6 +428,15 @@ func @double(x: f32[n], y: f32[n], n: i64) where n in 1..1000 {
     EXPECT_LT(reinterpret_cast<CinnFunctionPtr>((*compiler)->Lookup("f"))(nullptr, args, 2, &env), 0);
     EXPECT_STREQ(LastError(), "f: compiled for dlpack_device_12:0 devices, called on cpu");
   }
+  // Hooks are around any device's compiler.
+  Devices hooked = WithDpu();
+  const auto rewrite = [](std::string_view language, std::string_view source) -> StatusOr<std::string> {
+    return absl::StrReplaceAll(std::string(source), {{"2.0", Cat(language.size(), ".0")}});
+  };
+  ASSERT_TRUE(hooked.SetHooks("dpu", {"", rewrite, nullptr}).ok());
+  const auto rewriting = Compiler::Create(*hooked.ParseTarget("dpu"), {}, nullptr, hooked);
+  EXPECT_NE((*rewriting)->GetSourceCode(module)->find("* 3.0"), std::string::npos);
+  EXPECT_TRUE((*rewriting)->Build(module).ok());
   // Its limits hold for whoever writes loops for it.
   std::string wide = kLoops;
   absl::StrReplaceAll({{"..64", "..65"}, {" 64", " 65"}, {" 63", " 64"}}, &wide);
@@ -472,18 +481,18 @@ TEST(OutsideDevice, WithoutKernelsIsHostCode) {
 // What is registered here is registered nowhere else.
 TEST(OutsideDevice, WhereItIsNotRegisteredItIsAnError) {
   EXPECT_EQ(Message(Devices::BuiltIn().ParseTarget("dpu").status()),
-            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, c");
+            "target: unknown kind 'dpu'; known: cpu, x86_64, cuda, opencl, hip, metal, c");
   EXPECT_EQ(Message(WithDpu().ParseTarget("npu").status()),
-            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, opencl, c, dpu");
+            "target: unknown kind 'npu'; known: cpu, x86_64, cuda, opencl, hip, metal, c, dpu");
   const Target target = *WithDpu().ParseTarget("dpu -arch=dpu2");
   constexpr char kError[] =
-      "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda, opencl, c";
+      "target 'dpu -arch=dpu2': no device 'dpu' is registered; registered: x86_64, cuda, opencl, hip, metal, c";
   const hlir::Graph graph = *hlir::Parse(kGraph);
   EXPECT_EQ(Message(CompileGraph(graph, target, Options()).status()), kError);
   EXPECT_EQ(Message(EmitGraph(graph, target, Options(), "loops").status()), kError);
   EXPECT_EQ(Message(Compiler::Create(target).status()), kError);
   EXPECT_EQ(Message(WithDpu().Find("npu").status()),
-            "no device 'npu' is registered; registered: x86_64, cuda, opencl, c, dpu");
+            "no device 'npu' is registered; registered: x86_64, cuda, opencl, hip, metal, c, dpu");
 }
 
 TEST(Devices, OfThisProject) {

@@ -145,8 +145,9 @@ TEST(Module, SourceWithoutTheDevice) {
   ASSERT_TRUE(f.ok()) << f.status();
   EXPECT_TRUE(absl::StrContains(*(*f)->Source("cuda"), "threadIdx.x"));
   const auto none = (*f)->Source("opencl");
-  EXPECT_EQ(Message(none.status()),
-            "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin");
+  EXPECT_EQ(
+      Message(none.status()),
+      "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, fatbin");
   const auto c = Lower(kScale, "", "c");
   EXPECT_TRUE(absl::StrContains(*(*c)->Source("c"), "int32_t scale("));
   EXPECT_FALSE((*c)->Finish().ok());
@@ -163,7 +164,7 @@ TEST(Module, Library) {
 
 TEST(Module, CApi) {
   CinnFunction* f = nullptr;
-  ASSERT_EQ(CinnLowerModule(kScale, kSplit, "cpu", &f), 0) << CinnLastError();
+  ASSERT_EQ(CinnLowerModule(kScale, kSplit, "cpu", nullptr, &f), 0) << CinnLastError();
   EXPECT_EQ(CinnFunctionEntry(f), nullptr);
   EXPECT_TRUE(
       absl::StrContains(CinnFunctionInfo(f), R"("params":[{"name":"x","dtype":"f32","shape":["n"],"static":false}])"))
@@ -171,9 +172,9 @@ TEST(Module, CApi) {
   ASSERT_EQ(CinnFinish(f), 0) << CinnLastError();
   EXPECT_EQ(Call(CinnFunctionEntry(f), CinnFunctionSelf(f), 100), Doubled(100));
   CinnReleaseFunction(f);
-  EXPECT_NE(CinnLowerModule("func", "", "cpu", &f), 0);
+  EXPECT_NE(CinnLowerModule("func", "", "cpu", nullptr, &f), 0);
   EXPECT_EQ(f, nullptr);
-  EXPECT_NE(CinnLowerModule(nullptr, "", "cpu", &f), 0);
+  EXPECT_NE(CinnLowerModule(nullptr, "", "cpu", nullptr, &f), 0);
   EXPECT_STREQ(CinnLastError(), "loop_text, schedule, target and out must not be null");
 
   const char* out = CinnRunOnText(kScale, "split l_i 8 -> a b", "unroll b | simplify", "cpu");

@@ -48,7 +48,7 @@ def test_malformed_text(right, wrong, message):
 
 @needs_library
 @pytest.mark.parametrize("target, message", [
-    ("tpu", "unknown kind 'tpu'; known: cpu, x86_64, cuda, opencl, c"),
+    ("tpu", "unknown kind 'tpu'; known: cpu, x86_64, cuda, opencl, hip, metal, c"),
     ("x86_64 -mcpu=abacus", "unknown CPU 'abacus'; known: native, "),
     ("x86_64 -speed=9", "speed"),
     ("cuda -arch=sm_12", "unknown arch 'sm_12'; known: native, sm_75"),

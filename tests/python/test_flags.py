@@ -24,7 +24,7 @@ TEXT = """graph @f(%x: f32[64,512]) {
 HOST = "x86_64 -mcpu=native"
 FLAGS = [f"cinn_{name}" for name in """dump_ir dump_source dump_llvm dump_asm dump_ptx dump_dir keep_nvrtc_log
          disable_fusion disable_cache disable_passes num_threads thread_pool verbose_timing verify cache_dir
-         numerics check_bounds""".split()]  # fmt: skip
+         numerics check_bounds cuda_compiler""".split()]  # fmt: skip
 
 pytestmark = pytest.mark.skipif(not library.available(), reason="needs the shared library (CINN_LIKE_LIBRARY)")
 
@@ -104,6 +104,14 @@ def test_flags_from_the_environment(tmp_path):
     assert info["graph"].count("tanh(") == 2
     info, stderr = compile_in_environment(tmp_path, {"cinn_numerics": "quick"})
     assert info is None and "flag 'cinn_numerics': expected fused or exact, got 'quick'" in stderr
+
+
+def test_cuda_compiler():
+    """Code of nvcc's is what nvcc is asked for; tests/driver/source_hooks_test.cc has more."""
+    with pytest.raises(ValueError, match="'cinn_cuda_compiler': expected nvrtc, nvcc or a path, got 'gcc'"):
+        cinn_like.set_flag("cinn_cuda_compiler", "gcc")
+    with pytest.raises(RuntimeError, match="there is no '/no/such/nvcc'"):
+        compile_with({"cinn_cuda_compiler": "/no/such/nvcc"}, target="cuda -arch=sm_90a")
 
 
 @pytest.mark.parametrize("how", ["api", "environment"])

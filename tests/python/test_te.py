@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 import subprocess
 import sys
 
@@ -437,6 +438,8 @@ def test_source_for_devices_that_are_not_here():
     s.bind("l_i", "blockIdx.x")
     assert "__global__" in te.build(s, "cuda -arch=sm_90a").get_source()
     assert "__kernel" in te.build(s, "opencl").get_source()
+    assert "metal_stdlib" in te.build(s, "metal").get_source()
+    assert "hip_runtime.h" in te.build(s, "hip -arch=gfx942").get_source()
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="[Cc][Uu][Dd][Aa]"):
             te.build(s, "cuda")(array(3))
@@ -591,6 +594,91 @@ def test_text_of_ones_own():
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=message):
             te.build(wrong)
+
+
+def scaled(target):
+    """x * 2, and what builds it for a target."""
+    n = te.var("n", 1, 4096)
+    x = te.placeholder((n,), name="x")
+    s = te.create_schedule(te.compute((n,), lambda i: x[i] * 2.0, name="y"), name="scale")
+    if target != "c":
+        block, thread = s.split("l_i", 8)
+        s.bind(block, "blockIdx.x")
+        s.bind(thread, "threadIdx.x")
+    return lambda **hooks: te.build(s, target, **hooks)
+
+
+@opencl
+def test_source_of_ones_own():
+    build, x = scaled("opencl"), array(100)
+    source = """
+        __kernel void scale_k0_kernel(long n, __global const float* x, long x_at, __global float* y, long y_at) {
+          if (get_global_id(0) < n) y[get_global_id(0) + y_at / 4] = x[get_global_id(0) + x_at / 4] * 7;
+        }"""
+    np.testing.assert_array_equal(build(source=source)(x), x * 7)
+    seen = []
+
+    def thrice(text, language):
+        seen.append((text, language))
+        return text.replace("2.0f", "3.0f")
+
+    f = build(rewrite=thrice)
+    np.testing.assert_array_equal(f(x), x * 3)
+    assert seen[0] == (build().get_source(), "opencl") and f.get_source() == seen[0][0].replace("2.0f", "3.0f")
+    np.testing.assert_array_equal(build(source=source.replace("7", "2.0f"), rewrite=thrice)(x), x * 3)
+    with pytest.raises(RuntimeError, match=r"the source has no function 'scale_k0_kernel\(...\)'"):
+        build(source=source.replace("scale_k0", "other"))(x)
+    with pytest.raises(RuntimeError, match="compiling OpenCL C for"):
+        build(rewrite=lambda text, _: text.replace("2.0f", "nonsense"))(x)
+
+
+def test_source_that_is_rewritten():
+    for target in "c", "cuda -arch=sm_90a", "opencl":
+        build = scaled(target)
+        assert build(rewrite=lambda text, _: text.replace("2.0f", "9.0f")).get_source() == build().get_source().replace("2.0f", "9.0f")
+
+        def breaks(text, language):
+            raise KeyError(language)
+
+        with pytest.raises(ValueError, match=r"rewriting the source \((c|cuda|opencl)\): .*breaks: KeyError: ") as why:
+            build(rewrite=breaks).get_source()
+        assert isinstance(why.value.__cause__, KeyError)
+        with pytest.raises(ValueError, match="<lambda>: TypeError: expected str, got NoneType"):
+            build(rewrite=lambda text, language: None).get_source()
+    with pytest.raises(ValueError, match="device 'x86_64': its functions have no source text that is compiled"):
+        te.build(te.create_schedule(copy_of_ones()), rewrite=lambda text, _: text)
+    with pytest.raises(TypeError, match="source: expected the text of kernels"):
+        build(source="")
+    with pytest.raises(TypeError, match="rewrite: expected a function, got 'text'"):
+        build(rewrite="text")
+
+
+def test_a_compiler_of_ones_own():
+    build = scaled("cuda -arch=sm_90a")
+    with pytest.raises(ValueError, match="compiling CUDA .*: .*<lambda>: ZeroDivisionError: ") as why:
+        build(compiler=lambda source, arch, options: 1 // 0).get_source("ptx")
+    assert isinstance(why.value.__cause__, ZeroDivisionError)
+    seen = []
+    assert build(compiler=lambda *args: seen.append(args) or b".version 1").get_source("ptx") == ".version 1"
+    source, arch, options = seen[0]
+    assert source == build().get_source().replace("// scale_k0_kernel\n", "")
+    assert arch == "sm_90a" and options == ["-ptx", "--fmad=true", "--prec-div=false", "--prec-sqrt=false"]
+    with pytest.raises(ValueError, match="expected a cubin, a fatbin or PTX, got 4 bytes"):
+        build(compiler=lambda *_: b"code").get_source("ptx")
+    with pytest.raises(ValueError, match="device 'opencl': there is no compiler of opencl source to replace"):
+        scaled("opencl")(compiler=lambda *_: b"code")
+
+
+def test_nvcc_as_a_compiler_of_ones_own(tmp_path):
+    if shutil.which("nvcc") is None:
+        pytest.skip("no nvcc in PATH")
+
+    def nvcc(source, arch, options):
+        (tmp_path / "k.cu").write_text(source)
+        subprocess.run(["nvcc", f"-arch={arch}", *options, "-o", tmp_path / "k", tmp_path / "k.cu"], check=True)
+        return (tmp_path / "k").read_bytes()
+
+    assert ".target sm_90a" in scaled("cuda -arch=sm_90a")(compiler=nvcc).get_source("ptx")
 
 
 def test_a_function_is_saved_and_loaded_again(tmp_path):

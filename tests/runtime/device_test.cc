@@ -175,6 +175,13 @@ TEST(Device, NoOpenClIsAClearError) {
             Cat("target 'opencl -arch=native' names no arch: ", Message(found)));
 }
 
+TEST(Device, NoHipIsAClearError) {
+  const Status found = GetHipDevice().status();
+  if (found.ok()) GTEST_SKIP() << "this machine has a GPU of AMD";
+  EXPECT_EQ(found.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Message(found).starts_with("no HIP: ")) << found;
+}
+
 TEST(Device, NoDriverIsAClearError) {
   const Status found = GetCudaDevice().status();
   if (found.ok()) GTEST_SKIP() << "this machine has a GPU";

@@ -33,6 +33,19 @@ class Env(ctypes.Structure):
     ]  # fmt: skip
 
 
+REWRITE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+COMPILE = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
+)
+
+
+class SourceHooks(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_uint32), ("context", ctypes.c_void_p), ("source", ctypes.c_char_p), ("rewrite", REWRITE),
+        ("compile", COMPILE),
+    ]  # fmt: skip
+
+
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env))
 PREPARE = ctypes.CFUNCTYPE(
     ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(Value), ctypes.c_int32, ctypes.POINTER(Env)

@@ -6,7 +6,7 @@ import os
 import pathlib
 import threading
 
-from . import functions
+from . import abi, functions
 
 _lock = threading.Lock()
 _library = None
@@ -31,7 +31,8 @@ class Library:
             ("CinnListSteps", text, []),
             ("CinnListFunctions", text, []),
             ("CinnRunOnText", text, [text, text, text, text]),
-            ("CinnLowerModule", ctypes.c_int32, [text, text, text, ctypes.POINTER(pointer)]),
+            ("CinnLowerModule", ctypes.c_int32, [text, text, text, ctypes.POINTER(abi.SourceHooks), ctypes.POINTER(pointer)]),
+            ("CinnGiveBytes", None, [pointer, text, ctypes.c_size_t]),
             ("CinnCheck", ctypes.c_int32, [text, text]),
             ("CinnCompile", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
             ("CinnBid", ctypes.c_int32, [text, text, ctypes.POINTER(pointer)]),
@@ -87,12 +88,17 @@ class Library:
             raise ValueError(self.last_error())
         return out.decode()
 
-    def lower_module(self, text, schedule, target):
-        """Loop text and a schedule as a function that `finish` makes callable."""
-        handle = ctypes.c_void_p()
-        if self._lib.CinnLowerModule(text.encode(), schedule.encode(), target.encode(), ctypes.byref(handle)) < 0:
+    def lower_module(self, text, schedule, target, hooks=None):
+        """Loop text and a schedule as a function that `finish` makes callable. `hooks`: an abi.SourceHooks, whose callbacks
+        the caller keeps until `release`."""
+        handle, texts = ctypes.c_void_p(), (text.encode(), schedule.encode(), target.encode())
+        if self._lib.CinnLowerModule(*texts, hooks, ctypes.byref(handle)) < 0:
             raise ValueError(self.last_error())
         return handle.value
+
+    def give_bytes(self, to, data):
+        """What a callback of hooks gives, or the text of its error."""
+        self._lib.CinnGiveBytes(to, data, len(data))
 
     def check(self, text, target="cpu"):
         """What is wrong with a graph text, or None: it is read and its types are inferred, nothing more."""

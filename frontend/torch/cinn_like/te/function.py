@@ -8,6 +8,7 @@ import weakref
 from .. import abi, functions, library
 from ..dtypes import NAMES
 from ..tensors import CPU, CUDA, Arg, empty, torch
+from .hooks import Hooks
 from .schedule import Schedule, Text
 
 
@@ -25,9 +26,10 @@ class Function:
     """f(*arguments) allocates results and gives them, as arrays or as the tensors of the framework whose tensors came;
     f(*arguments, *results), or f(*arguments, out=...), writes to those."""
 
-    def __init__(self, text, schedule, target, strides=(), unnamed=()):
+    def __init__(self, text, schedule, target, strides=(), unnamed=(), **hooks):
         self._library, self.target = library.get(), target
-        self._inputs = (text, schedule, target)
+        self._hooks = Hooks(self._library, **hooks)
+        self._inputs = (text, schedule, target, self._hooks.structure)
         self._strides = strides  # of the last parameters: whose stride each is
         self._unnamed = unnamed  # functions that it calls
         self._handle = self._lower()
@@ -44,12 +46,13 @@ class Function:
         return self.info["name"]
 
     def get_source(self, kind=None):
-        """ "cuda", "ptx", "opencl", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
-        words = self.target.split()
-        kind = kind or (words[0] if words and words[0] in ("cuda", "opencl", "c") else "llvm")
-        source = self._library.source(self._handle, kind)
-        if source is None:
-            raise ValueError(self._library.last_error())
+        """ "cuda", "ptx", "opencl", "hip", "metal", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
+        device = (self.target.split() or ["cpu"])[0]
+        kind = kind or ("llvm" if device in ("cpu", "x86_64") else device)
+        with self._hooks.reported():
+            source = self._library.source(self._handle, kind)
+            if source is None:
+                raise ValueError(self._library.last_error())
         return Text(source)
 
     def export_library(self, path):
@@ -63,7 +66,8 @@ class Function:
         with self._lock:
             if device_type not in self._bound:
                 handle = self._lower() if self._bound else self._handle
-                self._bound[device_type] = _Bound(self._library, handle, device_type)
+                with self._hooks.reported():
+                    self._bound[device_type] = _Bound(self._library, handle, device_type)
             return self._bound[device_type]
 
     def packed(self):
@@ -168,10 +172,14 @@ class Function:
         return empty(shape, dtype, self.name)
 
 
-def build(s, target="cpu", schedule=""):
+def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=None):
     """A function to call, of a schedule; or of loop text (docs/schedules.md) and a schedule's text. Targets are "cpu",
-    "cuda", "opencl", "c" and so on with options; source can be had of any, calls need the device."""
+    "cuda", "opencl", "hip", "metal", "c" and so on with options; source can be had of any, calls need the device.
+
+    `source` takes the place of the generated source of kernels, `rewrite(source, language)` gives another text for it, and
+    `compiler(source, arch, options)` makes a cubin, a fatbin or PTX of CUDA C++ (docs/te.md)."""
+    hooks = {"source": source, "rewrite": rewrite, "compiler": compiler}
     if isinstance(s, Schedule):
         unnamed = [stage.kept for stage in s.program.stages if getattr(stage, "kept", None)]
-        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), unnamed)
-    return Function(s, schedule, target)
+        return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), unnamed, **hooks)
+    return Function(s, schedule, target, **hooks)
