@@ -252,7 +252,7 @@ TEST_F(ExternTest, C) {
 
 TEST_F(ExternTest, PackedCallsOfCompiledFunctions) {
   CinnFunction* f = nullptr;
-  ASSERT_EQ(CinnLowerModule(kText, "", "cpu", &f), 0) << CinnLastError();
+  ASSERT_EQ(CinnLowerModule(kText, "", "cpu", nullptr, &f), 0) << CinnLastError();
   CinnValue result{};
   EXPECT_EQ(CinnFunctionCallPacked(f, nullptr, 0, &result), -1);
   EXPECT_STREQ(CinnLastError(), "f: it is not finished (CinnFinish)");
