@@ -97,7 +97,9 @@ class Finder {
 
   void Finish() {
     for (const auto& [b, load] : loads_) {
-      if (load.streams && !facts_.written.contains(b)) facts_.streamed.insert(b);
+      const bool is_written = facts_.written.contains(b);
+      facts_.updates |= is_written;
+      if (load.streams && !is_written) facts_.streamed.insert(b);
     }
   }
 

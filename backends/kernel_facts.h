@@ -9,6 +9,7 @@ namespace cinn_like::backends {
 
 struct KernelFacts {
   absl::flat_hash_set<ir::Buffer> written;  // stored to, or their address is handed on
+  bool updates = false;                     // a buffer in global memory is written and read
   // Read-only parameters with one load, whose index uses every loop around it: no element is read twice.
   absl::flat_hash_set<ir::Buffer> streamed;
   // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.

@@ -147,6 +147,23 @@ TEST(CudaSource, LoadsKeptInsideDoNotWait) {
   EXPECT_TRUE(absl::StrContains(source, "#pragma unroll 1\n")) << source;
 }
 
+// What a kernel writes is read as it is: a read-only load of whichever of two is chosen may be older.
+TEST(CudaSource, ChoicesBetweenWhatIsReadAndWhatIsWritten) {
+  const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64], y: f32[32]) {
+    for t in 0..32 @threadIdx.x {
+      y[t] = 1.0
+      let first = y[t] < x[t]
+      y[t] = select(first, x[t], y[t])
+      let second = y[t] < x[t + 32]
+      y[t] = select(second, x[t + 32], y[t])
+    }
+  })");
+  EXPECT_TRUE(absl::StrContains(source, "(const float* p0, float* __restrict__ p1)")) << source;
+  SKIP_WITHOUT_NVRTC();
+  const std::string ptx = Ptx(source);
+  EXPECT_EQ(CountOf(ptx, "ld.global.nc"), 0) << ptx;
+}
+
 TEST(CudaSource, MuchSharedMemoryIsDynamic) {
   const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64]) {
     for t in 0..64 @threadIdx.x {
