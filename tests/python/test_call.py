@@ -146,8 +146,10 @@ def test_symbols_that_no_shape_gives_are_arguments(path):
     torch.testing.assert_close(ramp.call(torch.tensor(2.0), 5)[0], torch.arange(5) * 2.0)
 
 
-def test_threads_share_a_function(path):
+def test_threads_share_a_function(path, monkeypatch):
     linear = compile_text(LINEAR, (False, True))
+    bind, bound = function._binder(), []
+    monkeypatch.setattr(function, "_binder", lambda: lambda *args: (bound.append(time.sleep(0.1)), bind(*args))[1])
     w, right = torch.randn(8, 8), []
 
     def work(x, expected):
@@ -162,6 +164,7 @@ def test_threads_share_a_function(path):
     for t in threads:
         t.join()
     assert sorted(right) == [1, 2, 3, 4]
+    assert len(bound) == 1  # by whichever came first
 
 
 def test_overhead(path):

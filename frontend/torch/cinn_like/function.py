@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import re
+import threading
 
 import torch
 
@@ -78,6 +79,23 @@ class LostOps(Exception):
         self.ops = ops
 
 
+class _once:
+    """As functools.cached_property, for objects with a `_lock`: one thread computes it, while those of other objects are
+    computed, too. Of cached_property both depends on Python's version."""
+
+    def __init__(self, compute):
+        self._compute = compute
+
+    def __set_name__(self, owner, name):
+        self._name = name
+
+    def __get__(self, instance, owner=None):
+        with instance._lock:
+            if self._name not in instance.__dict__:
+                instance.__dict__[self._name] = self._compute(instance)
+            return instance.__dict__[self._name]
+
+
 class CompiledFunction:
     """Compiled as far as prices; the rest, the larger part, when `call`, `info` or `source` is first asked for. Either
     may raise LostOps."""
@@ -88,6 +106,7 @@ class CompiledFunction:
         if device.type not in _DEVICE_TYPES:
             raise RuntimeError(f"no code for devices of type '{device.type}'")
         self.text, self.target, self.device, self.signature = text, target, device, signature
+        self._lock = threading.RLock()
         self._library = library.get()
         self._handle = self._library.bid(text, target)
         self._library.take_tensors(self._handle, _DEVICE_TYPES[device.type])
@@ -104,12 +123,12 @@ class CompiledFunction:
             raise LostOps(info["lost"])
         return info
 
-    @functools.cached_property
+    @_once
     def info(self):
         self._library.finish(self._handle)
         return self._require_all()
 
-    @functools.cached_property
+    @_once
     def call(self):
         self.info  # noqa: B018  (compiled)
         lib, device, signature = self._library, self.device, self.signature
