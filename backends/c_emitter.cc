@@ -89,9 +89,7 @@ class FuncEmitter {
         const std::string n = Cat("p", pointers++);
         printer_.NameBuffer(p.buffer, n);
         const bool is_const = !facts_.written.contains(p.buffer);
-        // NVVM (CUDA 13.0) makes of `c ? in[i] : out[j]`, of two restricted pointers, one load that may be older than a
-        // store to `out`: that of what nothing writes, which a restricted pointer to constants says.
-        const bool is_restricted = !d_.restricted.empty() && !(d_.HasKernels() && facts_.updates && is_const);
+        const bool is_restricted = !d_.restricted.empty() && !(d_.HasKernels() && facts_.may_read_late);
         params += Cat(d_.global_space, is_const ? "const " : "", printer_.MemoryType(dtype), "* ",
                       is_restricted ? d_.restricted : "", is_restricted ? " " : "", n);
         if (d_.offset_pointers) params += Cat(", ", printer_.ValueType(DType::kI64), " ", OffsetOf(n));

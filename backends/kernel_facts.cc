@@ -24,6 +24,7 @@ class Finder {
     if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kShared)
       facts_.has_shared = true;
     if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
+    if (const auto* n = ir::As<ir::If>(s)) chooses_ |= n->otherwise != nullptr;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);
       if (InRegisters(n->buffer)) Unroll(n->indices[0]);
@@ -32,6 +33,7 @@ class Finder {
       ir::Visit(e, [&](Expr x) {
         if (x->op == ir::ExprOp::kAddress) facts_.written.insert(x->buffer);
         if (x->op == ir::ExprOp::kLoad) Load(x);
+        chooses_ |= x->op == ir::ExprOp::kSelect;
         return true;
       });
     };
@@ -98,7 +100,7 @@ class Finder {
   void Finish() {
     for (const auto& [b, load] : loads_) {
       const bool is_written = facts_.written.contains(b);
-      facts_.updates |= is_written;
+      facts_.may_read_late |= is_written && chooses_;
       if (load.streams && !is_written) facts_.streamed.insert(b);
     }
   }
@@ -140,6 +142,7 @@ class Finder {
   std::vector<const ir::For*> loops_;
   absl::flat_hash_map<Expr, VarSet> lets_;
   absl::flat_hash_map<Buffer, LoadOf> loads_;
+  bool chooses_ = false;
 };
 
 }  // namespace

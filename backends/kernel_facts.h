@@ -9,7 +9,9 @@ namespace cinn_like::backends {
 
 struct KernelFacts {
   absl::flat_hash_set<ir::Buffer> written;  // stored to, or their address is handed on
-  bool updates = false;                     // a buffer in global memory is written and read
+  // A buffer in global memory is written and read, and values are chosen: NVVM (CUDA 13.0) makes of `c ? in[i] :
+  // out[j]`, of two restricted pointers, one load as of what nothing writes, which may be older than a store to `out`.
+  bool may_read_late = false;
   // Read-only parameters with one load, whose index uses every loop around it: no element is read twice.
   absl::flat_hash_set<ir::Buffer> streamed;
   // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.

@@ -158,10 +158,16 @@ TEST(CudaSource, ChoicesBetweenWhatIsReadAndWhatIsWritten) {
       y[t] = select(second, x[t + 32], y[t])
     }
   })");
-  EXPECT_TRUE(absl::StrContains(source, "(const float* p0, float* __restrict__ p1)")) << source;
+  EXPECT_TRUE(absl::StrContains(source, "(const float* p0, float* p1)")) << source;
   SKIP_WITHOUT_NVRTC();
   const std::string ptx = Ptx(source);
   EXPECT_EQ(CountOf(ptx, "ld.global.nc"), 0) << ptx;
+  EXPECT_TRUE(absl::StrContains(CudaSourceOf(R"(func @k kernel (x: f32[64], y: f32[32]) {
+    for t in 0..32 @threadIdx.x {
+      y[t] = y[t] + x[t]
+    }
+  })"),
+                                "(const float* __restrict__ p0, float* __restrict__ p1)"));
 }
 
 TEST(CudaSource, MuchSharedMemoryIsDynamic) {

@@ -225,6 +225,7 @@ TEST(StageSteps, ComputeTheSame) {
       EXPECT_EQ(ir::Print(*replayed), ir::Print(s->func())) << s->text();
     }
   });
+  if (kRoundsDivisor > 1) return;  // too few of what few graphs have
   for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "rfactor", "separate", "define", "exp2"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
