@@ -34,19 +34,20 @@ def strided():
 
 
 def main():
+    rng = np.random.default_rng(0)
     s = on_cpu()
     print(s)  # the loops, as the steps have made them
     print(s.diff())  # what the last step changed
     print(te.lower(s))  # the last, partial vector is apart from the whole ones
     add = te.build(s, target="cpu")
     for size in (1, 64, 1000):
-        a, b = np.random.rand(size).astype("float32"), np.random.rand(size).astype("float32")
+        a, b = rng.random((2, size), "float32")
         np.testing.assert_array_equal(add(a, b), a + b)
     out = np.empty(1000, "float32")
     add(a, b, out)  # or into a result that there is
     np.testing.assert_array_equal(out, a + b)
 
-    matrix = np.random.rand(1000, 3).astype("float32")
+    matrix = rng.random((1000, 3), "float32")
     np.testing.assert_array_equal(te.build(strided())(matrix[:, 1], a), matrix[:, 1] + a)
 
     # Source is there for any device, with or without it.

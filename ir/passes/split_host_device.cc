@@ -79,26 +79,35 @@ class Nest {
     const auto is_symbol = [&](Expr e) {
       return std::any_of(symbols.begin(), symbols.end(), [&](const SymbolFact& s) { return s.var == e; });
     };
+    auto scalar = [&](Expr x) {
+      if (x->op == ExprOp::kVar && !declared_.contains(x) && seen.insert(x).second) r.push_back({.var = x});
+    };
+    // What the text shows of an extent; its symbols are no values of the kernel.
+    auto shown = [&](Expr e) {
+      Visit(e, [&](Expr x) {
+        if (!is_symbol(x)) scalar(x);
+        return true;
+      });
+    };
     auto buffer = [&](Buffer b) {
-      if (!allocated_.contains(b) && seen.insert(b).second) r.push_back({.buffer = b});
+      if (allocated_.contains(b) || !seen.insert(b).second) return;
+      r.push_back({.buffer = b});
+      for (Expr e : b->shape) shown(e);
+      for (Expr e : b->strides) shown(e);
     };
     auto expr = [&](Expr e) {
       Visit(e, [&](Expr x) {
         if (x->buffer != nullptr) buffer(x->buffer);
-        if (x->op == ExprOp::kVar && !declared_.contains(x) && seen.insert(x).second) r.push_back({.var = x});
+        scalar(x);
         return true;
       });
     };
     VisitStmts(body, [&](const Stmt& s) {
-      // An axis is the launch's; of its extent the text shows the symbols, which are no values of the kernel.
       const For* loop = As<For>(s);
-      if (loop == nullptr || !IsBound(loop->kind)) {
-        ForEachChild(s, expr, [](const Stmt&) {});
+      if (loop != nullptr && IsBound(loop->kind)) {
+        shown(loop->extent);  // an axis is the launch's
       } else {
-        Visit(loop->extent, [&](Expr x) {
-          if (x->op == ExprOp::kVar && !is_symbol(x)) expr(x);
-          return true;
-        });
+        ForEachChild(s, expr, [](const Stmt&) {});
       }
       if (const Store* n = As<Store>(s)) buffer(n->buffer);
       return true;

@@ -40,6 +40,26 @@ func @f_kernel kernel (k: i64, y: f32[1]) {
 )");
 }
 
+// So is one that a tensor's shape names alone.
+TEST(SplitHostDevice, NumbersInShapes) {
+  EXPECT_EQ(Split(R"(func @f(y: f32[k, m] strides [m * 2, 1], k: i64, m: i64) where m in 1..64 {
+  for b in 0..2 @blockIdx.x {
+    y[b, 0] = 1.0
+  }
+}
+)"),
+            R"(func @f(y: f32[k, m] strides [m * 2, 1], k: i64, m: i64) where m in 1..64 {
+  launch @f_kernel grid(2, 1, 1) block(1, 1, 1) shared 0 (&y[0, 0], k)
+}
+
+func @f_kernel kernel (y: f32[k, m] strides [m * 2, 1], k: i64) where m in 1..64 {
+  for b in 0..2 @blockIdx.x {
+    y[b, 0] = 1.0
+  }
+}
+)");
+}
+
 TEST(SplitHostDevice, ClustersOfBlocks) {
   const std::string nest = R"(func @f(x: f32[8, 256], y: f32[8, 256]) {
   for b in 0..8 @blockIdx.x {
