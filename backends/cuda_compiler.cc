@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -143,6 +144,18 @@ class CudaCompiler : public DeviceCompiler {
       for (const std::string& n : k.names) r.kernels.push_back({n, k.image, k.entry});
     }
     return r;
+  }
+
+  // PTX, but of an arch whose instructions others lack ("sm_90a").
+  StatusOr<std::vector<KernelImages>> CompileForOthers(const ir::Module& module) override {
+    if (options_.emit_ptx || std::isdigit(static_cast<unsigned char>(target_.arch.back())) == 0)
+      return std::vector<KernelImages>();
+    CudaCompiler ptx(target_, options_, cache_);
+    ptx.form_ = CudaForm::kPtx;
+    ptx.must_be_form_ = true;
+    ptx.replaced_ = replaced_;
+    ASSIGN_OR_RETURN(KernelImages images, ptx.Compile(module, ""));
+    return std::vector<KernelImages>{std::move(images)};
   }
 
   std::vector<std::string> Forms() const override { return {"cuda", "ptx", "cubin", "fatbin"}; }

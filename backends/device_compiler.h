@@ -23,6 +23,12 @@ class DeviceCompiler {
   // that EmitSource gave it. Needs no device.
   virtual StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) = 0;
 
+  // The same kernels, in the same order, in forms that other devices of the kind take, too, for files that leave this
+  // machine (backends/library.h): those that more devices take last.
+  virtual StatusOr<std::vector<KernelImages>> CompileForOthers(const ir::Module&) {
+    return std::vector<KernelImages>();
+  }
+
   // What can be had of a module's kernels: the language of EmitSource first, then what Emit knows. "cuda", "ptx",
   // "cubin".
   virtual std::vector<std::string> Forms() const = 0;

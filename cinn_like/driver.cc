@@ -306,11 +306,8 @@ class Compilation : public CompiledFunction {
     return ExportHostObject(p->module, context_.target, context_.options, path);
   }
 
-  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
-    if (device_.kind != &HostKind()) {
-      return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
-                           " alone, not yet for device '", device_.kind->name, "'");
-    }
+  StatusOr<LibraryPart> MakePart(std::span<const CinnValue> weights) const override {
+    RETURN_IF_ERROR(CheckRunsHere(device_));
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     if (!p->lost.empty()) {
       std::string ops;
@@ -319,38 +316,42 @@ class Compilation : public CompiledFunction {
                                                context_.target.Print(), " leaves ", ops,
                                                "; leave out -framework to have them compiled"));
     }
-    ASSIGN_OR_RETURN(CompiledCode code,
-                     CompileModule(p->module, context_.target, context_.options, nullptr, cache_.objects()));
-    const auto& params = graph_.params();
-    LibraryFunction function{p->main,
-                             {},
-                             {},
-                             p->prepare,
-                             p->slots,
-                             static_cast<int>(params.size()),
-                             static_cast<int>(graph_.results().size()),
-                             {}};
-    std::string block;
-    if (!weights.empty()) {
-      ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(context_.target));
-      RETURN_IF_ERROR(Annotate(CheckCpu(RequiredCpuFeatures(cpu)), "the code that prepares weights"));
-      ASSIGN_OR_RETURN(WeightBlock made, MakeWeights(*p, weights));
-      block = std::move(made.bytes);
-      function.weights = std::move(made.description);
-      function.prepare.clear();
-      function.params = function.weights->NumGiven();
+    LibraryPart part;
+    ASSIGN_OR_RETURN(const auto compiler,
+                     MakeDeviceCompiler(device_, context_.target, context_.options, cache_.objects()));
+    RETURN_IF_ERROR(CompileForLibrary(p->module, context_.target, context_.options, compiler.get(), cache_.objects(),
+                                      &part));
+    const bool has_weights = !weights.empty();
+    part.name = p->main;
+    part.signature = hlir::Signature(graph_, !has_weights);
+    part.interface = InterfaceJson(signature_, !has_weights);
+    part.prepare = p->prepare;
+    part.slots = p->slots;
+    part.params = static_cast<int>(graph_.params().size());
+    part.results = static_cast<int>(graph_.results().size());
+    for (int i = 0; i < part.params && !has_weights; ++i) {
+      if (graph_.params()[static_cast<size_t>(i)].role == hlir::ParamRole::kStatic) part.statics.push_back(i);
     }
-    function.signature = hlir::Signature(graph_, weights.empty());
-    function.interface = Cat("{", InterfaceJson(signature_, weights.empty()), "}");
-    ASSIGN_OR_RETURN(const std::string file,
-                     MakeLibrary(function, std::move(code.host.objects), block, context_.target));
-    return ReplaceFile(path, file);
+    if (!has_weights) return part;
+    ASSIGN_OR_RETURN(WeightBlock made, MakeWeights(*p, weights));
+    part.weights = std::move(made.bytes);
+    part.description = std::move(made.description);
+    part.params = part.description->NumGiven();
+    if (device_.kind == &HostKind()) part.prepare.clear();
+    return part;
   }
 
  private:
   // What goes into a library's file of the static parameters.
   StatusOr<WeightBlock> MakeWeights(const LoweredProgram& p, std::span<const CinnValue> weights) const {
     RETURN_IF_ERROR(CheckWeights(graph_, weights));
+    const auto entry =
+        std::find_if(p.module.funcs.begin(), p.module.funcs.end(), [&](const ir::Func& f) { return f.name == p.main; });
+    RET_CHECK(entry != p.module.funcs.end(), p.main);
+    // Other devices prepare them where they are loaded.
+    if (device_.kind != &HostKind()) return MakeWeightBlock(graph_, *entry, nullptr, weights);
+    ASSIGN_OR_RETURN(const HostCpu cpu, ResolveHostCpu(context_.target));
+    RETURN_IF_ERROR(Annotate(CheckCpu(RequiredCpuFeatures(cpu)), "the code that prepares weights"));
     if (entry_ == nullptr) return absl::FailedPreconditionError("weights are prepared by code, which is not finished");
     PreparedState prepared(p.slots, *device_.runtime);
     if (prepare_ != nullptr) {
@@ -359,10 +360,7 @@ class Compilation : public CompiledFunction {
       env.device = {device_.runtime->type, 0};
       RETURN_IF_ERROR(prepared.Prepare(prepare_, weights.data(), static_cast<int32_t>(weights.size()), env));
     }
-    const auto entry =
-        std::find_if(p.module.funcs.begin(), p.module.funcs.end(), [&](const ir::Func& f) { return f.name == p.main; });
-    RET_CHECK(entry != p.module.funcs.end(), p.main);
-    return MakeWeightBlock(graph_, *entry, prepared, weights);
+    return MakeWeightBlock(graph_, *entry, &prepared, weights);
   }
 
   bool IsDone() const { return entry_ != nullptr || !report_.lost.empty(); }
@@ -550,12 +548,34 @@ StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, 
   return Compilation(graph, target, options, device).Source(kind);
 }
 
+Status ExportLibrary(const hlir::Graph& graph, std::span<const Target> targets, const CompileOptions& options,
+                     const std::string& path, const Devices& devices) {
+  std::vector<LibraryPart> parts;
+  for (const Target& target : targets) {
+    RETURN_IF_ERROR(CheckGraph(graph, target));
+    RETURN_IF_ERROR(CheckDisabledPasses(options, target));
+    ASSIGN_OR_RETURN(const Device device, devices.Of(target));
+    ASSIGN_OR_RETURN(const Target resolved, ResolveTarget(target, *device.runtime));
+    ASSIGN_OR_RETURN(LibraryPart part, Compilation(graph, resolved, options, device).MakePart({}));
+    parts.push_back(std::move(part));
+  }
+  return WriteLibrary(std::move(parts), path);
+}
+
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices) {
-  RETURN_IF_ERROR(CheckGraph(graph, target));
-  RETURN_IF_ERROR(CheckDisabledPasses(options, target));
-  ASSIGN_OR_RETURN(const Device device, devices.Of(target));
-  return Compilation(graph, target, options, device).ExportLibrary(path, {});
+  return ExportLibrary(graph, {&target, 1}, options, path, devices);
+}
+
+Status WriteLibrary(std::vector<LibraryPart> parts, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string file, MakeLibrary(std::move(parts)));
+  return ReplaceFile(path, file);
+}
+
+Status CompiledFunction::ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const {
+  std::vector<LibraryPart> parts(1);
+  ASSIGN_OR_RETURN(parts[0], MakePart(weights));
+  return WriteLibrary(std::move(parts), path);
 }
 
 }  // namespace cinn_like

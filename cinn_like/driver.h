@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backends/device.h"
+#include "backends/library.h"
 #include "cinn_like/base/flags.h"
 #include "cinn_like/base/target.h"
 #include "cinn_like/interface.h"
@@ -57,11 +58,13 @@ class CompiledFunction {
   // passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
-  // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. For CPUs alone
-  // (Unimplemented), with nothing left to a framework (FailedPrecondition). An earlier file is replaced as a whole.
-  // `weights`: a value for each static parameter, which then lie in the file, prepared by the function's own code
-  // (FailedPrecondition where it is not finished, or for another CPU); none: who loads it hands them over.
-  virtual Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const = 0;
+  // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. Nothing may be
+  // left to a framework (FailedPrecondition). An earlier file is replaced as a whole. `weights`: a value for each static
+  // parameter, which then lie in the file, for a CPU prepared by the function's own code (FailedPrecondition where it is
+  // not finished, or for another CPU); none: who loads it hands them over.
+  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const;
+  // The same, to be in one file with others (WriteLibrary).
+  virtual StatusOr<LibraryPart> MakePart(std::span<const CinnValue> weights) const = 0;
 };
 
 // What the target's device has no values of (DeviceKind::lacks; "-features=-fp64": f64).
@@ -89,8 +92,14 @@ Status CheckDisabledPasses(const CompileOptions& options, const Target& target);
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices = Devices::BuiltIn());
 
-// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's.
+// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's, nor the device
+// be there. For several targets a variant for each; whoever loads the file gets the first that runs there.
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices = Devices::BuiltIn());
+Status ExportLibrary(const hlir::Graph& graph, std::span<const Target> targets, const CompileOptions& options,
+                     const std::string& path, const Devices& devices = Devices::BuiltIn());
+
+// Functions in one file. Those of one name are variants of one, for several targets, in this order.
+Status WriteLibrary(std::vector<LibraryPart> parts, const std::string& path);
 
 }  // namespace cinn_like

@@ -220,21 +220,18 @@ class ModuleCompilation : public CompiledFunction {
   Status ExportObject(const std::string& path) const override {
     return ExportHostObject(module_, context_.target, context_.options, path);
   }
-  Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const override {
-    if (device_.kind != &HostKind()) {
-      return Unimplemented("target '", context_.target.Print(), "': libraries hold functions for ", HostKind().name,
-                           " alone, not yet for device '", device_.kind->name, "'");
-    }
+  StatusOr<LibraryPart> MakePart(std::span<const CinnValue> weights) const override {
+    RETURN_IF_ERROR(CheckRunsHere(device_));
     if (!weights.empty()) return InvalidArgument("@", signature_.name, ": expected no weights, got ", weights.size());
-    ASSIGN_OR_RETURN(CompiledCode code, CompileModule(module_, context_.target, context_.options, nullptr, nullptr));
-    LibraryFunction function;
-    function.name = signature_.name;
-    function.signature = signature_text_;
-    function.interface = Cat("{", InterfaceJson(signature_, true), "}");
-    function.params = static_cast<int>(signature_.params.size());
-    function.results = static_cast<int>(signature_.results.size());
-    ASSIGN_OR_RETURN(const std::string file, MakeLibrary(function, std::move(code.host.objects), "", context_.target));
-    return ReplaceFile(path, file);
+    LibraryPart part;
+    ASSIGN_OR_RETURN(const auto compiler, MakeDeviceCompiler(device_, context_.target, context_.options, nullptr));
+    RETURN_IF_ERROR(CompileForLibrary(module_, context_.target, context_.options, compiler.get(), nullptr, &part));
+    part.name = signature_.name;
+    part.signature = signature_text_;
+    part.interface = InterfaceJson(signature_, true);
+    part.params = static_cast<int>(signature_.params.size());
+    part.results = static_cast<int>(signature_.results.size());
+    return part;
   }
 
  private:

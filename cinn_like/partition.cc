@@ -146,7 +146,7 @@ class OnTargets : public CompiledFunction {
     return absl::NotFoundError(other);
   }
   Status ExportObject(const std::string&) const override { return NoExport(); }
-  Status ExportLibrary(const std::string&, std::span<const CinnValue>) const override { return NoExport(); }
+  StatusOr<LibraryPart> MakePart(std::span<const CinnValue>) const override { return NoExport(); }
 
  private:
   struct State {

@@ -65,12 +65,12 @@ Status CheckWeights(const hlir::Graph& graph, std::span<const CinnValue> weights
   return InvalidArgument("expected ", next, " weights, one for each static parameter, got ", weights.size());
 }
 
-WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, const PreparedState& prepared,
+WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, const PreparedState* prepared,
                             std::span<const CinnValue> weights) {
   Block block;
   WeightBlock r;
-  for (int slot = 0; slot < prepared.num_slots(); ++slot) {
-    r.description.slots.push_back(block.Add(prepared.data(slot), prepared.bytes(slot)));
+  for (int slot = 0; prepared != nullptr && slot < prepared->num_slots(); ++slot) {
+    r.description.slots.push_back(block.Add(prepared->data(slot), prepared->bytes(slot)));
   }
   auto read = entry.params.begin();
   for (const hlir::Param& p : graph.params()) {
@@ -80,8 +80,9 @@ WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, con
     if (p.role != hlir::ParamRole::kStatic) continue;
     const DLTensor& t = *weights.front().tensor;
     weights = weights.subspan(1);
-    param.kind = is_packed ? WeightedParam::Kind::kPacked : WeightedParam::Kind::kWeight;
-    if (is_packed) continue;
+    using Kind = WeightedParam::Kind;
+    param.kind = !is_packed ? Kind::kWeight : prepared != nullptr ? Kind::kPacked : Kind::kRaw;
+    if (param.kind == Kind::kPacked) continue;
     param.dtype = graph.TypeOf(p.value).dtype;
     param.shape.assign(t.shape, t.shape + t.ndim);
     param.strides.resize(param.shape.size());

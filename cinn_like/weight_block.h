@@ -20,8 +20,8 @@ struct WeightBlock {
 // InvalidArgument where `weights` are not one tensor of the host for each static parameter of `graph`, of its type.
 Status CheckWeights(const hlir::Graph& graph, std::span<const CinnValue> weights);
 
-// `prepared` of those weights, for the graph's `entry`.
-WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, const PreparedState& prepared,
+// For the graph's `entry`, `prepared` of those weights, or null: whoever loads them has them prepared.
+WeightBlock MakeWeightBlock(const hlir::Graph& graph, const ir::Func& entry, const PreparedState* prepared,
                             std::span<const CinnValue> weights);
 
 }  // namespace cinn_like

@@ -30,7 +30,7 @@ if(CINN_PORTABLE)
   execute_process(COMMAND ${CMAKE_SOURCE_DIR}/tools/portable_deps.sh COMMAND_ERROR_IS_FATAL ANY)
   set(suffix .a)
   # No PassBuilder ("passes"): it alone would add a third to the size. z3 and libxml2 serve parts that we don't link.
-  cinn_llvm_config(llvm_libraries --link-static --libfiles orcjit native scalaropts perfjitevents)
+  cinn_llvm_config(llvm_libraries --link-static --libfiles orcjit native objcopy scalaropts perfjitevents)
   cinn_find_libraries(compression .a z zstd)
   list(APPEND llvm_libraries ${compression} -lrt -lm)
 else()

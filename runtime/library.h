@@ -11,6 +11,12 @@
 // A file may hold its weights. Then there are no static parameters: CinnLibraryPrepare is given none, and calls take
 // the others.
 //
+// A function for another device than the host is always prepared before it is called. Calls take tensors of that
+// device, or of the host (env.device is a CPU): these are copied there, to its device 0 or the one it was prepared on,
+// results come back, and the call returns when they are here.
+//
+// A function may be in the file for several targets. The first that can run here is taken, when it is first asked for.
+//
 // Functions that code of libraries calls by name are those of runtime/global_functions.h.
 //
 // Functions that can fail return 0 or a negative code, and then CinnLibraryError() of the same thread says why; that
@@ -36,21 +42,24 @@ CINN_API int32_t CinnLibraryOpen(const char* path, CinnLibrary** out);
 // loaded until that is released. Null is fine.
 CINN_API void CinnLibraryClose(CinnLibrary* library);
 
-// For people: format, compiler, target, what the CPU must have, and the type of each function. Lives as long as the
-// library.
+// For people: format, compiler, and of each function its type, its targets and what their CPUs must have. Lives as long
+// as the library.
 CINN_API const char* CinnLibraryDescription(const CinnLibrary* library);
 
-// For programs: {"compiler", "target", "cpu": [...], "functions": [{"name", "params": [{"name", "dtype", "shape":
-// ["n",256], "static": bool} or {"name", "symbol": true}], "results": [{"dtype", "shape"}], "symbols": [...]}]}. Lives
-// as long as the library.
+// For programs: {"compiler", "functions": [{"name", "params": [{"name", "dtype", "shape": ["n",256], "static": bool} or
+// {"name", "symbol": true}], "results": [{"dtype", "shape"}], "symbols": [...], "variants": [{"target", "device", "cpu":
+// [...]}]}]}. Lives as long as the library.
 CINN_API const char* CinnLibraryInfo(const CinnLibrary* library);
 
-// The function of that name; null with an error that names those there are.
+// The function of that name; null with an error that names those there are, or what this machine lacks.
 CINN_API CinnFunctionPtr CinnLibraryLookup(const CinnLibrary* library, const char* name);
+
+// The kind of device that it runs on: kDLCPU, kDLCUDA, ...
+CINN_API int32_t CinnLibraryDevice(const CinnLibrary* library, const char* name, DLDeviceType* type);
 
 // Computes a `self` for calls of the function `name` from its parameters marked `static`: `args` has one value for each
 // of them, in order. Any number can be made, each for other weights. Where the weights are in the file there are no
-// such parameters, and nothing is computed. A function that has neither gets null.
+// such parameters, and on a CPU nothing is computed. A function for a CPU that has neither gets null.
 CINN_API int32_t CinnLibraryPrepare(const CinnLibrary* library, const char* name, const CinnValue* args,
                                     int32_t num_args, const CinnCallEnv* env, void** self);
 // Null is fine.

@@ -20,6 +20,7 @@ static_assert(sizeof(kOwner) == 12);
 constexpr size_t kOwnerSize = 10;  // with its end
 constexpr char kKey[] = "library";
 constexpr int kMostArguments = 1 << 24;
+constexpr int64_t kMostBytes = int64_t{1} << 40;
 
 Status Bad(std::string_view what) { return absl::DataLossError(std::string(what)); }
 
@@ -43,34 +44,91 @@ std::string Join(const std::vector<std::string>& names) {
   return text;
 }
 
+// A number from `least` on, of which no file has more.
+bool ReadNumber(std::string_view text, int64_t least, int64_t most, int64_t* to) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);
+  return error == std::errc() && end == text.data() + text.size() && *to >= least && *to <= most;
+}
+bool ReadNumber(std::string_view text, int64_t least, int* to) {
+  int64_t n = 0;
+  const bool is_right = ReadNumber(text, least, kMostArguments, &n);
+  *to = static_cast<int>(n);
+  return is_right;
+}
+
+std::vector<std::string> Words(std::string_view line) {
+  std::vector<std::string> words;
+  for (size_t end; !line.empty(); line.remove_prefix(std::min(end + 1, line.size()))) {
+    end = std::min(line.find(' '), line.size());
+    words.emplace_back(line.substr(0, end));
+  }
+  return words;
+}
+
+// Lines: target, device, features, code, prepare, "slots pointers block", "number bytes" of each set of kernels.
+std::string Encode(const LibraryVariant& v) {
+  std::string features;
+  for (const std::string& f : v.cpu_features) features += Cat(features.empty() ? "" : " ", f);
+  std::string text = Lines(
+      {v.target, v.device, features, v.symbol, v.prepare, Cat(v.slots, " ", v.pointers, " ", v.weights_block)});
+  for (const LibraryKernels& k : v.kernels) text += Cat(k.number, " ", k.bytes, "\n");
+  return text;
+}
+
+StatusOr<LibraryVariant> DecodeVariant(std::string_view text, const std::string* weights, const LibraryFunction& f) {
+  const Status bad = Bad(Cat("a variant of function '", f.name, "' is described as '", text, "'"));
+  const std::vector<std::string> lines = SplitLines(text);
+  if (lines.size() < 6) return bad;
+  LibraryVariant v{lines[0], lines[1], Words(lines[2]), lines[3], lines[4], 0, -1, {}, 0};
+  const std::vector<std::string> numbers = Words(lines[5]);
+  if (numbers.size() != 3 || !ReadNumber(numbers[0], 0, &v.slots) || !ReadNumber(numbers[1], -1, &v.pointers) ||
+      !ReadNumber(numbers[2], 0, &v.weights_block)) {
+    return bad;
+  }
+  for (size_t i = 6; i < lines.size(); ++i) {
+    const std::vector<std::string> words = Words(lines[i]);
+    LibraryKernels& k = v.kernels.emplace_back();
+    if (words.size() != 2 || !ReadNumber(words[0], 0, &k.number) || !ReadNumber(words[1], 0, kMostBytes, &k.bytes))
+      return bad;
+  }
+  if ((v.pointers < 0) != v.kernels.empty()) return bad;
+  if (weights == nullptr) return v;
+  ASSIGN_OR_RETURN(v.weights, LibraryWeights::Decode(*weights));
+  const bool is_prepared = v.prepare.empty();
+  const auto& params = v.weights->params;
+  if (v.weights->NumGiven() != f.params ||
+      v.weights->slots.size() != (is_prepared ? static_cast<size_t>(v.slots) : 0) ||
+      std::any_of(params.begin(), params.end(), [&](const WeightedParam& p) {
+        return p.kind == (is_prepared ? WeightedParam::Kind::kRaw : WeightedParam::Kind::kPacked);
+      })) {
+    return Bad(Cat("function '", f.name, "' has ", v.weights->slots.size(), " of ", v.slots, " slots, ",
+                   v.weights->NumGiven(), " of ", f.params, " parameters"));
+  }
+  return v;
+}
+
 StatusOr<LibraryInfo> Decode(std::string_view bytes) {
   ASSIGN_OR_RETURN(const Artifact artifact, Artifact::Decode(bytes, kKey));
-  const auto section = [&](std::string_view name) {
-    const std::string* text = artifact.Find(name);
-    return text == nullptr ? std::string() : *text;
-  };
-  LibraryInfo info{section("compiler"), section("target"), SplitLines(section("cpu")), {}};
+  LibraryInfo info;
+  if (const std::string* compiler = artifact.Find("compiler")) info.compiler = *compiler;
   while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
+    const std::string number = Cat(info.functions.size());
     const std::vector<std::string> lines = SplitLines(*text);
-    if (lines.size() != 7) return Bad("a function's description is incomplete");
-    LibraryFunction f{lines[0], lines[1], lines[2], lines[3], 0, 0, 0, {}};
-    int* const numbers[] = {&f.slots, &f.params, &f.results};
-    for (size_t i = 0; i < 3; ++i) {
-      const std::string& line = lines[4 + i];
-      const char* end = line.data() + line.size();
-      if (std::from_chars(line.data(), end, *numbers[i]).ptr != end || *numbers[i] < 0 ||
-          *numbers[i] > kMostArguments) {
-        return Bad(Cat("function '", f.name, "' has '", line, "' slots, parameters or results"));
-      }
+    if (lines.size() != 6) return Bad("a function's description is incomplete");
+    LibraryFunction& f = info.functions.emplace_back(LibraryFunction{lines[0], lines[1], lines[2], 0, 0, {}, {}});
+    if (!ReadNumber(lines[3], 0, &f.params) || !ReadNumber(lines[4], 0, &f.results))
+      return Bad(Cat("function '", f.name, "' has '", lines[3], "' parameters, '", lines[4], "' results"));
+    for (const std::string& word : Words(lines[5])) {
+      int& at = f.statics.emplace_back();
+      if (!ReadNumber(word, 0, &at) || at >= f.params)
+        return Bad(Cat("function '", f.name, "' has '", lines[5], "' for static parameters"));
     }
-    if (const std::string* weights = artifact.Find(Cat("weights.", info.functions.size()))) {
-      ASSIGN_OR_RETURN(f.weights, LibraryWeights::Decode(*weights));
-      if (f.weights->slots.size() != static_cast<size_t>(f.slots) || f.weights->NumGiven() != f.params) {
-        return Bad(Cat("function '", f.name, "' has ", f.weights->slots.size(), " of ", f.slots, " slots, ",
-                       f.weights->NumGiven(), " of ", f.params, " parameters"));
-      }
+    while (const std::string* variant = artifact.Find(Cat("variant.", number, ".", f.variants.size()))) {
+      const std::string* weights = artifact.Find(Cat("weights.", number, ".", f.variants.size()));
+      ASSIGN_OR_RETURN(LibraryVariant v, DecodeVariant(*variant, weights, f));
+      f.variants.push_back(std::move(v));
     }
-    info.functions.push_back(std::move(f));
+    if (f.variants.empty()) return Bad(Cat("function '", f.name, "' is compiled for no target"));
   }
   return info;
 }
@@ -175,30 +233,47 @@ Hash128 Checksum(std::string_view file, const Layout& layout) {
 }  // namespace
 
 std::string LibraryInfo::Describe() const {
-  std::string text =
-      Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\ntarget ", target, "\ncpu ", Join(cpu_features), "\n");
+  std::string text = Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\n");
   for (const LibraryFunction& f : functions) {
-    text += f.signature + (f.weights ? Cat(", weights of ", f.weights->bytes, " bytes\n") : "\n");
+    text += f.signature + "\n";
+    for (const LibraryVariant& v : f.variants) {
+      text += Cat("  target ", v.target, "\n  cpu ", Join(v.cpu_features), "\n");
+      if (v.weights) text += Cat("  weights of ", v.weights->bytes, " bytes\n");
+      for (const LibraryKernels& k : v.kernels) text += Cat("  kernels of ", k.bytes, " bytes\n");
+    }
   }
   return text;
 }
 
 std::string LibraryInfo::Json() const {
-  std::string cpu, interfaces;
-  for (const std::string& name : cpu_features) cpu += Cat(cpu.empty() ? "" : ",", JsonString(name));
-  for (const LibraryFunction& f : functions) interfaces += Cat(interfaces.empty() ? "" : ",", f.interface);
-  return Cat("{\"compiler\":", JsonString(compiler), ",\"target\":", JsonString(target), ",\"cpu\":[", cpu,
-             "],\"functions\":[", interfaces, "]}");
+  std::string all;
+  for (const LibraryFunction& f : functions) {
+    std::string variants;
+    for (const LibraryVariant& v : f.variants) {
+      std::string cpu;
+      for (const std::string& name : v.cpu_features) cpu += Cat(cpu.empty() ? "" : ",", JsonString(name));
+      variants += Cat(variants.empty() ? "" : ",", "{\"target\":", JsonString(v.target),
+                      ",\"device\":", JsonString(v.device), ",\"cpu\":[", cpu, "]}");
+    }
+    all += Cat(all.empty() ? "" : ",", "{", f.interface, ",\"variants\":[", variants, "]}");
+  }
+  return Cat("{\"compiler\":", JsonString(compiler), ",\"functions\":[", all, "]}");
 }
 
 std::string EncodeLibraryNote(const LibraryInfo& info) {
   Artifact artifact;
-  artifact.sections = {{"compiler", info.compiler}, {"target", info.target}, {"cpu", Lines(info.cpu_features)}};
+  artifact.sections["compiler"] = info.compiler;
   for (size_t i = 0; i < info.functions.size(); ++i) {
     const LibraryFunction& f = info.functions[i];
+    std::string statics;
+    for (const int at : f.statics) statics += Cat(statics.empty() ? "" : " ", at);
     artifact.sections[Cat("function.", i)] =
-        Lines({f.name, f.signature, f.interface, f.prepare, Cat(f.slots), Cat(f.params), Cat(f.results)});
-    if (f.weights) artifact.sections[Cat("weights.", i)] = f.weights->Encode();
+        Lines({f.name, f.signature, f.interface, Cat(f.params), Cat(f.results), statics});
+    for (size_t j = 0; j < f.variants.size(); ++j) {
+      const LibraryVariant& v = f.variants[j];
+      artifact.sections[Cat("variant.", i, ".", j)] = Encode(v);
+      if (v.weights) artifact.sections[Cat("weights.", i, ".", j)] = v.weights->Encode();
+    }
   }
   const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);
   const Elf64_Nhdr header{kOwnerSize, static_cast<Elf64_Word>(contents.size()), kLibraryFormat};

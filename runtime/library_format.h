@@ -1,7 +1,7 @@
 // What an exported library (an ELF shared object, runtime/library.h) says of itself, and how that is read from the
 // bytes of its file, before any of it is loaded. It lies in a note of the file, which `strip` leaves there:
 //
-//   note "cinn_like", type kLibraryFormat: checksum | artifact (runtime/artifact.h): compiler, target, cpu, functions
+//   note "cinn_like", type kLibraryFormat: checksum | artifact (runtime/artifact.h): compiler, functions and variants
 //
 // The checksum is over all that is loaded. It finds damage; it is no signature.
 #pragma once
@@ -16,41 +16,62 @@
 namespace cinn_like {
 
 // Of the description, and of what code of a library counts on: runtime functions and argument specs.
-constexpr uint32_t kLibraryFormat = 2;
+constexpr uint32_t kLibraryFormat = 3;
 
 // The symbol of the note, and the section that it is in.
 constexpr char kLibraryNoteSymbol[] = "cinn_library_note";
 constexpr char kLibraryNoteSection[] = ".note.cinn_like";
-// That of the weights in it, where there are any.
-constexpr char kLibraryWeightsSymbol[] = "cinn_library_weights";
-// What loads libraries and what their code calls.
+// Before a number: those of blocks of weights, of sets of kernels (an artifact of KernelImages each) and, for each
+// variant with kernels, of what its host code launches: an array of pointers, in the order of KernelImages::kernels,
+// which the loader fills.
+constexpr char kLibraryWeightsSymbol[] = "cinn_library_weights_";
+constexpr char kLibraryKernelsSymbol[] = "cinn_library_kernels_";
+constexpr char kLibraryPointersSymbol[] = "cinn_library_pointers_";
+constexpr char kLibraryKernelsKey[] = "library kernels";  // of the artifacts
+// What loads libraries and what their code calls (cmake/runtime_exports.map).
 constexpr char kLibraryRuntime[] = "libcinn_runtime.so.0";
-// The latter (cmake/runtime_exports.map): runtime functions, and the device that they are handed.
-constexpr const char* kLibraryRuntimeSymbols[] = {
-    "cinn_bind_args",   "cinn_release_argument", "cinn_alloc_workspace", "cinn_free_workspace", "cinn_parallel_for",
-    "cinn_range_error", "cinn_bounds_error",     "cinn_device_x86_64",   "cinn_tvm_ffi_call",   "cinn_call_function"};
+// The latter, beside base/runtime_calls.def: devices that it has itself, and the function below.
+constexpr const char* kLibraryDevices[] = {"x86_64", "cuda", "opencl", "hip"};
+constexpr char kTvmFfiCall[] = "cinn_tvm_ffi_call";
 // Before a function's name: the same for tvm-ffi (runtime/library/tvm_ffi.cc).
 constexpr char kTvmFfiPrefix[] = "__tvm_ffi_";
+
+// Kernels in a file, by the number of their symbol.
+struct LibraryKernels {
+  int number = 0;
+  int64_t bytes = 0;  // of the artifact
+};
+
+// A function as it was compiled for one target.
+struct LibraryVariant {
+  std::string target;                     // Target::Print
+  std::string device;                     // its name: "cuda"
+  std::vector<std::string> cpu_features;  // that host code needs, of CpuFeatures()
+  std::string symbol;                     // of its code
+  std::string prepare;                    // of the code that fills `slots` of `self`; may be empty
+  int slots = 0;
+  int pointers = -1;                    // the number of their symbol; -1: there are no kernels
+  std::vector<LibraryKernels> kernels;  // the same ones in several forms: the first that the device takes is loaded
+  int weights_block = 0;                // the number of its symbol
+  std::optional<LibraryWeights> weights = std::nullopt;  // where they are in the file
+};
 
 struct LibraryFunction {
   std::string name;
   std::string signature;  // "@mlp(%x: f32[n,256], %w: f32[256,512] static) where n in 1..4096 -> f32[n,512]"
-  std::string interface;  // the same as JSON
-  std::string prepare;    // the name of the function that fills `slots` of `self`; may be empty
-  int slots = 0;
-  int params = 0, results = 0;            // that a call takes
-  std::optional<LibraryWeights> weights;  // where they are in the file; then signature and interface have no others
+  std::string interface;  // the same as members of a JSON object
+  int params = 0, results = 0;  // that a call takes: those of the signature, which has no weights that are in the file
+  std::vector<int> statics;     // the positions of those marked static among them
+  std::vector<LibraryVariant> variants;  // one at least; the first that can run is taken
 };
 
 struct LibraryInfo {
-  std::string compiler;                   // its build id, as text
-  std::string target;                     // Target::Print
-  std::vector<std::string> cpu_features;  // that code needs, of CpuFeatures()
+  std::string compiler;  // its build id, as text
   std::vector<LibraryFunction> functions;
 
   // For people: a line for each.
   std::string Describe() const;
-  // {"compiler": ..., "target": ..., "cpu": [...], "functions": [interface, ...]}
+  // {"compiler": ..., "functions": [{interface, "variants": [{"target": ..., "device": ..., "cpu": [...]}]}]}
   std::string Json() const;
 };
 

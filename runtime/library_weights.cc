@@ -73,8 +73,8 @@ bool ReadLine(std::string_view line, LibraryWeights* r) {
     is_right = IsIn(slot, r->bytes);
   } else if (kind == "given" || kind == "packed") {
     r->params.emplace_back().kind = kind == "given" ? WeightedParam::Kind::kGiven : WeightedParam::Kind::kPacked;
-  } else if (kind == "weight") {
-    r->params.emplace_back().kind = WeightedParam::Kind::kWeight;
+  } else if (kind == "weight" || kind == "raw") {
+    r->params.emplace_back().kind = kind == "raw" ? WeightedParam::Kind::kRaw : WeightedParam::Kind::kWeight;
     is_right = ReadWeight(words, r->bytes, &r->params.back());
   } else {
     return false;
@@ -101,7 +101,8 @@ std::string LibraryWeights::Encode() const {
         text += "packed\n";
         break;
       case WeightedParam::Kind::kWeight:
-        text += Cat("weight ", Name(p.dtype), " ", p.data.offset, " ", p.data.bytes, " ", p.shape.size(),
+      case WeightedParam::Kind::kRaw:
+        text += Cat(p.kind == WeightedParam::Kind::kRaw ? "raw " : "weight ", Name(p.dtype), " ", p.data.offset, " ", p.data.bytes, " ", p.shape.size(),
                     Numbers(p.shape), Numbers(p.strides), "\n");
         break;
     }

@@ -1,6 +1,7 @@
 // Weights in the file of an exported library: what its function's `prepare` made of them, and those of them that the
 // function reads itself, as pieces of one block of bytes (which its loader maps, so that processes share it). Equal
-// pieces are there once.
+// pieces are there once. For another device than the host all lie there as they are, and are copied to the device and
+// prepared there when the function is.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -24,6 +25,7 @@ struct WeightedParam {
     kGiven,   // by the caller
     kPacked,  // in slots alone
     kWeight,  // a tensor in the block
+    kRaw,     // a tensor in the block, which `prepare` alone reads
   };
   Kind kind = Kind::kGiven;
   DType dtype = DType::kF32;

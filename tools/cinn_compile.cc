@@ -3,11 +3,14 @@
 //   cinn_compile --emit=asm mlp.graph
 //   cinn_compile --emit=object -o mlp.o mlp.graph
 //   cinn_compile -o mlp.so mlp.graph                   # a shared library (runtime/library.h)
+//   cinn_compile -o mlp.so --target="cuda -arch=sm_90a | cuda -arch=sm_80 | cpu" mlp.graph   # the first that is there
 //   cinn_compile --target=c -o mlp.c mlp.graph
 //   cinn_compile --emit=cubin --target="cuda -arch=sm_90a" -o mlp.cubin mlp.graph
 //
 // But --target="cpu; opencl" does, which shares a graph out (cinn_like/partition.h), and --emit=space --measure=100: it
 // runs what else the tactics could have chosen (cinn_like/space.h).
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "backends/device.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/partition.h"
@@ -21,21 +24,34 @@ DEFINE_string(
     "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx or cubin, "
     "opencl, hip or hsaco, metal; for other targets also c. Not said: source for the targets c and metal, library "
     "for a file -o *.so, else llvm");
-DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", ...");
+DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", \"opencl | cpu\", ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
 
 namespace cinn_like {
 namespace {
 
+// "cuda -arch=sm_90a | cuda -arch=sm_80 | cpu": one file, of which the first that there is is run.
+Status ExportVariants(const hlir::Graph& graph, const CompileOptions& options) {
+  if (!FLAGS_o.ends_with(".so") || (!FLAGS_emit.empty() && FLAGS_emit != "library"))
+    return InvalidArgument("--target=", FLAGS_target, ": several variants are for a library, -o FILE.so");
+  std::vector<Target> targets;
+  const std::vector<std::string> texts = absl::StrSplit(FLAGS_target, '|');
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(targets.emplace_back(), Devices::BuiltIn().ParseTarget(text));
+  }
+  return ExportLibrary(graph, targets, options, FLAGS_o);
+}
+
 Status Main(int argc, char** argv) {
   ASSIGN_OR_RETURN(const std::string path, InputPath(argc, argv));
   ASSIGN_OR_RETURN(const std::string text, ReadInput(path));
   ASSIGN_OR_RETURN(const CompileOptions options, CompileOptions::FromFlags());
-  ASSIGN_OR_RETURN(const std::vector<Target> targets, Devices::BuiltIn().ParseTargets(FLAGS_target));
-  const Target& target = targets[0];
   const auto graph = hlir::Parse(text);
   if (!graph.ok()) return Annotate(graph.status(), path);
+  if (absl::StrContains(FLAGS_target, '|')) return ExportVariants(*graph, options);
+  ASSIGN_OR_RETURN(const std::vector<Target> targets, Devices::BuiltIn().ParseTargets(FLAGS_target));
+  const Target& target = targets[0];
   const std::string emit = !FLAGS_emit.empty()        ? FLAGS_emit
                            : FLAGS_o.ends_with(".so") ? "library"
                            : target.device->is_source ? target.device->name

@@ -1,6 +1,5 @@
 #include "runtime/library.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,10 +9,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "runtime/host_tensors.h"
 #include "runtime/last_error.h"
 #include "runtime/library/loaded_file.h"
 #include "runtime/library_format.h"
@@ -58,127 +59,189 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-StatusOr<CinnFunctionPtr> FindSymbol(void* handle, const std::string& name) {
-  void* address = dlsym(handle, name.c_str());
-  if (address == nullptr) return absl::DataLossError(Cat("has no function '", name, "', which it describes"));
-  return reinterpret_cast<CinnFunctionPtr>(address);
-}
-
 StatusOr<std::unique_ptr<CinnLibrary>> Open(const char* path) {
   // The loader looks a name without a folder up in places of its own.
   const std::unique_ptr<char, void (*)(void*)> real(realpath(path, nullptr), &free);
   if (real == nullptr) return CantRead(errno);
   MappedFile mapped;
   RETURN_IF_ERROR(mapped.Map(real.get()));
-  ASSIGN_OR_RETURN(LibraryFile read, ReadLibrary(mapped.bytes()));
-  RETURN_IF_ERROR(CheckCpu(read.info.cpu_features));
+  ASSIGN_OR_RETURN(const LibraryFile read, ReadLibrary(mapped.bytes()));
   auto file = std::make_shared<LoadedFile>();
-  file->handle = dlopen(real.get(), RTLD_NOW | RTLD_LOCAL);
-  if (file->handle == nullptr) return absl::FailedPreconditionError(Cat("can't be loaded: ", dlerror()));
-  // The loader takes a path that it has loaded before for the same file.
-  const void* note = dlsym(file->handle, kLibraryNoteSymbol);
-  if (note == nullptr || memcmp(note, read.note.data(), read.note.size()) != 0) {
-    return absl::FailedPreconditionError("has changed since it was loaded: close the earlier one first");
-  }
-  file->info = std::move(read.info);
-  file->weights = static_cast<char*>(dlsym(file->handle, kLibraryWeightsSymbol));
-  for (const LibraryFunction& f : file->info.functions) {
-    LoadedFile::Entry& entry = file->entries.emplace_back();
-    ASSIGN_OR_RETURN(entry.call, FindSymbol(file->handle, f.name));
-    if (f.weights && file->weights == nullptr) return absl::DataLossError("has no weights, which it describes");
-    if (f.prepare.empty()) continue;
-    ASSIGN_OR_RETURN(entry.prepare, FindSymbol(file->handle, f.prepare));
-  }
+  RETURN_IF_ERROR(file->Load(real.get(), read));
   auto library = std::make_unique<CinnLibrary>();
-  library->description = file->info.Describe();
-  library->json = file->info.Json();
+  library->description = file->info().Describe();
+  library->json = file->info().Json();
   library->file = std::move(file);
   return library;
 }
 
-// What `self` of a library's function points to, as its code knows it, and what it needs beside.
-struct Self : PreparedState {
-  Self(std::shared_ptr<const LoadedFile> file, int slots)
-      : PreparedState(slots, cinn_device_x86_64), file(std::move(file)) {}
-  // Of the function whose weights are in the file: takes them from there.
-  void TakeWeights(const LibraryFunction& f, CinnFunctionPtr its_entry) {
-    entry = its_entry;
-    function = &f;
-    std::vector<void*> slots;
-    for (const WeightPiece& s : f.weights->slots) slots.push_back(file->weights + s.offset);
-    Borrow(slots);
-    for (const WeightedParam& p : f.weights->params) {
-      DLTensor& t = tensors.emplace_back();  // what is packed is not looked at
-      if (p.kind != WeightedParam::Kind::kWeight) continue;
-      t.data = file->weights + p.data.offset;
-      t.device = {kDLCPU, 0};
-      t.dtype = {InfoOf(p.dtype).dlpack_code, static_cast<uint8_t>(InfoOf(p.dtype).bits), 1};
-      t.ndim = static_cast<int32_t>(p.shape.size());
-      t.shape = const_cast<int64_t*>(p.shape.data());
-      t.strides = const_cast<int64_t*>(p.strides.data());
+// What `self` of a library's function points to, as its code knows it, and what it needs beside: a tensor for each
+// parameter that calls do not read from their arguments, because its weight is in the file or was copied to the device.
+class Self : public PreparedState {
+ public:
+  Self(std::shared_ptr<const LoadedFile> file, const LoadedFile::Ready& ready)
+      : PreparedState(ready.variant->slots, *ready.device), file_(std::move(file)), ready_(ready) {}
+
+  // With the parameters marked static that are not in the file.
+  Status Fill(std::span<const CinnValue> args, const CinnCallEnv& env) {
+    const LibraryFunction& f = *ready_.function;
+    if (ready_.variant->weights && !args.empty()) {
+      return InvalidArgument(f.name, ": its weights are in the file: expected no others, got ", args.size());
     }
+    if (ready_.IsOnHost()) return ready_.variant->weights ? TakeWeights() : PrepareFrom(args, env);
+    const bool is_here = env.device.device_type == kDLCPU;
+    if (!is_here && !ready_.variant->weights) return PrepareFrom(args, env);
+    ASSIGN_OR_RETURN(DeviceApi * api, ready_.device->api());
+    const DevicePlace place{api, is_here ? DLDevice{ready_.device->type, 0} : env.device};
+    CinnCallEnv there{};
+    there.size = sizeof(there);
+    there.device = place.device;
+    there.stream = is_here ? nullptr : env.stream;
+    return ready_.variant->weights ? CopyWeights(place, there) : CopyArguments(args, place, there);
   }
-  // The function's, with its weights between what is given.
+
   int32_t Call(const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
-    const LibraryWeights& weights = *function->weights;
-    if (num_args != function->params + function->results || (args == nullptr && num_args != 0)) {
-      return SetLastError(InvalidArgument(function->name, ": expected ", function->params, " arguments and ",
-                                          function->results, " results, those of ", function->signature, ", got ",
-                                          args == nullptr ? 0 : num_args));
+    const LibraryFunction& f = *ready_.function;
+    const bool are_given = !ready_.variant->weights;
+    if (!are_given && (num_args != f.params + f.results || (args == nullptr && num_args != 0))) {
+      return SetLastError(InvalidArgument(f.name, ": expected ", f.params, " arguments and ", f.results,
+                                          " results, those of ", f.signature, ", got ", args == nullptr ? 0 : num_args));
     }
-    std::vector<CinnValue> values(weights.params.size() + static_cast<size_t>(function->results));
+    const bool knows_env = env != nullptr && env->size >= sizeof(CinnCallEnv) && num_args >= 0 && args != nullptr;
+    if (knows_env && env->device.device_type == kDLCPU && !ready_.IsOnHost())
+      return SetLastError(CallFromHost(args, static_cast<size_t>(num_args), *env));
+    auto* const self = static_cast<PreparedState*>(this);
+    if (are_given) return ready_.call(self, args, num_args, env);
+    std::vector<CinnValue> values(own_.size() + static_cast<size_t>(f.results));
     size_t to = 0;
-    for (; to < weights.params.size(); ++to) {
-      if (weights.params[to].kind == WeightedParam::Kind::kGiven) {
+    for (; to < own_.size(); ++to) {
+      if (own_[to] == nullptr) {
         values[to] = *args++;
       } else {
         values[to].tag = kCinnTensor;
-        values[to].tensor = &tensors[to];
+        values[to].tensor = own_[to];
       }
     }
-    std::copy_n(args, function->results, &values[to]);
-    return entry(static_cast<PreparedState*>(this), values.data(), static_cast<int32_t>(values.size()), env);
+    std::copy_n(args, f.results, &values[to]);
+    return ready_.call(self, values.data(), static_cast<int32_t>(values.size()), env);
   }
 
-  const std::shared_ptr<const LoadedFile> file;
-  // Of a function whose weights are in the file:
-  CinnFunctionPtr entry = nullptr;
-  const LibraryFunction* function = nullptr;
-  std::vector<DLTensor> tensors;  // a place for each parameter
+ private:
+  Status PrepareFrom(std::span<const CinnValue> args, const CinnCallEnv& env) {
+    if (ready_.prepare == nullptr) return absl::OkStatus();
+    return Prepare(ready_.prepare, args.data(), static_cast<int32_t>(args.size()), env);
+  }
+
+  DLTensor TensorOf(const WeightedParam& p) const {
+    DLTensor t{};
+    t.data = ready_.weights + p.data.offset;
+    t.device = {kDLCPU, 0};
+    t.dtype = {InfoOf(p.dtype).dlpack_code, static_cast<uint8_t>(InfoOf(p.dtype).bits), 1};
+    t.ndim = static_cast<int32_t>(p.shape.size());
+    t.shape = const_cast<int64_t*>(p.shape.data());
+    t.strides = const_cast<int64_t*>(p.strides.data());
+    return t;
+  }
+
+  // From the file, where they are prepared.
+  Status TakeWeights() {
+    std::vector<void*> slots;
+    for (const WeightPiece& s : ready_.variant->weights->slots) slots.push_back(ready_.weights + s.offset);
+    Borrow(slots);
+    for (const WeightedParam& p : ready_.variant->weights->params) {
+      const bool is_given = p.kind == WeightedParam::Kind::kGiven;
+      // What is packed is not looked at.
+      if (!is_given) tensors_.push_back(p.kind == WeightedParam::Kind::kWeight ? TensorOf(p) : DLTensor{});
+      own_.push_back(is_given ? nullptr : &tensors_.back());
+    }
+    return absl::OkStatus();
+  }
+
+  // From the file, where they are as they were, to the device, to be prepared there.
+  Status CopyWeights(const DevicePlace& place, const CinnCallEnv& env) {
+    std::vector<CinnValue> values;
+    const std::vector<WeightedParam>& params = ready_.variant->weights->params;
+    for (const WeightedParam& p : params) {
+      own_.push_back(nullptr);
+      if (p.kind == WeightedParam::Kind::kGiven) continue;
+      RETURN_IF_ERROR(Keep(TensorOf(p), place, values));
+      own_.back() = values.back().tensor;
+    }
+    RETURN_IF_ERROR(place.api->Synchronize(place.device.device_id, nullptr));
+    RETURN_IF_ERROR(PrepareFrom(values, env));
+    RETURN_IF_ERROR(place.api->SynchronizeDevice(place.device.device_id));
+    auto kept = kept_.begin();
+    for (const WeightedParam& p : params) {
+      if (p.kind == WeightedParam::Kind::kRaw) kept->Clear();
+      kept += p.kind == WeightedParam::Kind::kGiven ? 0 : 1;
+    }
+    return absl::OkStatus();
+  }
+
+  Status CopyArguments(std::span<const CinnValue> args, const DevicePlace& place, const CinnCallEnv& env) {
+    const LibraryFunction& f = *ready_.function;
+    if (args.size() != f.statics.size()) {
+      return InvalidArgument(f.name, ": expected ", f.statics.size(), " static arguments, got ", args.size());
+    }
+    std::vector<CinnValue> values;
+    own_.resize(static_cast<size_t>(f.params));
+    for (size_t i = 0; i < args.size(); ++i) {
+      const std::string what = Cat(f.name, ": static argument ", i);
+      if (args[i].tag != kCinnTensor || args[i].tensor == nullptr) return InvalidArgument(what, ": expected a tensor");
+      RETURN_IF_ERROR(Annotate(Keep(*args[i].tensor, place, values), what));
+      own_[static_cast<size_t>(f.statics[i])] = values.back().tensor;
+    }
+    RETURN_IF_ERROR(place.api->Synchronize(place.device.device_id, nullptr));
+    return PrepareFrom(values, env);
+  }
+
+  Status Keep(const DLTensor& from, const DevicePlace& place, std::vector<CinnValue>& values) {
+    KeptTensor& kept = kept_.emplace_back();
+    CinnValue& value = values.emplace_back();
+    value.tag = kCinnTensor;
+    value.tensor = &kept.tensor();
+    return kept.Take(place, from);
+  }
+
+  Status CallFromHost(const CinnValue* args, size_t num_args, const CinnCallEnv& env) {
+    ASSIGN_OR_RETURN(DeviceApi * api, ready_.device->api());
+    const DLDevice device{ready_.device->type, prepared() ? this->device().device_id : 0};
+    HostTensorsCall call({api, device}, env);
+    const size_t params = own_.empty() ? static_cast<size_t>(ready_.function->params) : own_.size();
+    const bool are_given = !ready_.variant->weights;
+    for (size_t i = 0, next = 0; next < num_args || i < params; ++i) {
+      DLTensor* own = i < own_.size() ? own_[i] : nullptr;
+      const bool is_passed = own == nullptr || are_given;
+      if (is_passed && next == num_args) break;  // the function says what it lacks
+      const CinnValue value = is_passed ? args[next++] : CinnValue{};
+      RETURN_IF_ERROR(Annotate(call.Add(value, i >= params, own), Cat(ready_.function->name, ": argument ", i)));
+    }
+    return call.Run(ready_.call, static_cast<PreparedState*>(this));
+  }
+
+  const std::shared_ptr<const LoadedFile> file_;
+  const LoadedFile::Ready& ready_;
+  std::vector<DLTensor*> own_;  // by parameter; null: the caller's. Empty: all are
+  std::deque<DLTensor> tensors_;
+  std::deque<KeptTensor> kept_;
 };
 
-int32_t CallWithWeights(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
+int32_t CallSelf(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
   if (self == nullptr) return SetLastError(absl::FailedPreconditionError("the function is not prepared"));
   return static_cast<Self*>(static_cast<PreparedState*>(self))->Call(args, num_args, env);
 }
 
-StatusOr<size_t> FindFunction(const CinnLibrary* library, const char* name) {
+StatusOr<const LoadedFile::Ready*> FindFunction(const CinnLibrary* library, const char* name) {
   if (library == nullptr || name == nullptr) return InvalidArgument("library and name must not be null");
-  const std::vector<LibraryFunction>& functions = library->file->info.functions;
-  std::string known;
-  for (size_t i = 0; i < functions.size(); ++i) {
-    if (functions[i].name == name) return i;
-    known += Cat(i == 0 ? "" : ", ", functions[i].name);
-  }
-  return absl::NotFoundError(Cat("the library has no function '", name, "'; there are ", known));
+  return library->file->Find(name);
 }
 
 StatusOr<void*> Prepare(const CinnLibrary* library, const char* name, std::span<const CinnValue> args,
                         const CinnCallEnv& env) {
-  ASSIGN_OR_RETURN(const size_t found, FindFunction(library, name));
-  const LibraryFunction& f = library->file->info.functions[found];
-  const LoadedFile::Entry& entry = library->file->entries[found];
-  auto self = std::make_unique<Self>(library->file, f.slots);
-  if (f.weights) {
-    if (!args.empty()) {
-      return InvalidArgument(f.name, ": its weights are in the file: expected no others, got ", args.size());
-    }
-    self->TakeWeights(f, entry.call);
-  } else if (entry.prepare == nullptr) {
-    return nullptr;
-  } else {
-    RETURN_IF_ERROR(self->Prepare(entry.prepare, args.data(), static_cast<int32_t>(args.size()), env));
-  }
+  ASSIGN_OR_RETURN(const LoadedFile::Ready* ready, FindFunction(library, name));
+  if (!ready->HasSelf() && ready->prepare == nullptr) return nullptr;
+  auto self = std::make_unique<Self>(library->file, *ready);
+  RETURN_IF_ERROR(self->Fill(args, env));
   return static_cast<PreparedState*>(self.release());
 }
 
@@ -204,12 +267,16 @@ const char* CinnLibraryDescription(const CinnLibrary* library) { return library-
 const char* CinnLibraryInfo(const CinnLibrary* library) { return library->json.c_str(); }
 
 CinnFunctionPtr CinnLibraryLookup(const CinnLibrary* library, const char* name) {
-  const StatusOr<size_t> found = FindFunction(library, name);
-  if (found.ok()) {
-    return library->file->info.functions[*found].weights ? &CallWithWeights : library->file->entries[*found].call;
-  }
+  const auto found = FindFunction(library, name);
+  if (found.ok()) return (*found)->HasSelf() ? &CallSelf : (*found)->call;
   SetLastError(found.status());
   return nullptr;
+}
+
+int32_t CinnLibraryDevice(const CinnLibrary* library, const char* name, DLDeviceType* type) {
+  const auto found = FindFunction(library, name);
+  if (found.ok() && type != nullptr) *type = (*found)->device->type;
+  return SetLastError(found.status());
 }
 
 int32_t CinnLibraryPrepare(const CinnLibrary* library, const char* name, const CinnValue* args, int32_t num_args,

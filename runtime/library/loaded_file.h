@@ -3,31 +3,52 @@
 #include <dlfcn.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "runtime/call.h"
+#include "runtime/device_api.h"
+#include "runtime/kernel_images.h"
 #include "runtime/library.h"
 #include "runtime/library_format.h"
 
 namespace cinn_like {
 
 // Its last user unloads it.
-struct LoadedFile {
-  void* handle = nullptr;
-  LibraryInfo info;
-  char* weights = nullptr;
-  struct Entry {
+class LoadedFile {
+ public:
+  // A variant that runs here: its CPU and device are, and kernels are loaded there.
+  struct Ready {
+    const LibraryFunction* function = nullptr;
+    const LibraryVariant* variant = nullptr;
+    const RuntimeDevice* device = nullptr;
     CinnFunctionPtr call = nullptr, prepare = nullptr;
+    char* weights = nullptr;  // the block
+    std::unique_ptr<LoadedKernels> kernels;
+
+    bool IsOnHost() const { return device->type == kDLCPU; }
+    // Its calls need a `self` that knows what is added to them.
+    bool HasSelf() const { return variant->weights.has_value() || !IsOnHost(); }
   };
-  std::vector<Entry> entries;  // of info.functions
 
   LoadedFile() = default;
   LoadedFile(const LoadedFile&) = delete;
   LoadedFile& operator=(const LoadedFile&) = delete;
-  ~LoadedFile() {
-    if (handle != nullptr) dlclose(handle);
-  }
+  ~LoadedFile();
+
+  Status Load(const char* path, const LibraryFile& file);
+  const LibraryInfo& info() const { return info_; }
+  // The first variant of the function that runs here; errors say what each lacks. Found once.
+  StatusOr<const Ready*> Find(const std::string& function) const;
+
+ private:
+  StatusOr<std::unique_ptr<Ready>> MakeReady(const LibraryFunction& function, const LibraryVariant& variant) const;
+
+  void* handle_ = nullptr;
+  LibraryInfo info_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<const Ready>> ready_;  // of info_.functions, or null
 };
 
 }  // namespace cinn_like

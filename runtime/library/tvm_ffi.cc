@@ -33,11 +33,9 @@ StatusOr<Ready> Prepare(void* entry) {
   CinnCallEnv env{};
   env.size = sizeof(env);
   env.device = {kDLCPU, 0};
-  for (const LibraryFunction& f : ready.file->info.functions) {
-    if (f.name == name) ready.function = &f;
-  }
-  if (ready.function == nullptr) return Internal("'", about.dli_fname, "' has no function '", name, "'");
-  if (!ready.function->prepare.empty()) {
+  ASSIGN_OR_RETURN(const LoadedFile::Ready* found, ready.file->Find(name));
+  ready.function = found->function;
+  if (!ready.function->statics.empty()) {
     return absl::FailedPreconditionError(Cat(name, ": its weights are not in the file: export it with them"));
   }
   if (CinnLibraryPrepare(library.get(), name.c_str(), nullptr, 0, &env, &ready.self) != 0) {

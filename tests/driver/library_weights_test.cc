@@ -118,7 +118,7 @@ TEST_F(LibraryWeightsTest, CallsNeedNoWeights) {
   void* self = nullptr;
   ASSERT_EQ(CinnLibraryPrepare(lib, "f", nullptr, 0, &env_, &self), 0) << CinnLibraryError();
   const std::string signature = "@f(%i: i64[n], %x: f32[n,64]) where n in 1..64 -> f32[n,128], f32[n,128]";
-  EXPECT_TRUE(StrContains(CinnLibraryDescription(lib), Cat("\n", signature, ", weights of ")))
+  EXPECT_TRUE(StrContains(CinnLibraryDescription(lib), Cat("\n", signature, "\n  target ")))
       << CinnLibraryDescription(lib);
   EXPECT_TRUE(StrContains(CinnLibraryInfo(lib), R"("functions":[{"name":"f","params":[{"name":"i","dtype":"i64",)"))
       << CinnLibraryInfo(lib);
@@ -175,7 +175,7 @@ TEST_F(LibraryWeightsTest, TvmFfiCallsIt) {
 TEST_F(LibraryWeightsTest, EqualWeightsAreThereOnce) {
   const StatusOr<LibraryFile> file = ReadLibrary(ReadFile(Export()));
   ASSERT_TRUE(file.ok()) << file.status();
-  const LibraryWeights& weights = *file->info.functions.at(0).weights;
+  const LibraryWeights& weights = *file->info.functions.at(0).variants.at(0).weights;
   ASSERT_EQ(weights.slots.size(), 2u);  // of both products
   EXPECT_EQ(weights.slots[0].offset, weights.slots[1].offset);
   EXPECT_LE(weights.bytes, 2 * 64 * 128 * 4 + 128 * 4 * 4);

@@ -46,7 +46,9 @@ inline std::string FileWithNote(const std::string& note) {
 inline Status TryFile(std::string file, bool seals) {
   if (seals) RETURN_IF_ERROR(SealLibrary(file));
   ASSIGN_OR_RETURN(const LibraryFile read, ReadLibrary(file));
-  (void)CheckCpu(read.info.cpu_features);
+  for (const LibraryFunction& f : read.info.functions) {
+    for (const LibraryVariant& v : f.variants) (void)CheckCpu(v.cpu_features);
+  }
   std::string again = FileWithNote(EncodeLibraryNote(read.info));
   RETURN_IF_ERROR(Bug(SealLibrary(again), "what a library says, written"));
   const StatusOr<LibraryFile> reread = ReadLibrary(again);

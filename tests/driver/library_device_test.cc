@@ -1,0 +1,343 @@
+// Exported libraries with functions for other devices than the host, for several, and of several functions: the same
+// results as the JIT's, bit for bit, through the C runtime alone.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "cinn_like/base/host_cpu.h"
+#include "cinn_like/driver.h"
+#include "cinn_like/host_tensors.h"
+#include "cinn_like/module_driver.h"
+#include "ir/host_array.h"
+#include "runtime/library.h"
+#include "runtime/library_format.h"
+#include "tests/golden_file.h"
+
+namespace cinn_like {
+namespace {
+namespace fs = std::filesystem;
+
+using absl::StrContains;
+
+CompileOptions Options() {
+  CompileOptions options;
+  options.disable_cache = true;
+  return options;
+}
+
+hlir::Graph GraphOf(const std::string& text) {
+  const StatusOr<hlir::Graph> g = hlir::Parse(text);
+  EXPECT_TRUE(g.ok()) << g.status();
+  return *g;
+}
+hlir::Graph Mlp() { return GraphOf(ReadFile("examples/mlp.graph")); }
+
+constexpr char kDouble[] = R"(graph @twice(%x: f32[n]) where n in 1..5000 {
+  %0 = add(%x, %x) : f32[n]
+  return %0
+}
+)";
+
+CinnCallEnv Env(DLDevice device = {kDLCPU, 0}) {
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = device;
+  return env;
+}
+
+// Random tensors of the host, or memory of a device.
+struct Tensors {
+  explicit Tensors(const std::vector<std::vector<int64_t>>& shapes, unsigned seed = 1) {
+    std::mt19937 rng(seed);
+    std::uniform_real_distribution<double> random(-1, 1);
+    for (const auto& shape : shapes) arrays.emplace_back(DType::kF32, shape);
+    for (ir::HostArray& a : arrays) {
+      for (int64_t i = 0; i < a.NumElements(); ++i) a.Set(i, random(rng));
+      views.push_back({a.bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a.shape.size()), {kDLFloat, 32, 1},
+                       a.shape.data(), nullptr, 0});
+    }
+    for (DLTensor& t : views) {
+      CinnValue& v = args.emplace_back();
+      v = {};
+      v.tag = kCinnTensor;
+      v.tensor = &t;
+    }
+  }
+  Tensors(const Tensors&) = delete;
+  int count() const { return static_cast<int>(args.size()); }
+  CinnValue* begin() { return args.data(); }
+
+  std::vector<ir::HostArray> arrays;
+  std::vector<DLTensor> views;
+  std::vector<CinnValue> args;
+};
+std::vector<std::vector<int64_t>> MlpShapes(int64_t n) { return {{n, 64}, {64, 128}, {128}, {128}, {n, 128}}; }
+
+struct Library {
+  explicit Library(const std::string& path) { code = CinnLibraryOpen(path.c_str(), &lib); }
+  ~Library() {
+    CinnLibraryRelease(self);
+    CinnLibraryClose(lib);
+  }
+  Library(const Library&) = delete;
+  // Its only function, ready.
+  CinnFunctionPtr Prepare(const char* name, std::span<const CinnValue> weights, const CinnCallEnv& env = Env()) {
+    EXPECT_EQ(code, 0) << CinnLibraryError();
+    if (CinnLibraryPrepare(lib, name, weights.data(), static_cast<int32_t>(weights.size()), &env, &self) != 0)
+      return nullptr;
+    return CinnLibraryLookup(lib, name);
+  }
+
+  int32_t code = 0;
+  CinnLibrary* lib = nullptr;
+  void* self = nullptr;
+};
+
+class LibraryDevice : public testing::TestWithParam<const char*> {
+ protected:
+  LibraryDevice() : path_(fs::temp_directory_path() / "library_test_XXXXXX") {
+    EXPECT_NE(mkdtemp(path_.data()), nullptr);
+  }
+  ~LibraryDevice() override { fs::remove_all(path_); }
+  std::string File(const std::string& name) const { return path_ + "/" + name; }
+
+  // The device that the test is for, where there is one.
+  void SetUp() override {
+    device_ = *Devices::BuiltIn().Of(*Target::Parse(GetParam()));
+    const auto api = device_.runtime->api();
+    if (!api.ok()) GTEST_SKIP() << api.status();
+    const auto target = ResolveTarget(*Target::Parse(Cat(GetParam(), StrContains(GetParam(), "cuda") ? " -arch=native" : "")),
+                                      *device_.runtime);
+    ASSERT_TRUE(target.ok()) << target.status();
+    target_ = *target;
+  }
+  std::unique_ptr<CompiledFunction> Jit(const hlir::Graph& graph) {
+    auto jit = CompileGraph(graph, target_, Options());
+    EXPECT_TRUE(jit.ok()) << jit.status();
+    return TakeHostTensors(*std::move(jit));
+  }
+
+  std::string path_;
+  Device device_;
+  Target target_;
+};
+
+TEST_P(LibraryDevice, IsTheJitBitForBit) {
+  const std::string own = File("own.so"), other = File("other.so");
+  const auto jit = Jit(Mlp());
+  ASSERT_TRUE(jit->ExportLibrary(own, {}).ok());
+  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), other).ok());
+  EXPECT_EQ(ReadFile(own), ReadFile(other));
+  Tensors weights(MlpShapes(1));
+  const CinnCallEnv env = Env();
+  ASSERT_TRUE(jit->Prepare({&weights.args[1], 3}, env).ok());
+  Library library(own);
+  const CinnFunctionPtr mlp = library.Prepare("mlp", {&weights.args[1], 3});
+  ASSERT_NE(mlp, nullptr) << CinnLibraryError();
+  EXPECT_TRUE(StrContains(CinnLibraryDescription(library.lib), Cat("\n  target ", target_.Print(), "\n  cpu \n")))
+      << CinnLibraryDescription(library.lib);
+  DLDeviceType type{};
+  EXPECT_EQ(CinnLibraryDevice(library.lib, "mlp", &type), 0);
+  EXPECT_EQ(type, device_.runtime->type);
+  std::vector<std::thread> threads;
+  for (const int64_t n : {1, 7, 64, 1000}) {
+    threads.emplace_back([&, n] {
+      Tensors a(MlpShapes(n)), b(MlpShapes(n));
+      for (int i = 1; i < 4; ++i) a.args[i] = b.args[i] = weights.args[i];
+      std::fill(b.arrays[4].bytes.begin(), b.arrays[4].bytes.end(), 0xff);
+      EXPECT_EQ(jit->entry()(jit->self(), a.begin(), a.count(), &env), 0);
+      EXPECT_EQ(mlp(library.self, b.begin(), b.count(), &env), 0) << CinnLibraryError();
+      EXPECT_EQ(a.arrays[4].bytes, b.arrays[4].bytes) << n;
+    });
+  }
+  for (std::thread& t : threads) t.join();
+
+  Tensors t(MlpShapes(3));
+  EXPECT_LT(mlp(nullptr, t.begin(), t.count(), &env), 0);
+  EXPECT_STREQ(CinnLibraryError(), "the function is not prepared");
+  EXPECT_LT(mlp(library.self, t.begin(), 4, &env), 0);
+  EXPECT_STREQ(CinnLibraryError(), "mlp: expected 5 arguments (x, w, g, b, div), got 4");
+  EXPECT_EQ(library.Prepare("mlp", {&t.args[1], 2}), nullptr);
+  EXPECT_STREQ(CinnLibraryError(), "mlp: expected 3 static arguments, got 2");
+}
+
+// What lies on the device already, on a stream of the caller's.
+TEST_P(LibraryDevice, TensorsOfTheDevice) {
+  const std::string path = File("mlp.so");
+  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), path).ok());
+  Library library(path);
+  // The runtime's own: memory of ours may be nothing to it.
+  Dl_info runtime;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&CinnLibraryOpen), &runtime), 0);
+  void* handle = dlopen(runtime.dli_fname, RTLD_NOW | RTLD_NOLOAD);
+  const auto* device =
+      static_cast<const RuntimeDevice*>(dlsym(handle, Cat("cinn_device_", device_.kind->name).c_str()));
+  ASSERT_NE(device, nullptr);
+  DeviceApi* api = *device->api();
+  void* stream = *api->CreateStream(0);
+  Tensors host(MlpShapes(33)), there(MlpShapes(33));
+  for (size_t i = 0; i < there.views.size(); ++i) {
+    DLTensor& t = there.views[i];
+    const auto bytes = static_cast<int64_t>(host.arrays[i].bytes.size());
+    t.device = {device->type, 0};
+    const auto memory = api->Alloc(0, bytes, stream);
+    ASSERT_TRUE(memory.ok()) << memory.status();
+    t.data = *memory;
+    ASSERT_TRUE(api->Copy(0, t.data, host.views[i].data, bytes, stream).ok());
+  }
+  CinnCallEnv env = Env({device->type, 0});
+  env.stream = stream;
+  const CinnFunctionPtr mlp = library.Prepare("mlp", {&there.args[1], 3}, env);
+  ASSERT_NE(mlp, nullptr) << CinnLibraryError();
+  ASSERT_EQ(mlp(library.self, there.begin(), there.count(), &env), 0) << CinnLibraryError();
+  std::vector<uint8_t> got(host.arrays[4].bytes.size());
+  ASSERT_TRUE(api->Copy(0, got.data(), there.views[4].data, static_cast<int64_t>(got.size()), stream).ok());
+  ASSERT_TRUE(api->Synchronize(0, stream).ok());
+  const auto jit = Jit(Mlp());
+  const CinnCallEnv here = Env();
+  ASSERT_TRUE(jit->Prepare({&host.args[1], 3}, here).ok());
+  ASSERT_EQ(jit->entry()(jit->self(), host.begin(), host.count(), &here), 0);
+  EXPECT_EQ(got, host.arrays[4].bytes);
+  CinnLibraryRelease(library.self);
+  library.self = nullptr;
+  for (DLTensor& t : there.views) api->Free(0, t.data);
+  api->DestroyStream(0, stream);
+}
+
+// They are prepared where the file is loaded.
+TEST_P(LibraryDevice, WeightsInTheFile) {
+  Tensors t(MlpShapes(50)), expected(MlpShapes(50));
+  const auto jit = Jit(Mlp());
+  const CinnCallEnv env = Env();
+  ASSERT_TRUE(jit->Prepare({&expected.args[1], 3}, env).ok());
+  ASSERT_EQ(jit->entry()(jit->self(), expected.begin(), expected.count(), &env), 0);
+  const Status exported = jit->ExportLibrary(File("mlp.so"), {&t.args[1], 3});
+  ASSERT_TRUE(exported.ok()) << exported;
+  Library library(File("mlp.so"));
+  const CinnFunctionPtr mlp = library.Prepare("mlp", {});
+  ASSERT_NE(mlp, nullptr) << CinnLibraryError();
+  EXPECT_TRUE(StrContains(CinnLibraryInfo(library.lib), R"("functions":[{"name":"mlp","params":[{"name":"x",)"))
+      << CinnLibraryInfo(library.lib);
+  CinnValue args[] = {t.args[0], t.args[4]};
+  for (int i = 0; i < 2; ++i) {
+    std::fill(t.arrays[4].bytes.begin(), t.arrays[4].bytes.end(), 0xff);
+    ASSERT_EQ(mlp(library.self, args, 2, &env), 0) << CinnLibraryError();
+    EXPECT_EQ(t.arrays[4].bytes, expected.arrays[4].bytes);
+  }
+  EXPECT_LT(mlp(library.self, t.begin(), 5, &env), 0);
+  EXPECT_TRUE(StrContains(CinnLibraryError(), "mlp: expected 1 arguments and 1 results")) << CinnLibraryError();
+}
+
+TEST_P(LibraryDevice, TheFirstThatRuns) {
+  const auto features = CpuFeatures();
+  const auto missing =
+      std::find_if(features.begin(), features.end(), [](const CpuFeature& f) { return !f.is_present; });
+  std::vector<Target> targets = {target_, *Target::Parse("cpu")};
+  if (missing != features.end())
+    targets.insert(targets.begin(), *Target::Parse(Cat("x86_64 -mcpu=x86-64 -features=+", missing->name)));
+  const auto run = [&](const std::string& path) {
+    Library library(path);
+    const CinnFunctionPtr twice = library.Prepare("twice", {});
+    EXPECT_NE(twice, nullptr) << CinnLibraryError();
+    DLDeviceType type{};
+    EXPECT_EQ(CinnLibraryDevice(library.lib, "twice", &type), 0);
+    const std::vector<std::vector<int64_t>> shapes = {{4000}, {4000}};
+    Tensors t(shapes);
+    const CinnCallEnv env = Env();
+    EXPECT_EQ(twice(library.self, t.begin(), 2, &env), 0) << CinnLibraryError();
+    for (int64_t i = 0; i < 4000; ++i) EXPECT_EQ(t.arrays[1].Get(i), 2 * t.arrays[0].Get(i));
+    return type;
+  };
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("a.so")).ok());
+  EXPECT_EQ(run(File("a.so")), device_.runtime->type);
+  std::swap(targets[targets.size() - 1], targets[targets.size() - 2]);
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("b.so")).ok());
+  EXPECT_EQ(run(File("b.so")), kDLCPU);
+}
+
+// Of several devices, from graphs and loops; names of kernels are each function's own.
+TEST_P(LibraryDevice, FunctionsSideBySide) {
+  const std::string loops = R"(func @twice(x: f32[n], y: f32[n] out) where n in 1..5000 {
+  for i in 0..n { block b(j in 0..n = i) { y[j] = x[j] + x[j] } }
+})";
+  const auto bind = target_.IsGpu() ? "split i 64 -> o t\nbind o blockIdx.x\nbind t threadIdx.x\n" : "";
+  const auto jit = Jit(Mlp());
+  auto twice = LowerModuleText(loops, bind, target_, Options());
+  ASSERT_TRUE(twice.ok()) << twice.status();
+  const auto on_cpu = CompileGraph(GraphOf(absl::StrReplaceAll(kDouble, {{"@twice", "@host_twice"}})),
+                                   *Target::Parse("cpu"), Options());
+  ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
+  Tensors t(MlpShapes(50)), expected(MlpShapes(50));
+  std::vector<LibraryPart> parts;
+  parts.push_back(*jit->MakePart({&t.args[1], 3}));
+  parts.push_back(*(*twice)->MakePart({}));
+  parts.push_back(*(*on_cpu)->MakePart({}));
+  const Status written = WriteLibrary(std::move(parts), File("all.so"));
+  ASSERT_TRUE(written.ok()) << written;
+
+  const CinnCallEnv env = Env();
+  ASSERT_TRUE(jit->Prepare({&expected.args[1], 3}, env).ok());
+  ASSERT_EQ(jit->entry()(jit->self(), expected.begin(), expected.count(), &env), 0);
+  Library library(File("all.so"));
+  const CinnFunctionPtr mlp = library.Prepare("mlp", {});
+  ASSERT_NE(mlp, nullptr) << CinnLibraryError();
+  CinnValue args[] = {t.args[0], t.args[4]};
+  ASSERT_EQ(mlp(library.self, args, 2, &env), 0) << CinnLibraryError();
+  EXPECT_EQ(t.arrays[4].bytes, expected.arrays[4].bytes);
+  for (const char* name : {"twice", "host_twice"}) {
+    Library again(File("all.so"));
+    const CinnFunctionPtr f = again.Prepare(name, {});
+    ASSERT_NE(f, nullptr) << CinnLibraryError();
+    const std::vector<std::vector<int64_t>> shapes = {{4000}, {4000}};
+    Tensors v(shapes);
+    EXPECT_EQ(f(again.self, v.begin(), 2, &env), 0) << CinnLibraryError();
+    for (int64_t i = 0; i < 4000; ++i) EXPECT_EQ(v.arrays[1].Get(i), 2 * v.arrays[0].Get(i)) << name;
+  }
+
+  parts.clear();
+  parts.push_back(*jit->MakePart({}));
+  parts.push_back(*jit->MakePart({&t.args[1], 3}));
+  EXPECT_TRUE(StrContains(Message(WriteLibrary(std::move(parts), File("bad.so"))), "a library's function @mlp is @mlp("));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, LibraryDevice, testing::Values("opencl", "cuda"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Compiled here for what is elsewhere.
+TEST(LibraryElsewhere, SaysWhatIsMissing) {
+  if (cinn_device_cuda.api().ok()) GTEST_SKIP() << "this machine has a CUDA device";
+  const std::string path = fs::temp_directory_path() / "library_elsewhere.so";
+  for (const auto& [arch, forms] : {std::pair{"sm_90a", 1u}, {"sm_80", 2u}}) {
+    const Status exported =
+        ExportLibrary(GraphOf(kDouble), *Target::Parse(Cat("cuda -arch=", arch)), Options(), path);
+    if (!exported.ok() && StrContains(Message(exported), "NVRTC")) GTEST_SKIP() << "NVRTC is not on this machine";
+    ASSERT_TRUE(exported.ok()) << exported;
+    EXPECT_EQ(ReadLibrary(ReadFile(path))->info.functions[0].variants[0].kernels.size(), forms);
+    const Library library(path);
+    ASSERT_EQ(library.code, 0) << CinnLibraryError();
+    EXPECT_EQ(CinnLibraryLookup(library.lib, "twice"), nullptr);
+    EXPECT_TRUE(absl::StartsWith(CinnLibraryError(), "twice: no CUDA driver: ")) << CinnLibraryError();
+  }
+  const Target targets[] = {*Target::Parse("cuda -arch=sm_80"), *Target::Parse("cuda -arch=sm_90a"),
+                            *Target::Parse("cpu")};
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), {targets, 2}, Options(), path).ok());
+  {
+    const Library library(path);
+    EXPECT_EQ(CinnLibraryLookup(library.lib, "twice"), nullptr);
+    EXPECT_TRUE(absl::StartsWith(CinnLibraryError(), "twice: none of its variants runs: for cuda -arch=sm_80: no CUDA"))
+        << CinnLibraryError();
+  }
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), path).ok());
+  DLDeviceType type{};
+  const Library library(path);
+  EXPECT_EQ(CinnLibraryDevice(library.lib, "twice", &type), 0) << CinnLibraryError();
+  EXPECT_EQ(type, kDLCPU);
+}
+
+}  // namespace
+}  // namespace cinn_like
