@@ -313,12 +313,23 @@ int32_t CinnFunctionCallPacked(void* fn, const CinnValue* args, int32_t num_args
       {args, static_cast<size_t>(num_args)}, result == nullptr ? &none : result));
 }
 
-int32_t CinnFunctionExportLibrary(CinnFunction* fn, const char* path, const CinnValue* args, int32_t num_args) {
-  if (path == nullptr || num_args < 0 || (args == nullptr && num_args != 0)) {
-    return SetLastError(cinn_like::InvalidArgument("path and args must not be null"));
+int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_functions, const char* path,
+                          const CinnValue* args, int32_t num_args) {
+  if (path == nullptr || num_args < 0 || (args == nullptr && num_args != 0) || functions == nullptr ||
+      num_functions < 1) {
+    return SetLastError(cinn_like::InvalidArgument("functions, path and args must not be null"));
   }
-  if (const int32_t code = CinnFinish(fn); code != 0) return code;
-  return SetLastError(fn->compiled->ExportLibrary(path, {args, static_cast<size_t>(num_args)}));
+  std::vector<cinn_like::LibraryPart> parts;
+  for (CinnFunction* fn : std::span(functions, static_cast<size_t>(num_functions))) {
+    // Its own code prepares weights.
+    if (num_args != 0 && fn->compiled->device().runtime->type == kDLCPU) {
+      if (const int32_t code = CinnFinish(fn); code != 0) return code;
+    }
+    auto part = fn->compiled->MakePart({args, static_cast<size_t>(num_args)});
+    if (!part.ok()) return SetLastError(part.status());
+    parts.push_back(*std::move(part));
+  }
+  return SetLastError(cinn_like::WriteLibrary(std::move(parts), path));
 }
 
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }

@@ -105,10 +105,12 @@ CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const Cin
 // are those of CinnFunctionSelf.
 CINN_API int32_t CinnFunctionCallPacked(void* fn, const CinnValue* args, int32_t num_args, CinnValue* result);
 
-// Writes the function as a shared library, which runtime/library.h loads without a compiler (docs/libraries.md). `args`
-// has one value per static parameter, whose weights then lie in the file; none (num_args 0): who loads it hands them
-// over. An earlier file is replaced as a whole.
-CINN_API int32_t CinnFunctionExportLibrary(CinnFunction* fn, const char* path, const CinnValue* args, int32_t num_args);
+// Writes functions as one shared library, which runtime/library.h loads without a compiler (docs/libraries.md). Those of
+// one name, for several targets, are variants of one: the first that runs there is taken. They may be unfinished
+// (CinnBid). `args` has one value per static parameter, of each function the same, whose weights then lie in the file;
+// none (num_args 0): who loads it hands them over. An earlier file is replaced as a whole.
+CINN_API int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_functions, const char* path,
+                                   const CinnValue* args, int32_t num_args);
 
 // JSON: {"name", "params": [{"name","dtype","shape":["n",256],"static":bool}], "results": [...], "symbols": [...],
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,

@@ -154,7 +154,7 @@ def test_without_weights_in_the_file(tmp_path, real_library):
     text = "graph @f(%x: f32[n,4], %w: f32[4,3] static) where n in 1..9 {\n  %0 = matmul(%x, %w) : f32[n,3]\n  return %0\n}\n"
     lib = library.get()
     handle = lib.compile(text, "cpu")
-    lib.export_library(handle, tmp_path / "f.so", None, 0)
+    lib.export_library([handle], tmp_path / "f.so")
     lib.release(handle)
     x, w = torch.rand(5, 4), torch.rand(4, 3)
     f = cinn_like.load_library(tmp_path / "f.so").f

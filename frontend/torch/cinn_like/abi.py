@@ -68,5 +68,5 @@ def values_of(tensors, numbers, num_results):
     return values
 
 
-def host_env(alloc=None):
-    return Env(ctypes.sizeof(Env), Device(1, 0), None, None, ALLOC(alloc) if alloc else ALLOC(), FREE(), None)
+def make_env(alloc=None, device=(1, 0), stream=None):
+    return Env(ctypes.sizeof(Env), Device(*device), stream, None, ALLOC(alloc) if alloc else ALLOC(), FREE(), None)

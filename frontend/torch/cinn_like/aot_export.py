@@ -27,7 +27,8 @@ def aot(model, args, kwargs=None, dynamic_shapes=None, path="net.so", *, target=
     `dynamic_shapes` are torch.export's. The file's function has the path's name ("net"). It takes the tensors among the
     arguments in torch.export's order, contiguous, then the numbers that `dynamic_shapes` leaves open; it gives the
     tensors among the results in order, numbers as 0-d tensors. Unsupported names the ops that can't be compiled: there
-    is no framework in a file."""
+    is no framework in a file. Of several targets, as in ["cuda -arch=sm_90a", "cuda -arch=sm_80", "cpu"], the first that
+    is where the file is loaded is run; none but a CPU need be here."""
     path = os.fspath(path)
     name = re.sub(r"\W", "_", pathlib.Path(path).name.split(".")[0], flags=re.ASCII)
     args, kwargs = pytree.tree_map_only(torch.Tensor, lambda x: x.detach().contiguous(), (tuple(args), dict(kwargs or {})))
@@ -35,14 +36,18 @@ def aot(model, args, kwargs=None, dynamic_shapes=None, path="net.so", *, target=
     with torch.no_grad():
         program = torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes)
         program = program.run_decompositions(_decompositions(program.graph))
-        text, weights = write(program, name, target)
-        lib = library.get()
-        handle = lib.compile(text, target)
+        targets = [target] if isinstance(target, str) else list(target)
+        lib, handles = library.get(), []
         try:
+            for each in targets:
+                text, weights = write(program, name, each)
+                handles.append(lib.bid(text, each))
+            weights = [w.cpu() for w in weights]
             described = [describe_tensor(w) for w in weights]
-            lib.export_library(handle, path, abi.values_of(described, (), 0), len(weights))
+            lib.export_library(handles, path, abi.values_of(described, (), 0), len(weights))
         finally:
-            lib.release(handle)
+            for handle in handles:
+                lib.release(handle)
     return path
 
 
@@ -170,10 +175,7 @@ def _user_outputs(graph, signature):
 
 
 def _require_all(graph, target):
-    device = partition.find_device(graph)
-    if device.type != "cpu":
-        raise Unsupported(f"tensors on {device}: libraries hold functions for the CPU")
-    refused = {}
+    device, refused = partition.find_device(graph), {}
     for node, why in partition.classify(graph, device, target).items():
         if why is not None and not partition.is_getitem(node):
             refused.setdefault(emit.op_name(node), why)

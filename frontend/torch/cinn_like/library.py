@@ -44,7 +44,7 @@ class Library:
             ("CinnFunctionAddSelf", pointer, [pointer]),
             ("CinnFunctionPrepareSelf", ctypes.c_int32, [pointer, pointer, pointer, ctypes.c_int32, pointer]),
             ("CinnFunctionCallPacked", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
-            ("CinnFunctionExportLibrary", ctypes.c_int32, [pointer, text, pointer, ctypes.c_int32]),
+            ("CinnExportLibrary", ctypes.c_int32, [ctypes.POINTER(pointer), ctypes.c_int32, text, pointer, ctypes.c_int32]),
             ("CinnFunctionInfo", text, [pointer]),
             ("CinnFunctionSource", text, [pointer, text]),
         ]:
@@ -139,9 +139,10 @@ class Library:
     def info(self, handle):
         return json.loads(self._lib.CinnFunctionInfo(handle))
 
-    def export_library(self, handle, path, values, count):
+    def export_library(self, handles, path, values=None, count=0):
         """`values`: the CinnValue of each weight."""
-        if self._lib.CinnFunctionExportLibrary(handle, os.fsencode(path), values, count) < 0:
+        functions = (ctypes.c_void_p * len(handles))(*handles)
+        if self._lib.CinnExportLibrary(functions, len(handles), os.fsencode(path), values, count) < 0:
             raise RuntimeError(self.last_error())
 
     def source(self, handle, kind):

@@ -10,9 +10,10 @@ import json
 import os
 import pathlib
 import sys
+import threading
 
 from . import functions
-from .abi import ENTRY, OUT_OF_RANGE, describe, host_env, values_of
+from .abi import ENTRY, OUT_OF_RANGE, describe, make_env, values_of
 
 _RUNTIME = "libcinn_runtime.so.0"
 _FOLDER = pathlib.Path(__file__).parent
@@ -39,6 +40,7 @@ def _runtime():
         ("CinnLibraryDescription", text, [pointer]),
         ("CinnLibraryInfo", text, [pointer]),
         ("CinnLibraryLookup", pointer, [pointer, text]),
+        ("CinnLibraryDevice", code, [pointer, text, ctypes.POINTER(ctypes.c_int32)]),
         ("CinnLibraryPrepare", code, [pointer, text, pointer, code, pointer, ctypes.POINTER(pointer)]),
         ("CinnLibraryRelease", None, [pointer]),
         ("CinnLibraryError", text, []),
@@ -96,11 +98,15 @@ class Library:
         return f"<cinn_like.Library\n{self.description}>"
 
 
-class Function:
-    """Takes its parameters in order or by name: tensors of PyTorch, NumPy or whoever exports DLPack, on the host, then
-    sizes. Gives its results, one or a tuple: tensors of PyTorch where an argument is one, else arrays of NumPy."""
+_HOST = (1, 0)  # DLPack's device
+_CUDA = 2
 
-    _pointer = None
+
+class Function:
+    """Takes its parameters in order or by name: tensors of PyTorch, NumPy or whoever exports DLPack, on the host (they are
+    copied to the function's device, and results back) or of PyTorch on its device, then sizes. Gives its results, one or
+    a tuple: tensors of PyTorch where an argument is one, else arrays of NumPy. What this machine lacks for it, the first
+    use says."""
 
     def __init__(self, file, about):
         self._file, self._about, self.name = file, about, about["name"]
@@ -109,23 +115,41 @@ class Function:
         self._statics = [i for i, p in enumerate(about["params"]) if p.get("static")]
         self._tensors = len(self.parameters) - len(self._symbols)
         self._given = {}  # weights by position
-        self._pointer = ctypes.c_void_p()
-        self._entry = _runtime().CinnLibraryLookup(file.handle, self.name.encode())
-        if not self._statics:
-            self._prepare([])
+        self._selves = {}  # of calls with tensors on a device
+        self._bound = {}
+        self._lock = threading.Lock()
 
     def __del__(self):
-        if self._pointer:
-            _runtime().CinnLibraryRelease(self._pointer)
+        for pointer in self.__dict__.get("_selves", {}).values():
+            if pointer:
+                _runtime().CinnLibraryRelease(pointer)
 
-    def _prepare(self, tensors):
-        made = ctypes.c_void_p()
-        values, env = values_of(tensors, (), 0), host_env()
-        code = _runtime().CinnLibraryPrepare(self._file.handle, self.name.encode(), values, len(tensors),
-                                             ctypes.byref(env), ctypes.byref(made))  # fmt: skip
-        if code < 0:
+    @functools.cached_property
+    def _entry(self):
+        entry = _runtime().CinnLibraryLookup(self._file.handle, self.name.encode())
+        if not entry:
             raise RuntimeError(_last_error())
-        self._pointer = made
+        return entry
+
+    @property
+    def device_type(self):
+        """DLPack's number of the device that it runs on: of its variants the first that does here."""
+        found = ctypes.c_int32()
+        if _runtime().CinnLibraryDevice(self._file.handle, self.name.encode(), ctypes.byref(found)) < 0:
+            raise RuntimeError(_last_error())
+        return found.value
+
+    def _self(self, place):
+        with self._lock:
+            if place not in self._selves:
+                tensors, made = [_describe(x) for x in self._given.values()], ctypes.c_void_p()
+                values, env = values_of(tensors, (), 0), make_env(device=place, stream=_stream(place))
+                code = _runtime().CinnLibraryPrepare(self._file.handle, self.name.encode(), values, len(tensors),
+                                                     ctypes.byref(env), ctypes.byref(made))  # fmt: skip
+                if code < 0:
+                    raise RuntimeError(_last_error())
+                self._selves[place] = made
+            return self._selves[place]
 
     def prepare(self, *weights):
         """The function of the other parameters, with these for those marked static (which are not in the file)."""
@@ -135,8 +159,7 @@ class Function:
         result = Function(self._file, self._about)
         kept = [_contiguous(_array(x, self.name)) for x in weights]
         result._given = dict(zip(self._statics, kept))
-        if self._statics:
-            result._prepare([_describe(x) for x in kept])
+        result._self(_place(kept))
         return result
 
     def _arrange(self, args, kwargs):
@@ -157,23 +180,27 @@ class Function:
         torch = sys.modules.get("torch")
         if torch is not None and any(isinstance(x, torch.Tensor) for x in args):
             tensors = [_torch_tensor(x, torch) for x in args[: self._tensors]]
-            results = self._bound(*tensors, *args[self._tensors :])
+            results = self._bind(_place(tensors))(*tensors, *args[self._tensors :])
         else:
             results = self._call_arrays([_array(x, self.name) for x in args[: self._tensors]], args[self._tensors :])
         return results[0] if len(results) == 1 else results
 
-    @functools.cached_property
-    def _bound(self):
-        import torch
+    def _bind(self, place):
+        """The entry for tensors of PyTorch on that device."""
+        if place not in self._bound:
+            import torch
 
-        from .function import _binder
+            from .function import _binder
 
-        # It releases null: `self` is this object's.
-        release, last_error = (
-            ctypes.cast(f, ctypes.c_void_p).value for f in (_runtime().CinnLibraryRelease, _runtime().CinnLibraryError)
-        )
-        return _binder()(self._entry, self._pointer.value or 0, 0, 0, release, 0, last_error, torch.Tensor, 1, 0,
-                         self._tensors, len(self._symbols), len(self._about["results"]), ())  # fmt: skip
+            # It releases null: `self` is this object's.
+            release, last_error = (
+                ctypes.cast(f, ctypes.c_void_p).value
+                for f in (_runtime().CinnLibraryRelease, _runtime().CinnLibraryError)
+            )
+            self._bound[place] = _binder()(
+                self._entry, self._self(place).value or 0, 0, 0, release, 0, last_error, torch.Tensor, *place,
+                self._tensors, len(self._symbols), len(self._about["results"]), ())  # fmt: skip
+        return self._bound[place]
 
     def _call_arrays(self, arrays, sizes):
         import numpy as np
@@ -199,9 +226,10 @@ class Function:
                 return -1
 
         tensors = [_describe(x) for x in arrays]
-        values, env = values_of(tensors, sizes, len(results)), host_env(alloc)
+        values, env = values_of(tensors, sizes, len(results)), make_env(alloc)
+        own = self._self(_HOST)
         functions.forget_error()
-        code = ENTRY(self._entry)(self._pointer, values, len(values), env)
+        code = ENTRY(self._entry)(own, values, len(values), env)
         if errors:
             raise errors[0]
         if code != 0:
@@ -213,6 +241,16 @@ class Function:
 
 
 _KINDS = {"i": 0, "u": 1, "f": 2, "b": 6}  # NumPy's letters, DLPack's codes
+
+
+def _place(tensors):
+    """The device of tensors: the first that is none of the host's."""
+    devices = (x.device for x in tensors if not isinstance(getattr(x, "device", "cpu"), str))
+    return next(((_CUDA, d.index or 0) for d in devices if d.type == "cuda"), _HOST)
+
+
+def _stream(place):
+    return sys.modules["torch"].cuda.current_stream(place[1]).cuda_stream if place[0] == _CUDA else None
 
 
 def _numpy_dtype(code, bits):

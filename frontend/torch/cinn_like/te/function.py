@@ -1,5 +1,6 @@
 """Built functions: called with NumPy arrays, PyTorch tensors or whatever speaks DLPack."""
 
+import contextlib
 import ctypes
 import numbers
 import threading
@@ -20,6 +21,18 @@ class _Bound:
         lib.finish(handle)
         self.handle = handle
         self.entry, self.self_pointer = abi.ENTRY(lib.entry(handle)), lib.self_pointer(handle)
+
+
+def export_library(path, *built):
+    """Writes functions that `te.build` gave as one shared library. Those of one name, for several targets, are variants of
+    one function: the first that runs where the file is loaded is taken."""
+    for f in built:
+        if f._unnamed:
+            raise ValueError(f"{f.name}: a file calls functions by name: register_func({f._unnamed[0].of!r}) first")
+    with contextlib.ExitStack() as stack:
+        for f in built:
+            stack.enter_context(f._hooks.reported())
+        library.get().export_library([f._handle for f in built], path)
 
 
 class Function:
@@ -56,10 +69,8 @@ class Function:
         return Text(source)
 
     def export_library(self, path):
-        """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md); for CPUs."""
-        if self._unnamed:
-            raise ValueError(f"{self.name}: a file calls functions by name: register_func({self._unnamed[0].of!r}) first")
-        self._library.export_library(self._handle, path, None, 0)
+        """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md)."""
+        export_library(path, self)
 
     def load(self, device_type=CPU):
         """Makes code of it and loads that, for tensors on a type of device (DLPack's number); the first call does."""
