@@ -21,7 +21,6 @@ const cinn_like::Devices& Devices();
 
 // The parts of its registration.
 const DeviceKind& Kind();                        // dpu_kind.cc
-extern const RuntimeDevice kRuntime;             // dpu_runtime.cc
 std::unique_ptr<DeviceCompiler> MakeCompiler();  // dpu_compiler.cc
 const std::vector<hlir::Tactic>& Tactics();      // dpu_tactics.cc
 const std::vector<ir::HookedPass>& Passes();     // dpu_passes.cc
@@ -37,3 +36,6 @@ Counts CountsSoFar();
 constexpr double kOperationSeconds = 1e-9;
 
 }  // namespace dpu
+
+// The part of it that generated code is handed, in dpu_runtime.cc; that of exported libraries finds it by this name.
+extern "C" __attribute__((visibility("default"))) const cinn_like::RuntimeDevice cinn_device_dpu;

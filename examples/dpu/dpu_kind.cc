@@ -66,7 +66,7 @@ const cinn_like::Devices& Devices() {
   static const auto* devices = [] {
     auto* d = new cinn_like::Devices(cinn_like::Devices::BuiltIn());
     const auto make_compiler = [](const Target&, const CompileOptions&, ObjectCache*) { return MakeCompiler(); };
-    d->Add({&Kind(), &kRuntime, make_compiler}).IgnoreError();  // a test holds that it is there
+    d->Add({&Kind(), &cinn_device_dpu, make_compiler}).IgnoreError();  // a test holds that it is there
     return d;
   }();
   return *devices;

@@ -147,10 +147,12 @@ Api& TheApi() {
   return *api;
 }
 
-}  // namespace
+StatusOr<DeviceApi*> GetApi() { return &TheApi(); }
 
-const RuntimeDevice kRuntime = {kDLExtDev, kDLExtDev, []() -> StatusOr<DeviceApi*> { return &TheApi(); }};
+}  // namespace
 
 Counts CountsSoFar() { return TheApi().counts(); }
 
 }  // namespace dpu
+
+const cinn_like::RuntimeDevice cinn_device_dpu = {kDLExtDev, kDLExtDev, &dpu::GetApi};

