@@ -69,8 +69,7 @@ class HookedCompiler : public DeviceCompiler {
   }
   StatusOr<std::vector<KernelImages>> CompileForOthers(const ir::Module& module) override {
     // Of the caller's source there is one form.
-    return hooks_.source.empty() && !hooks_.rewrite ? compiler_->CompileForOthers(module)
-                                                    : std::vector<KernelImages>();
+    return hooks_.source.empty() && !hooks_.rewrite ? compiler_->CompileForOthers(module) : std::vector<KernelImages>();
   }
   std::vector<std::string> Forms() const override { return compiler_->Forms(); }
   StatusOr<std::string> Emit(const ir::Module& module, std::string_view form, std::string_view source) override {

@@ -81,15 +81,15 @@ StatusOr<std::string> PointersObject(const std::string& symbol, const std::vecto
   auto* all = llvm::cast<llvm::GlobalVariable>(module.getOrInsertGlobal(symbol, type));
   all->setInitializer(llvm::Constant::getNullValue(type));
   for (size_t i = 0; i < names.size(); ++i) {
-    auto* at = llvm::ConstantExpr::getInBoundsGetElementPtr(
-        pointer, all, llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), i));
+    auto* at = llvm::ConstantExpr::getInBoundsGetElementPtr(pointer, all,
+                                                            llvm::ConstantInt::get(llvm::Type::getInt64Ty(context), i));
     llvm::GlobalAlias::create(pointer, 0, llvm::GlobalValue::ExternalLinkage, names[i], at, &module);
   }
   return Generate(module, machine);
 }
 
-// The function as tvm-ffi calls it.
-StatusOr<std::string> TvmFfiObject(const std::string& function, HostMachine& machine) {
+// The function as tvm-ffi calls it; `is_shared`: and itself, as the runtime calls its parts.
+StatusOr<std::string> TvmFfiObject(const std::string& function, bool is_shared, HostMachine& machine) {
   llvm::LLVMContext context;
   llvm::Module module("tvm_ffi", context);
   module.setPICLevel(llvm::PICLevel::BigPIC);
@@ -100,6 +100,13 @@ StatusOr<std::string> TvmFfiObject(const std::string& function, HostMachine& mac
   auto* entry = llvm::cast<llvm::Function>(module.getOrInsertFunction(function, type).getCallee());
   llvm::IRBuilder<> b(llvm::BasicBlock::Create(context, "", f));
   b.CreateRet(b.CreateCall(call, {entry, f->getArg(1), f->getArg(2), f->getArg(3)}));
+  if (is_shared) {
+    auto* own = llvm::FunctionType::get(number, {pointer, pointer, number, pointer}, false);
+    llvm::IRBuilder<> body(llvm::BasicBlock::Create(context, "", entry));
+    const auto call_self = module.getOrInsertFunction(kCallSelf, own);
+    body.CreateRet(
+        body.CreateCall(call_self, {entry->getArg(0), entry->getArg(1), entry->getArg(2), entry->getArg(3)}));
+  }
   return Generate(module, machine);
 }
 
@@ -147,12 +154,25 @@ class Linking {
 #define X(name, signature, effects, workspace) runtime_.insert(#name);
 #include "cinn_like/base/runtime_calls.def"
 #undef X
-    runtime_.insert(kTvmFfiCall);
+    runtime_.insert({kTvmFfiCall, kCallSelf});
   }
 
-  Status Add(LibraryPart part) {
+  Status Add(LibraryPart part, bool is_part = false) {
     RETURN_IF_ERROR(CheckName(part.name));
-    ASSIGN_OR_RETURN(LibraryFunction * function, FunctionOf(part));
+    if (part.plan) {
+      if (symbols_.insert(part.name).second) exported_.push_back(part.name);
+      ASSIGN_OR_RETURN(LibraryFunction * whole, FunctionOf(part, is_part));
+      whole->variants.push_back({.target = part.target.Print(),
+                                 .device = part.target.device->name,
+                                 .cpu_features = {},
+                                 .symbol = "",
+                                 .prepare = "",
+                                 .kernels = {},
+                                 .plan = std::move(part.plan)});
+      for (LibraryPart& own : part.parts) RETURN_IF_ERROR(Add(std::move(own), true));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(LibraryFunction * function, FunctionOf(part, is_part));
     const int number = parts_++;
     std::map<std::string, std::string> renamed;
     const auto own = [&](const std::string& name, bool is_exported) {
@@ -197,7 +217,8 @@ class Linking {
 
   StatusOr<std::string> Finish() {
     for (const LibraryFunction& f : info_.functions) {
-      ASSIGN_OR_RETURN(std::string object, TvmFfiObject(f.name, machine_));
+      if (f.is_part) continue;
+      ASSIGN_OR_RETURN(std::string object, TvmFfiObject(f.name, f.variants[0].plan.has_value(), machine_));
       objects_.push_back(std::move(object));
       exported_.push_back(kTvmFfiPrefix + f.name);
     }
@@ -210,15 +231,16 @@ class Linking {
   }
 
  private:
-  StatusOr<LibraryFunction*> FunctionOf(const LibraryPart& part) {
+  StatusOr<LibraryFunction*> FunctionOf(const LibraryPart& part, bool is_part) {
     for (LibraryFunction& f : info_.functions) {
       if (f.name != part.name) continue;
+      if (is_part || f.is_part) return InvalidArgument("a library has two functions @", f.name);
       if (f.signature == part.signature && f.interface == part.interface) return &f;
       return InvalidArgument("a library's function @", f.name, " is ", f.signature, " for ", f.variants[0].target,
                              " and ", part.signature, " for ", part.target.Print());
     }
-    return &info_.functions.emplace_back(LibraryFunction{part.name, part.signature, part.interface, part.params,
-                                                         part.results, part.statics, {}});
+    return &info_.functions.emplace_back(LibraryFunction{
+        part.name, part.signature, part.interface, part.params, part.results, part.statics, {}, is_part});
   }
 
   // An internal function is named by its text, so that several parts share it: unless it reaches what has another name
@@ -238,7 +260,8 @@ class Linking {
     }
     for (size_t i = 0; i < objects.size(); ++i) {
       const auto& [defined, used] = symbols[i];
-      if (std::any_of(defined.begin(), defined.end(), is_renamed) || std::any_of(used.begin(), used.end(), is_renamed)) {
+      if (std::any_of(defined.begin(), defined.end(), is_renamed) ||
+          std::any_of(used.begin(), used.end(), is_renamed)) {
         ASSIGN_OR_RETURN(objects[i], Rename(objects[i], renamed));
       } else {
         bool is_new = defined.empty();

@@ -19,11 +19,14 @@ struct LibraryPart {
   Target target;
   std::vector<std::string> cpu_features;  // that `objects` need
   std::vector<std::string> objects;       // host code
-  std::string prepare;                // an entry of it, as `name` is, or empty
-  int slots = 0;                      // that it fills
-  std::vector<KernelImages> kernels;  // in several forms, the best first; empty: there are none
-  std::string weights;                // the block that `description` describes
+  std::string prepare;                    // an entry of it, as `name` is, or empty
+  int slots = 0;                          // that it fills
+  std::vector<KernelImages> kernels;      // in several forms, the best first; empty: there are none
+  std::string weights;                    // the block that `description` describes
   std::optional<LibraryWeights> description = std::nullopt;
+  // Of a function that several devices share, whose code is that of its parts: these, in the plan's order.
+  std::optional<PartsPlan> plan = std::nullopt;
+  std::vector<LibraryPart> parts = {};
 };
 
 // Code of `module` for a library: its part's target, objects and kernels. `device` is null for a host target; for

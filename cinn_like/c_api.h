@@ -105,8 +105,8 @@ CINN_API int32_t CinnFunctionPrepareSelf(CinnFunction* fn, void* self, const Cin
 // are those of CinnFunctionSelf.
 CINN_API int32_t CinnFunctionCallPacked(void* fn, const CinnValue* args, int32_t num_args, CinnValue* result);
 
-// Writes functions as one shared library, which runtime/library.h loads without a compiler (docs/libraries.md). Those of
-// one name, for several targets, are variants of one: the first that runs there is taken. They may be unfinished
+// Writes functions as one shared library, which runtime/library.h loads without a compiler (docs/libraries.md). Those
+// of one name, for several targets, are variants of one: the first that runs there is taken. They may be unfinished
 // (CinnBid). `args` has one value per static parameter, of each function the same, whose weights then lie in the file;
 // none (num_args 0): who loads it hands them over. An earlier file is replaced as a whole.
 CINN_API int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_functions, const char* path,

@@ -319,8 +319,8 @@ class Compilation : public CompiledFunction {
     LibraryPart part;
     ASSIGN_OR_RETURN(const auto compiler,
                      MakeDeviceCompiler(device_, context_.target, context_.options, cache_.objects()));
-    RETURN_IF_ERROR(CompileForLibrary(p->module, context_.target, context_.options, compiler.get(), cache_.objects(),
-                                      &part));
+    RETURN_IF_ERROR(
+        CompileForLibrary(p->module, context_.target, context_.options, compiler.get(), cache_.objects(), &part));
     const bool has_weights = !weights.empty();
     part.name = p->main;
     part.signature = hlir::Signature(graph_, !has_weights);

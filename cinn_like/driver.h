@@ -59,9 +59,9 @@ class CompiledFunction {
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
   // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. Nothing may be
-  // left to a framework (FailedPrecondition). An earlier file is replaced as a whole. `weights`: a value for each static
-  // parameter, which then lie in the file, for a CPU prepared by the function's own code (FailedPrecondition where it is
-  // not finished, or for another CPU); none: who loads it hands them over.
+  // left to a framework (FailedPrecondition). An earlier file is replaced as a whole. `weights`: a value for each
+  // static parameter, which then lie in the file, for a CPU prepared by the function's own code (FailedPrecondition
+  // where it is not finished, or for another CPU); none: who loads it hands them over.
   Status ExportLibrary(const std::string& path, std::span<const CinnValue> weights) const;
   // The same, to be in one file with others (WriteLibrary).
   virtual StatusOr<LibraryPart> MakePart(std::span<const CinnValue> weights) const = 0;
@@ -92,8 +92,8 @@ Status CheckDisabledPasses(const CompileOptions& options, const Target& target);
 StatusOr<std::string> EmitGraph(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                                 std::string_view kind, const Devices& devices = Devices::BuiltIn());
 
-// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's, nor the device
-// be there. For several targets a variant for each; whoever loads the file gets the first that runs there.
+// CompileGraph(...)->ExportLibrary(path, {}) without loading any code: the CPU need not be this machine's, nor the
+// device be there. For several targets a variant for each; whoever loads the file gets the first that runs there.
 Status ExportLibrary(const hlir::Graph& graph, const Target& target, const CompileOptions& options,
                      const std::string& path, const Devices& devices = Devices::BuiltIn());
 Status ExportLibrary(const hlir::Graph& graph, std::span<const Target> targets, const CompileOptions& options,

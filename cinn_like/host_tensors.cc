@@ -83,8 +83,8 @@ class OnHostTensors : public CompiledFunction {
 
     OnHostTensors& of;
     void* inner = nullptr;
-    // One per static parameter, or none before Prepare. They go when no call runs, and none returns before the device is
-    // done.
+    // One per static parameter, or none before Prepare. They go when no call runs, and none returns before the device
+    // is done.
     std::deque<KeptTensor> kept;
   };
 

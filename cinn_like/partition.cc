@@ -6,9 +6,11 @@
 #include <mutex>
 #include <set>
 
-#include "cinn_like/base/tensor.h"
 #include "cinn_like/host_tensors.h"
+#include "cinn_like/weight_block.h"
 #include "hlir/extract_ops.h"
+#include "hlir/signature.h"
+#include "runtime/call_parts.h"
 #include "runtime/last_error.h"
 
 namespace cinn_like {
@@ -73,25 +75,13 @@ class OnTargets : public CompiledFunction {
   struct Called {
     hlir::ExtractedOps part;
     std::unique_ptr<CompiledFunction> compiled;
-    std::vector<int> arguments;  // by part.reads: the whole graph's parameter, or -1
-    std::vector<int> results;    // by part.results: the whole graph's result, or -1
   };
 
-  OnTargets(const Graph& graph, Device host, std::vector<Called> parts, std::vector<std::string> refused)
-      : graph_(graph), host_(std::move(host)), parts_(std::move(parts)) {
-    std::set<size_t> taken;
-    for (Called& c : parts_) {
-      for (ValueId v : c.part.reads) c.arguments.push_back(ArgumentOf(v));
-      for (ValueId v : c.part.results) {
-        const std::vector<ValueId>& all = graph_.results();
-        size_t r = 0;
-        while (r < all.size() && (all[r] != v || taken.contains(r))) ++r;
-        if (r < all.size()) taken.insert(r);
-        c.results.push_back(r < all.size() ? static_cast<int>(r) : -1);
-      }
-    }
+  OnTargets(const Graph& graph, Device host, const Target& target, std::vector<Called> parts,
+            std::vector<std::string> refused)
+      : graph_(graph), host_(std::move(host)), target_(target), parts_(std::move(parts)), plan_(MakePlan(true)) {
     own_ = std::make_unique<State>(*this);
-    for (const Called& c : parts_) own_->inner.push_back(c.compiled->self());
+    for (const Called& c : parts_) own_->parts.push_back({c.compiled->entry(), c.compiled->self()});
     report_.ops = static_cast<int>(graph_.ops().size());
     report_.refused = std::move(refused);
     for (const Called& c : parts_) Add(c.compiled->report());
@@ -103,7 +93,7 @@ class OnTargets : public CompiledFunction {
   void* AddSelf() override {
     const std::lock_guard lock(added_mutex_);
     State& state = added_.emplace_back(*this);
-    for (const Called& c : parts_) state.inner.push_back(c.compiled->AddSelf());
+    for (const Called& c : parts_) state.parts.push_back({c.compiled->entry(), c.compiled->AddSelf()});
     return &state;
   }
   Status Prepare(std::span<const CinnValue> args, const CinnCallEnv& env) override {
@@ -111,20 +101,12 @@ class OnTargets : public CompiledFunction {
   }
   Status PrepareSelf(void* self, std::span<const CinnValue> args, const CinnCallEnv& env) override {
     const auto& state = *static_cast<const State*>(self);
-    std::vector<ValueId> expected;
-    for (const hlir::Param& p : graph_.params()) {
-      if (p.role == hlir::ParamRole::kStatic) expected.push_back(p.value);
-    }
-    if (expected.size() != args.size())
-      return InvalidArgument(Name(), ": expected ", expected.size(), " static arguments, got ", args.size());
-    std::map<ValueId, CinnValue> statics;
-    for (size_t i = 0; i < args.size(); ++i) statics[expected[i]] = args[i];
+    const auto expected = static_cast<size_t>(
+        std::count_if(graph_.params().begin(), graph_.params().end(), [](const auto& p) { return IsStatic(p); }));
+    if (expected != args.size())
+      return InvalidArgument(Name(), ": expected ", expected, " static arguments, got ", args.size());
     for (size_t i = 0; i < parts_.size(); ++i) {
-      std::vector<CinnValue> own;
-      for (ValueId v : parts_[i].part.reads) {
-        if (const auto found = statics.find(v); found != statics.end()) own.push_back(found->second);
-      }
-      RETURN_IF_ERROR(parts_[i].compiled->PrepareSelf(state.inner[i], own, env));
+      RETURN_IF_ERROR(parts_[i].compiled->PrepareSelf(state.parts[i].self, StaticsOf(i, args), env));
     }
     return absl::OkStatus();
   }
@@ -145,148 +127,99 @@ class OnTargets : public CompiledFunction {
     if (!text.empty()) return text;
     return absl::NotFoundError(other);
   }
-  Status ExportObject(const std::string&) const override { return NoExport(); }
-  StatusOr<LibraryPart> MakePart(std::span<const CinnValue>) const override { return NoExport(); }
+  Status ExportObject(const std::string&) const override {
+    return Unimplemented(Name(), ": what several devices share is no single object; a library holds it");
+  }
+  StatusOr<LibraryPart> MakePart(std::span<const CinnValue> weights) const override {
+    const bool has_weights = !weights.empty();
+    if (has_weights) RETURN_IF_ERROR(CheckWeights(graph_, weights));
+    LibraryPart part;
+    part.name = graph_.name();
+    part.signature = hlir::Signature(graph_, !has_weights);
+    part.interface = InterfaceJson(signature_, !has_weights);
+    part.plan = MakePlan(!has_weights);
+    part.params = static_cast<int>(part.plan->params.size());
+    part.results = part.plan->results;
+    part.target = target_;
+    for (int i = 0; i < part.params; ++i) {
+      if (part.plan->params[static_cast<size_t>(i)].is_static) part.statics.push_back(i);
+    }
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      ASSIGN_OR_RETURN(part.parts.emplace_back(),
+                       parts_[i].compiled->MakePart(has_weights ? StaticsOf(i, weights) : std::vector<CinnValue>()));
+    }
+    return part;
+  }
 
  private:
   struct State {
     explicit State(const OnTargets& of) : of(of) {}
     const OnTargets& of;
-    std::vector<void*> inner;  // of each part
+    std::vector<CalledPart> parts;
   };
 
-  // A call: what parts have computed so far.
-  class Call {
-   public:
-    Call(const OnTargets& of, const CinnValue* args, const CinnCallEnv& env) : of_(of), args_(args), caller_(env) {}
-    ~Call() {
-      for (void* block : blocks_) host_->FreeWorkspace(0, block, nullptr);
-    }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
+  static bool IsStatic(const hlir::Param& p) { return p.role == hlir::ParamRole::kStatic; }
 
-    Status Run(const std::vector<void*>& inner) {
-      ASSIGN_OR_RETURN(host_, GetHostDevice());
-      std::vector<CinnValue> symbols;
-      for (const hlir::SymbolInfo& s : of_.graph_.symbols()) {
-        ASSIGN_OR_RETURN(const int64_t value, of_.ValueOf(s.name, args_));
-        symbols.push_back({kCinnInt, 0, {.i = value}});
-      }
-      for (size_t i = 0; i < of_.parts_.size(); ++i) {
-        part_ = &of_.parts_[i];
-        std::vector<CinnValue> values = symbols;
-        for (size_t k = 0; k < part_->part.reads.size(); ++k) {
-          const int argument = part_->arguments[k];
-          values.push_back(argument >= 0 ? args_[argument]
-                                         : CinnValue{kCinnTensor, 0, {.tensor = made_.at(part_->part.reads[k])}});
-        }
-        for (size_t k = 0; k < part_->results.size(); ++k) {
-          const int result = part_->results[k];
-          values.push_back(result >= 0 ? args_[of_.graph_.params().size() + static_cast<size_t>(result)] : CinnValue{});
-          if (values.back().tag == kCinnTensor) made_[part_->part.results[k]] = values.back().tensor;
-        }
-        CinnCallEnv env = caller_;
-        env.context = this;
-        env.alloc = &Allocate;
-        env.free = nullptr;
-        env.release = nullptr;
-        const int32_t code =
-            part_->compiled->entry()(inner[i], values.data(), static_cast<int32_t>(values.size()), &env);
-        RETURN_IF_ERROR(failure_);
-        if (code != 0) return LastErrorStatus(code);
-      }
-      return absl::OkStatus();
+  // Of calls that are given static parameters, too, or the others alone.
+  PartsPlan MakePlan(bool has_statics) const {
+    PartsPlan plan;
+    plan.name = graph_.name();
+    plan.results = static_cast<int>(graph_.results().size());
+    std::map<ValueId, int> numbers, statics;
+    const auto is_left_out = [&](ValueId v) { return !has_statics && statics.contains(v); };
+    for (const hlir::Param& p : graph_.params()) {
+      if (IsStatic(p)) statics.emplace(p.value, static_cast<int>(statics.size()));
+      if (is_left_out(p.value)) continue;
+      if (!p.is_symbol()) numbers.emplace(p.value, static_cast<int>(plan.params.size()));
+      plan.params.push_back({p.name, p.is_symbol() ? "" : graph_.TypeOf(p.value).ToString(), IsStatic(p)});
     }
-
-   private:
-    // Results by the caller, what other parts read in workspaces.
-    static int32_t Allocate(void* context, int32_t index, DLTensor* spec) {
-      Call& call = *static_cast<Call*>(context);
-      const int result = index < 0 ? -1 : call.part_->results[static_cast<size_t>(index)];
-      if (result >= 0) {
-        if (call.caller_.alloc == nullptr) {
-          return SetLastError(call.failure_ = InvalidArgument(call.of_.Name(), ": result ", result,
-                                                              " is not given, and there is no allocator"));
+    for (const hlir::SymbolInfo& info : graph_.symbols()) {
+      PartsPlan::Symbol& s = plan.symbols.emplace_back();
+      s.name = info.name;
+      int index = 0;
+      for (const hlir::Param& p : graph_.params()) {
+        if (!p.is_symbol() && is_left_out(p.value)) continue;
+        if (p.is_symbol() && p.name == s.name) s.places.push_back({index, -1});
+        for (size_t d = 0; !p.is_symbol() && d < graph_.TypeOf(p.value).dims.size(); ++d) {
+          if (graph_.TypeOf(p.value).dims[d].AsSymbol() == s.name) s.places.push_back({index, static_cast<int>(d)});
         }
-        if (const int32_t code = call.caller_.alloc(call.caller_.context, result, spec); code != 0) return code;
-      } else {
-        const StatusOr<void*> block = call.host_->AllocWorkspace(0, NumBytes(*spec), nullptr);
-        if (!block.ok()) return SetLastError(call.failure_ = block.status());
-        call.blocks_.push_back(*block);
-        spec->data = *block;
+        ++index;
       }
-      if (index < 0) return 0;
-      Made& made = call.tensors_.emplace_back();
-      made.shape.assign(spec->shape, spec->shape + spec->ndim);
-      made.tensor = *spec;
-      made.tensor.shape = made.shape.data();
-      if (spec->strides != nullptr) {
-        made.strides.assign(spec->strides, spec->strides + spec->ndim);
-        made.tensor.strides = made.strides.data();
-      }
-      call.made_[call.part_->part.results[static_cast<size_t>(index)]] = &made.tensor;
-      return 0;
     }
+    auto next = static_cast<int>(plan.params.size());
+    std::set<size_t> taken;
+    for (const Called& c : parts_) {
+      PartsPlan::Part& part = plan.parts.emplace_back();
+      part.name = c.part.graph.name();
+      for (ValueId v : c.part.reads) {
+        if (const auto found = statics.find(v); found != statics.end()) part.statics.push_back(found->second);
+        if (!is_left_out(v)) part.reads.push_back(numbers.at(v));
+      }
+      for (ValueId v : c.part.results) {
+        numbers.emplace(v, next);
+        part.makes.push_back(next++);
+        const std::vector<ValueId>& all = graph_.results();
+        size_t r = 0;
+        while (r < all.size() && (all[r] != v || taken.contains(r))) ++r;
+        if (r < all.size()) taken.insert(r);
+        part.gives.push_back(r < all.size() ? static_cast<int>(r) : -1);
+      }
+    }
+    return plan;
+  }
 
-    struct Made {
-      DLTensor tensor{};
-      std::vector<int64_t> shape, strides;
-    };
-    const OnTargets& of_;
-    const CinnValue* const args_;
-    const CinnCallEnv& caller_;
-    DeviceApi* host_ = nullptr;
-    const Called* part_ = nullptr;  // that runs
-    std::map<ValueId, DLTensor*> made_;
-    std::deque<Made> tensors_;
-    std::vector<void*> blocks_;
-    Status failure_;
-  };
+  // The whole's static arguments that a part has.
+  std::vector<CinnValue> StaticsOf(size_t part, std::span<const CinnValue> args) const {
+    std::vector<CinnValue> own;
+    for (const int at : plan_.parts[part].statics) own.push_back(args[static_cast<size_t>(at)]);
+    return own;
+  }
 
   std::string Name() const { return Cat("@", graph_.name()); }
-  Status NoExport() const { return Unimplemented(Name(), ": what several devices share can't be exported yet"); }
-
-  int ArgumentOf(ValueId v) const {
-    for (size_t i = 0; i < graph_.params().size(); ++i) {
-      if (graph_.params()[i].value == v) return static_cast<int>(i);
-    }
-    return -1;
-  }
-
-  // A symbol that a call's arguments say; each part checks its own against it.
-  StatusOr<int64_t> ValueOf(const std::string& symbol, const CinnValue* args) const {
-    for (size_t i = 0; i < graph_.params().size(); ++i) {
-      const hlir::Param& p = graph_.params()[i];
-      if (p.is_symbol()) {
-        if (p.name != symbol) continue;
-        if (args[i].tag != kCinnInt) return InvalidArgument(Name(), ": argument '", p.name, "': expected an integer");
-        return args[i].i;
-      }
-      // What was prepared need not be given again.
-      if (p.role == hlir::ParamRole::kStatic && args[i].tag == kCinnNone) continue;
-      const hlir::Dims& dims = graph_.TypeOf(p.value).dims;
-      for (size_t d = 0; d < dims.size(); ++d) {
-        if (dims[d].AsSymbol() != symbol) continue;
-        const DLTensor* t = args[i].tag == kCinnTensor ? args[i].tensor : nullptr;
-        if (t == nullptr || t->ndim != static_cast<int32_t>(dims.size()) || t->shape == nullptr) {
-          return InvalidArgument(Name(), ": argument '", p.name, "': expected a tensor ",
-                                 graph_.TypeOf(p.value).ToString());
-        }
-        return t->shape[d];
-      }
-    }
-    return InvalidArgument(Name(), ": nothing says what ", symbol, " is");
-  }
 
   static int32_t Enter(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
     const auto& state = *static_cast<const State*>(self);
-    const OnTargets& of = state.of;
-    const size_t expected = of.graph_.params().size() + of.graph_.results().size();
-    if (env == nullptr || env->size < sizeof(CinnCallEnv))
-      return SetLastError(InvalidArgument(of.Name(), ": the call's environment is null or older than this library"));
-    if (args == nullptr || num_args < 0 || static_cast<size_t>(num_args) != expected)
-      return SetLastError(InvalidArgument(of.Name(), ": expected ", expected, " arguments, got ", num_args));
-    return SetLastError(Call(of, args, *env).Run(state.inner));
+    return SetLastError(CallParts(state.of.plan_, state.parts, args, num_args, env));
   }
 
   void Add(const CompileReport& r) {
@@ -310,7 +243,9 @@ class OnTargets : public CompiledFunction {
   const Graph graph_;
   const CallSignature signature_ = SignatureOf(graph_);
   const Device host_;
+  const Target target_;  // the host's
   std::vector<Called> parts_;
+  const PartsPlan plan_;
   CompileReport report_;
   std::unique_ptr<State> own_;
   std::mutex added_mutex_;
@@ -326,10 +261,11 @@ StatusOr<std::unique_ptr<CompiledFunction>> CompileOnTargets(const Graph& graph,
   std::vector<OnTargets::Called> called;
   for (PlacedPart& p : parts) {
     ASSIGN_OR_RETURN(auto compiled, CompileGraph(p.part.graph, targets[p.target], options, devices));
-    called.push_back({std::move(p.part), TakeHostTensors(std::move(compiled)), {}, {}});
+    called.push_back({std::move(p.part), TakeHostTensors(std::move(compiled))});
   }
   ASSIGN_OR_RETURN(Device host, devices.Of(targets[0]));
-  return std::make_unique<OnTargets>(graph, std::move(host), std::move(called), std::move(placement.refused));
+  return std::make_unique<OnTargets>(graph, std::move(host), targets[0], std::move(called),
+                                     std::move(placement.refused));
 }
 
 }  // namespace cinn_like

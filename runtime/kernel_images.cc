@@ -1,6 +1,6 @@
 #include "runtime/kernel_images.h"
 
-#include <sstream>
+#include "cinn_like/base/words.h"
 
 namespace cinn_like {
 
@@ -16,14 +16,14 @@ StatusOr<KernelImages> KernelImages::From(const Artifact& artifact) {
   const std::string* table = artifact.Find("kernels");
   if (table == nullptr) return absl::DataLossError("artifact: no section 'kernels'");
   while (const std::string* image = artifact.Find(Cat("image.", r.images.size()))) r.images.push_back(*image);
-  std::istringstream in(*table);
-  for (std::string line; std::getline(in, line);) {
-    std::istringstream fields(line);
-    Kernel k;
-    if (!(fields >> k.name >> k.image >> k.entry) || k.image >= r.images.size()) {
+  for (const std::string& line : Words(*table, '\n').TakeAll()) {
+    Words fields(line);
+    Kernel& k = r.kernels.emplace_back();
+    k.name = fields.Take();
+    const bool is_image = fields.TakeNumber(&k.image, 0, static_cast<int64_t>(r.images.size()) - 1);
+    k.entry = fields.Take();
+    if (!is_image || k.entry.empty())
       return absl::DataLossError(Cat("artifact: bad line of section 'kernels': ", line));
-    }
-    r.kernels.push_back(std::move(k));
   }
   return r;
 }

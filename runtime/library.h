@@ -47,7 +47,8 @@ CINN_API void CinnLibraryClose(CinnLibrary* library);
 CINN_API const char* CinnLibraryDescription(const CinnLibrary* library);
 
 // For programs: {"compiler", "functions": [{"name", "params": [{"name", "dtype", "shape": ["n",256], "static": bool} or
-// {"name", "symbol": true}], "results": [{"dtype", "shape"}], "symbols": [...], "variants": [{"target", "device", "cpu":
+// {"name", "symbol": true}], "results": [{"dtype", "shape"}], "symbols": [...], "variants": [{"target", "device",
+// "cpu":
 // [...]}]}]}. Lives as long as the library.
 CINN_API const char* CinnLibraryInfo(const CinnLibrary* library);
 

@@ -3,13 +3,13 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <optional>
 
 #include "cinn_like/base/hash.h"
 #include "cinn_like/base/host_cpu.h"
 #include "cinn_like/base/json.h"
+#include "cinn_like/base/words.h"
 #include "runtime/artifact.h"
 
 namespace cinn_like {
@@ -30,68 +30,49 @@ std::string Lines(const std::vector<std::string>& lines) {
   return text;
 }
 
-std::vector<std::string> SplitLines(std::string_view text) {
-  std::vector<std::string> lines;
-  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-    lines.emplace_back(text.substr(0, end));
-  }
-  return lines;
-}
-
 std::string Join(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += Cat(text.empty() ? "" : ", ", name);
   return text;
 }
 
-// A number from `least` on, of which no file has more.
-bool ReadNumber(std::string_view text, int64_t least, int64_t most, int64_t* to) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *to);
-  return error == std::errc() && end == text.data() + text.size() && *to >= least && *to <= most;
-}
-bool ReadNumber(std::string_view text, int64_t least, int* to) {
-  int64_t n = 0;
-  const bool is_right = ReadNumber(text, least, kMostArguments, &n);
-  *to = static_cast<int>(n);
-  return is_right;
-}
-
-std::vector<std::string> Words(std::string_view line) {
-  std::vector<std::string> words;
-  for (size_t end; !line.empty(); line.remove_prefix(std::min(end + 1, line.size()))) {
-    end = std::min(line.find(' '), line.size());
-    words.emplace_back(line.substr(0, end));
-  }
-  return words;
-}
-
 // Lines: target, device, features, code, prepare, "slots pointers block", "number bytes" of each set of kernels.
 std::string Encode(const LibraryVariant& v) {
-  std::string features;
-  for (const std::string& f : v.cpu_features) features += Cat(features.empty() ? "" : " ", f);
-  std::string text = Lines(
-      {v.target, v.device, features, v.symbol, v.prepare, Cat(v.slots, " ", v.pointers, " ", v.weights_block)});
+  std::string text = Lines({v.target, v.device, JoinWords(v.cpu_features), v.symbol, v.prepare,
+                            Cat(v.slots, " ", v.pointers, " ", v.weights_block)});
   for (const LibraryKernels& k : v.kernels) text += Cat(k.number, " ", k.bytes, "\n");
   return text;
 }
 
-StatusOr<LibraryVariant> DecodeVariant(std::string_view text, const std::string* weights, const LibraryFunction& f) {
+StatusOr<LibraryVariant> DecodeVariant(std::string_view text, const std::string* weights, const std::string* plan,
+                                       const LibraryFunction& f) {
   const Status bad = Bad(Cat("a variant of function '", f.name, "' is described as '", text, "'"));
-  const std::vector<std::string> lines = SplitLines(text);
+  const std::vector<std::string> lines = Words(text, '\n').TakeAll();
   if (lines.size() < 6) return bad;
-  LibraryVariant v{lines[0], lines[1], Words(lines[2]), lines[3], lines[4], 0, -1, {}, 0};
-  const std::vector<std::string> numbers = Words(lines[5]);
-  if (numbers.size() != 3 || !ReadNumber(numbers[0], 0, &v.slots) || !ReadNumber(numbers[1], -1, &v.pointers) ||
-      !ReadNumber(numbers[2], 0, &v.weights_block)) {
+  LibraryVariant v{lines[0], lines[1], Words(lines[2]).TakeAll(), lines[3], lines[4], 0, -1, {}, 0};
+  Words numbers(lines[5]);
+  if (!numbers.TakeNumber(&v.slots, 0, kMostArguments) || !numbers.TakeNumber(&v.pointers, -1, kMostArguments) ||
+      !numbers.TakeNumber(&v.weights_block, 0, kMostArguments) || !numbers.is_done()) {
     return bad;
   }
   for (size_t i = 6; i < lines.size(); ++i) {
-    const std::vector<std::string> words = Words(lines[i]);
+    Words words(lines[i]);
     LibraryKernels& k = v.kernels.emplace_back();
-    if (words.size() != 2 || !ReadNumber(words[0], 0, &k.number) || !ReadNumber(words[1], 0, kMostBytes, &k.bytes))
+    if (!words.TakeNumber(&k.number, 0, kMostArguments) || !words.TakeNumber(&k.bytes, 0, kMostBytes) ||
+        !words.is_done())
       return bad;
   }
   if ((v.pointers < 0) != v.kernels.empty()) return bad;
+  if (plan != nullptr) {
+    ASSIGN_OR_RETURN(v.plan, PartsPlan::Decode(*plan));
+    if (v.plan->params.size() != static_cast<size_t>(f.params) || v.plan->results != f.results ||
+        std::any_of(v.plan->parts.begin(), v.plan->parts.end(), [&](const PartsPlan::Part& p) {
+          return std::any_of(p.statics.begin(), p.statics.end(),
+                             [&](int at) { return !f.statics.empty() && static_cast<size_t>(at) >= f.statics.size(); });
+        })) {
+      return Bad(Cat("function '", f.name, "' and its parts differ"));
+    }
+  }
   if (weights == nullptr) return v;
   ASSIGN_OR_RETURN(v.weights, LibraryWeights::Decode(*weights));
   const bool is_prepared = v.prepare.empty();
@@ -113,19 +94,19 @@ StatusOr<LibraryInfo> Decode(std::string_view bytes) {
   if (const std::string* compiler = artifact.Find("compiler")) info.compiler = *compiler;
   while (const std::string* text = artifact.Find(Cat("function.", info.functions.size()))) {
     const std::string number = Cat(info.functions.size());
-    const std::vector<std::string> lines = SplitLines(*text);
-    if (lines.size() != 6) return Bad("a function's description is incomplete");
+    const std::vector<std::string> lines = Words(*text, '\n').TakeAll();
+    if (lines.size() != 7) return Bad("a function's description is incomplete");
     LibraryFunction& f = info.functions.emplace_back(LibraryFunction{lines[0], lines[1], lines[2], 0, 0, {}, {}});
-    if (!ReadNumber(lines[3], 0, &f.params) || !ReadNumber(lines[4], 0, &f.results))
+    f.is_part = lines[6] == "part";
+    if (!Words(lines[3]).TakeNumber(&f.params, 0, kMostArguments) ||
+        !Words(lines[4]).TakeNumber(&f.results, 0, kMostArguments))
       return Bad(Cat("function '", f.name, "' has '", lines[3], "' parameters, '", lines[4], "' results"));
-    for (const std::string& word : Words(lines[5])) {
-      int& at = f.statics.emplace_back();
-      if (!ReadNumber(word, 0, &at) || at >= f.params)
-        return Bad(Cat("function '", f.name, "' has '", lines[5], "' for static parameters"));
-    }
+    if (!Words(lines[5]).TakeNumbers(&f.statics, 0, f.params - 1))
+      return Bad(Cat("function '", f.name, "' has '", lines[5], "' for static parameters"));
     while (const std::string* variant = artifact.Find(Cat("variant.", number, ".", f.variants.size()))) {
       const std::string* weights = artifact.Find(Cat("weights.", number, ".", f.variants.size()));
-      ASSIGN_OR_RETURN(LibraryVariant v, DecodeVariant(*variant, weights, f));
+      const std::string* plan = artifact.Find(Cat("parts.", number, ".", f.variants.size()));
+      ASSIGN_OR_RETURN(LibraryVariant v, DecodeVariant(*variant, weights, plan, f));
       f.variants.push_back(std::move(v));
     }
     if (f.variants.empty()) return Bad(Cat("function '", f.name, "' is compiled for no target"));
@@ -235,7 +216,7 @@ Hash128 Checksum(std::string_view file, const Layout& layout) {
 std::string LibraryInfo::Describe() const {
   std::string text = Cat("format ", kLibraryFormat, "\ncompiler ", compiler, "\n");
   for (const LibraryFunction& f : functions) {
-    text += f.signature + "\n";
+    text += Cat(f.is_part ? "part " : "", f.signature, "\n");
     for (const LibraryVariant& v : f.variants) {
       text += Cat("  target ", v.target, "\n  cpu ", Join(v.cpu_features), "\n");
       if (v.weights) text += Cat("  weights of ", v.weights->bytes, " bytes\n");
@@ -248,6 +229,7 @@ std::string LibraryInfo::Describe() const {
 std::string LibraryInfo::Json() const {
   std::string all;
   for (const LibraryFunction& f : functions) {
+    if (f.is_part) continue;
     std::string variants;
     for (const LibraryVariant& v : f.variants) {
       std::string cpu;
@@ -265,14 +247,13 @@ std::string EncodeLibraryNote(const LibraryInfo& info) {
   artifact.sections["compiler"] = info.compiler;
   for (size_t i = 0; i < info.functions.size(); ++i) {
     const LibraryFunction& f = info.functions[i];
-    std::string statics;
-    for (const int at : f.statics) statics += Cat(statics.empty() ? "" : " ", at);
-    artifact.sections[Cat("function.", i)] =
-        Lines({f.name, f.signature, f.interface, Cat(f.params), Cat(f.results), statics});
+    artifact.sections[Cat("function.", i)] = Lines({f.name, f.signature, f.interface, Cat(f.params), Cat(f.results),
+                                                    JoinWords(f.statics), f.is_part ? "part" : ""});
     for (size_t j = 0; j < f.variants.size(); ++j) {
       const LibraryVariant& v = f.variants[j];
       artifact.sections[Cat("variant.", i, ".", j)] = Encode(v);
       if (v.weights) artifact.sections[Cat("weights.", i, ".", j)] = v.weights->Encode();
+      if (v.plan) artifact.sections[Cat("parts.", i, ".", j)] = v.plan->Encode();
     }
   }
   const std::string contents = std::string(sizeof(Hash128), '\0') + artifact.Encode(kKey);

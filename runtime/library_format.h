@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cinn_like/base/status.h"
+#include "runtime/call_parts.h"
 #include "runtime/library_weights.h"
 
 namespace cinn_like {
@@ -30,9 +31,10 @@ constexpr char kLibraryPointersSymbol[] = "cinn_library_pointers_";
 constexpr char kLibraryKernelsKey[] = "library kernels";  // of the artifacts
 // What loads libraries and what their code calls (cmake/runtime_exports.map).
 constexpr char kLibraryRuntime[] = "libcinn_runtime.so.0";
-// The latter, beside base/runtime_calls.def: devices that it has itself, and the function below.
+// The latter, beside base/runtime_calls.def: devices that it has itself, and these.
 constexpr const char* kLibraryDevices[] = {"x86_64", "cuda", "opencl", "hip"};
 constexpr char kTvmFfiCall[] = "cinn_tvm_ffi_call";
+constexpr char kCallSelf[] = "cinn_call_self";
 // Before a function's name: the same for tvm-ffi (runtime/library/tvm_ffi.cc).
 constexpr char kTvmFfiPrefix[] = "__tvm_ffi_";
 
@@ -54,15 +56,19 @@ struct LibraryVariant {
   std::vector<LibraryKernels> kernels;  // the same ones in several forms: the first that the device takes is loaded
   int weights_block = 0;                // the number of its symbol
   std::optional<LibraryWeights> weights = std::nullopt;  // where they are in the file
+  // Of a function that several devices share: it has no code but that of its parts, functions of the file which nobody
+  // else calls, each of one variant.
+  std::optional<PartsPlan> plan = std::nullopt;
 };
 
 struct LibraryFunction {
   std::string name;
-  std::string signature;  // "@mlp(%x: f32[n,256], %w: f32[256,512] static) where n in 1..4096 -> f32[n,512]"
-  std::string interface;  // the same as members of a JSON object
+  std::string signature;        // "@mlp(%x: f32[n,256], %w: f32[256,512] static) where n in 1..4096 -> f32[n,512]"
+  std::string interface;        // the same as members of a JSON object
   int params = 0, results = 0;  // that a call takes: those of the signature, which has no weights that are in the file
   std::vector<int> statics;     // the positions of those marked static among them
   std::vector<LibraryVariant> variants;  // one at least; the first that can run is taken
+  bool is_part = false;                  // of another
 };
 
 struct LibraryInfo {

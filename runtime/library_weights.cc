@@ -1,47 +1,21 @@
 #include "runtime/library_weights.h"
 
 #include <algorithm>
-#include <charconv>
 #include <iterator>
+#include <limits>
 
 #include "cinn_like/base/tensor.h"
+#include "cinn_like/base/words.h"
 #include "runtime/arg_spec.h"
 
 namespace cinn_like {
 namespace {
 
-std::string Numbers(const std::vector<int64_t>& numbers) {
-  std::string text;
-  for (const int64_t n : numbers) text += Cat(" ", n);
-  return text;
+constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+
+bool Read(Words& words, WeightPiece* p) {
+  return words.TakeNumber(&p->offset, 0, kMost) && words.TakeNumber(&p->bytes, 0, kMost);
 }
-
-// The words of a line, one after the other.
-class Words {
- public:
-  explicit Words(std::string_view line) : rest_(line) {}
-  bool is_done() const { return rest_.empty(); }
-  std::string_view Take() {
-    const size_t end = std::min(rest_.find(' '), rest_.size());
-    const std::string_view word = rest_.substr(0, end);
-    rest_.remove_prefix(std::min(end + 1, rest_.size()));
-    return word;
-  }
-  // -1 where it is no number, which nothing here is.
-  int64_t Number() {
-    const std::string_view word = Take();
-    int64_t n = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), n);
-    return error == std::errc() && end == word.data() + word.size() && n >= 0 ? n : -1;
-  }
-  bool Numbers(int64_t count, std::vector<int64_t>* to) {
-    for (int64_t i = 0; i < count; ++i) to->push_back(Number());
-    return std::find(to->begin(), to->end(), -1) == to->end();
-  }
-
- private:
-  std::string_view rest_;
-};
 
 bool IsIn(const WeightPiece& piece, int64_t bytes) {
   return piece.offset >= 0 && piece.offset % kWeightAlignment == 0 && piece.bytes >= 0 && piece.offset <= bytes &&
@@ -50,11 +24,16 @@ bool IsIn(const WeightPiece& piece, int64_t bytes) {
 
 bool ReadWeight(Words& words, int64_t bytes, WeightedParam* p) {
   const std::optional<DType> dtype = ParseDType(words.Take());
-  p->data = {words.Number(), words.Number()};
-  const int64_t rank = words.Number();
-  if (!dtype.has_value() || !IsIn(p->data, bytes) || rank < 0 || rank > kMaxRank) return false;
+  size_t rank = 0;
+  if (!dtype.has_value() || !Read(words, &p->data) || !IsIn(p->data, bytes) || !words.TakeNumber(&rank, 0, kMaxRank))
+    return false;
   p->dtype = *dtype;
-  if (!words.Numbers(rank, &p->shape) || !words.Numbers(rank, &p->strides)) return false;
+  p->shape.resize(rank), p->strides.resize(rank);
+  for (std::vector<int64_t>* numbers : {&p->shape, &p->strides}) {
+    for (int64_t& n : *numbers) {
+      if (!words.TakeNumber(&n, 0, kMost)) return false;
+    }
+  }
   DLTensor t{};
   t.dtype = {InfoOf(*dtype).dlpack_code, static_cast<uint8_t>(InfoOf(*dtype).bits), 1};
   t.ndim = static_cast<int32_t>(rank);
@@ -69,8 +48,7 @@ bool ReadLine(std::string_view line, LibraryWeights* r) {
   bool is_right = true;
   if (kind == "slot") {
     WeightPiece& slot = r->slots.emplace_back();
-    slot = {words.Number(), words.Number()};
-    is_right = IsIn(slot, r->bytes);
+    is_right = Read(words, &slot) && IsIn(slot, r->bytes);
   } else if (kind == "given" || kind == "packed") {
     r->params.emplace_back().kind = kind == "given" ? WeightedParam::Kind::kGiven : WeightedParam::Kind::kPacked;
   } else if (kind == "weight" || kind == "raw") {
@@ -102,8 +80,9 @@ std::string LibraryWeights::Encode() const {
         break;
       case WeightedParam::Kind::kWeight:
       case WeightedParam::Kind::kRaw:
-        text += Cat(p.kind == WeightedParam::Kind::kRaw ? "raw " : "weight ", Name(p.dtype), " ", p.data.offset, " ", p.data.bytes, " ", p.shape.size(),
-                    Numbers(p.shape), Numbers(p.strides), "\n");
+        text += Cat(p.kind == WeightedParam::Kind::kRaw ? "raw " : "weight ", Name(p.dtype), " ", p.data.offset, " ",
+                    p.data.bytes, " ", p.shape.size(), p.shape.empty() ? "" : " ", JoinWords(p.shape),
+                    p.shape.empty() ? "" : " ", JoinWords(p.strides), "\n");
         break;
     }
   }
@@ -121,8 +100,7 @@ StatusOr<LibraryWeights> LibraryWeights::Decode(std::string_view text) {
     bool is_right = false;
     if (is_first) {
       is_right = words.Take() == "weights";
-      r.bytes = words.Number();
-      is_right = is_right && r.bytes >= 0 && words.is_done();
+      is_right = is_right && words.TakeNumber(&r.bytes, 0, kMost) && words.is_done();
     } else {
       is_right = ReadLine(line, &r);
     }

@@ -4,8 +4,8 @@
 #include <list>
 #include <map>
 #include <mutex>
-#include <sstream>
 
+#include "cinn_like/base/words.h"
 #include "runtime/opencl_driver.h"
 #include "runtime/opencl_memory.h"
 #include "runtime/range_error.h"
@@ -181,11 +181,11 @@ Module::~Module() {
 StatusOr<std::unique_ptr<Module>> Module::Load(std::string_view image) {
   ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
   std::unique_ptr<Impl> impl(new Impl(*driver, image));
-  std::istringstream in(impl->source);
-  for (std::string line; std::getline(in, line) && line.starts_with("// ");) {
-    std::istringstream words(line.substr(3));
-    std::string word, name, params;
-    words >> word >> name >> params;
+  Words lines(impl->source, '\n');
+  for (std::string_view line; (line = lines.Take()).starts_with("// ");) {
+    Words words(line.substr(3));
+    const std::string_view word = words.Take();
+    std::string name(words.Take()), params(words.Take());
     if (word == "exact") impl->exact = true;
     if (word != "kernel") continue;
     if (params.find_first_not_of("p48r-") != params.npos || params.empty()) {

@@ -24,7 +24,8 @@ DEFINE_string(
     "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx or cubin, "
     "opencl, hip or hsaco, metal; for other targets also c. Not said: source for the targets c and metal, library "
     "for a file -o *.so, else llvm");
-DEFINE_string(target, "cpu", "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", \"opencl | cpu\", ...");
+DEFINE_string(target, "cpu",
+              "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", \"opencl | cpu\", ...");
 DEFINE_string(o, "-", "the file to write");
 DEFINE_int32(measure, 0, "points of each kernel's space that --emit=space measures on this machine");
 
@@ -58,9 +59,9 @@ Status Main(int argc, char** argv) {
                                                       : "llvm";
   const bool space = emit == "space";
   if (targets.size() > 1) {
-    if (space || emit == "library")
-      return InvalidArgument("--emit=", emit, ": expected one target, got ", FLAGS_target);
+    if (space) return InvalidArgument("--emit=", emit, ": expected one target, got ", FLAGS_target);
     ASSIGN_OR_RETURN(const auto compiled, CompileOnTargets(*graph, targets, options));
+    if (emit == "library") return compiled->ExportLibrary(FLAGS_o, {});
     ASSIGN_OR_RETURN(const std::string source, compiled->Source(emit));
     return WriteOutput(FLAGS_o, source);
   }

@@ -88,6 +88,7 @@ class Self : public PreparedState {
     if (ready_.variant->weights && !args.empty()) {
       return InvalidArgument(f.name, ": its weights are in the file: expected no others, got ", args.size());
     }
+    if (ready_.variant->plan) return FillParts(args, env);
     if (ready_.IsOnHost()) return ready_.variant->weights ? TakeWeights() : PrepareFrom(args, env);
     const bool is_here = env.device.device_type == kDLCPU;
     if (!is_here && !ready_.variant->weights) return PrepareFrom(args, env);
@@ -102,10 +103,12 @@ class Self : public PreparedState {
 
   int32_t Call(const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
     const LibraryFunction& f = *ready_.function;
+    if (ready_.variant->plan) return SetLastError(CallParts(*ready_.variant->plan, called_, args, num_args, env));
     const bool are_given = !ready_.variant->weights;
     if (!are_given && (num_args != f.params + f.results || (args == nullptr && num_args != 0))) {
       return SetLastError(InvalidArgument(f.name, ": expected ", f.params, " arguments and ", f.results,
-                                          " results, those of ", f.signature, ", got ", args == nullptr ? 0 : num_args));
+                                          " results, those of ", f.signature, ", got ",
+                                          args == nullptr ? 0 : num_args));
     }
     const bool knows_env = env != nullptr && env->size >= sizeof(CinnCallEnv) && num_args >= 0 && args != nullptr;
     if (knows_env && env->device.device_type == kDLCPU && !ready_.IsOnHost())
@@ -127,6 +130,25 @@ class Self : public PreparedState {
   }
 
  private:
+  // The parts' own.
+  Status FillParts(std::span<const CinnValue> args, const CinnCallEnv& env) {
+    const LibraryFunction& f = *ready_.function;
+    if (args.size() != f.statics.size()) {
+      return InvalidArgument(f.name, ": expected ", f.statics.size(), " static arguments, got ", args.size());
+    }
+    for (size_t i = 0; i < ready_.parts.size(); ++i) {
+      const LoadedFile::Ready& part = *ready_.parts[i];
+      std::vector<CinnValue> own;
+      for (const int at : ready_.variant->plan->parts[i].statics) {
+        if (!args.empty()) own.push_back(args[static_cast<size_t>(at)]);
+      }
+      Self& self = *parts_.emplace_back(std::make_unique<Self>(file_, part));
+      RETURN_IF_ERROR(self.Fill(own, env));
+      called_.push_back({part.HasSelf() ? &cinn_call_self : part.call, static_cast<PreparedState*>(&self)});
+    }
+    return absl::OkStatus();
+  }
+
   Status PrepareFrom(std::span<const CinnValue> args, const CinnCallEnv& env) {
     if (ready_.prepare == nullptr) return absl::OkStatus();
     return Prepare(ready_.prepare, args.data(), static_cast<int32_t>(args.size()), env);
@@ -224,12 +246,10 @@ class Self : public PreparedState {
   std::vector<DLTensor*> own_;  // by parameter; null: the caller's. Empty: all are
   std::deque<DLTensor> tensors_;
   std::deque<KeptTensor> kept_;
+  // Where devices share it:
+  std::vector<std::unique_ptr<Self>> parts_;
+  std::vector<CalledPart> called_;
 };
-
-int32_t CallSelf(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
-  if (self == nullptr) return SetLastError(absl::FailedPreconditionError("the function is not prepared"));
-  return static_cast<Self*>(static_cast<PreparedState*>(self))->Call(args, num_args, env);
-}
 
 StatusOr<const LoadedFile::Ready*> FindFunction(const CinnLibrary* library, const char* name) {
   if (library == nullptr || name == nullptr) return InvalidArgument("library and name must not be null");
@@ -248,6 +268,11 @@ StatusOr<void*> Prepare(const CinnLibrary* library, const char* name, std::span<
 }  // namespace
 
 extern "C" {
+
+int32_t cinn_call_self(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env) {
+  if (self == nullptr) return SetLastError(absl::FailedPreconditionError("the function is not prepared"));
+  return static_cast<Self*>(static_cast<PreparedState*>(self))->Call(args, num_args, env);
+}
 
 int32_t CinnLibraryOpen(const char* path, CinnLibrary** out) {
   if (out != nullptr) *out = nullptr;
@@ -268,7 +293,7 @@ const char* CinnLibraryInfo(const CinnLibrary* library) { return library->json.c
 
 CinnFunctionPtr CinnLibraryLookup(const CinnLibrary* library, const char* name) {
   const auto found = FindFunction(library, name);
-  if (found.ok()) return (*found)->HasSelf() ? &CallSelf : (*found)->call;
+  if (found.ok()) return (*found)->HasSelf() ? &cinn_call_self : (*found)->call;
   SetLastError(found.status());
   return nullptr;
 }

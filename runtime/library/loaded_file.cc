@@ -26,15 +26,16 @@ StatusOr<const RuntimeDevice*> FindDevice(const std::string& name) {
   const std::string symbol = Cat("cinn_device_", name);
   if (const void* found = dlsym(RTLD_DEFAULT, symbol.c_str()); found != nullptr)
     return static_cast<const RuntimeDevice*>(found);
-  return absl::FailedPreconditionError(Cat("needs device '", name, "', which the program has not (a symbol ", symbol, ")"));
+  return absl::FailedPreconditionError(
+      Cat("needs device '", name, "', which the program has not (a symbol ", symbol, ")"));
 }
 
 StatusOr<std::unique_ptr<LoadedKernels>> LoadKernels(void* handle, const LibraryKernels& kernels,
                                                      const RuntimeDevice& device, void** pointers) {
   ASSIGN_OR_RETURN(const void* bytes, FindSymbol(handle, Cat(kLibraryKernelsSymbol, kernels.number)));
-  ASSIGN_OR_RETURN(const Artifact artifact,
-                   Artifact::Decode({static_cast<const char*>(bytes), static_cast<size_t>(kernels.bytes)},
-                                    kLibraryKernelsKey));
+  ASSIGN_OR_RETURN(
+      const Artifact artifact,
+      Artifact::Decode({static_cast<const char*>(bytes), static_cast<size_t>(kernels.bytes)}, kLibraryKernelsKey));
   ASSIGN_OR_RETURN(const KernelImages images, KernelImages::From(artifact));
   ASSIGN_OR_RETURN(std::unique_ptr<LoadedKernels> loaded, LoadedKernels::Load(images, device));
   for (size_t i = 0; i < images.kernels.size(); ++i) {
@@ -77,10 +78,15 @@ Status LoadedFile::Load(const char* path, const LibraryFile& file) {
 
 StatusOr<const LoadedFile::Ready*> LoadedFile::Find(const std::string& function) const {
   const std::lock_guard lock(mutex_);
+  return FindHere(function, false);
+}
+
+StatusOr<const LoadedFile::Ready*> LoadedFile::FindHere(const std::string& function, bool is_part) const {
   std::string known;
   for (size_t i = 0; i < info_.functions.size(); ++i) {
     const LibraryFunction& f = info_.functions[i];
-    known += Cat(i == 0 ? "" : ", ", f.name);
+    if (f.is_part != is_part) continue;
+    known += Cat(known.empty() ? "" : ", ", f.name);
     if (f.name != function) continue;
     Status lacking;
     std::string all;
@@ -107,6 +113,12 @@ StatusOr<std::unique_ptr<LoadedFile::Ready>> LoadedFile::MakeReady(const Library
   r->function = &function;
   r->variant = &variant;
   ASSIGN_OR_RETURN(r->device, FindDevice(variant.device));
+  if (variant.plan) {
+    for (const PartsPlan::Part& part : variant.plan->parts) {
+      ASSIGN_OR_RETURN(r->parts.emplace_back(), FindHere(part.name, true));
+    }
+    return r;
+  }
   ASSIGN_OR_RETURN(r->call, FindFunction(handle_, variant.symbol));
   if (!variant.prepare.empty()) {
     ASSIGN_OR_RETURN(r->prepare, FindFunction(handle_, variant.prepare));

@@ -26,10 +26,11 @@ class LoadedFile {
     CinnFunctionPtr call = nullptr, prepare = nullptr;
     char* weights = nullptr;  // the block
     std::unique_ptr<LoadedKernels> kernels;
+    std::vector<const Ready*> parts;  // of variant->plan
 
     bool IsOnHost() const { return device->type == kDLCPU; }
     // Its calls need a `self` that knows what is added to them.
-    bool HasSelf() const { return variant->weights.has_value() || !IsOnHost(); }
+    bool HasSelf() const { return variant->weights.has_value() || variant->plan.has_value() || !IsOnHost(); }
   };
 
   LoadedFile() = default;
@@ -43,6 +44,8 @@ class LoadedFile {
   StatusOr<const Ready*> Find(const std::string& function) const;
 
  private:
+  // With the lock.
+  StatusOr<const Ready*> FindHere(const std::string& name, bool is_part) const;
   StatusOr<std::unique_ptr<Ready>> MakeReady(const LibraryFunction& function, const LibraryVariant& variant) const;
 
   void* handle_ = nullptr;
@@ -52,6 +55,10 @@ class LoadedFile {
 };
 
 }  // namespace cinn_like
+
+// A function whose `self` knows what is added to its calls (LoadedFile::Ready::HasSelf). A function that devices share
+// is this under its name.
+extern "C" int32_t cinn_call_self(void* self, const CinnValue* args, int32_t num_args, const CinnCallEnv* env);
 
 struct CinnLibrary {
   std::shared_ptr<const cinn_like::LoadedFile> file;

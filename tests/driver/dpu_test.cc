@@ -482,7 +482,8 @@ TEST(Partition, ByPrice) {
   ASSERT_TRUE(source.ok()) << source.status();
   EXPECT_TRUE(source->starts_with("// @mlp_0_dpu\n")) << *source;
   EXPECT_NE((*shared_out)->Source("loops")->find("// @mlp_1_x86_64\n"), std::string::npos);
-  EXPECT_EQ(Error((*shared_out)->ExportObject("x.o")), "@mlp: what several devices share can't be exported yet");
+  EXPECT_EQ(Error((*shared_out)->ExportObject("x.o")),
+            "@mlp: what several devices share is no single object; a library holds it");
 
   // Not worth the copies.
   const hlir::Graph small = *hlir::Parse(ProductGraph(8, 8, 8, false));
@@ -701,8 +702,9 @@ TEST(Partition, RandomGraphs) {
   kind.copy_seconds = 0;
   kind.copy_bandwidth = 1e15;
   Devices devices = Devices::BuiltIn();
-  const Status added = devices.Add(
-      {&kind, &cinn_device_dpu, [](const Target&, const CompileOptions&, ObjectCache*) { return dpu::MakeCompiler(); }});
+  const Status added = devices.Add({&kind, &cinn_device_dpu, [](const Target&, const CompileOptions&, ObjectCache*) {
+                                      return dpu::MakeCompiler();
+                                    }});
   ASSERT_TRUE(added.ok()) << added;
   const Target targets[] = {*Target::Parse("cpu"), *devices.ParseTarget("dpu -arch=dpu2")};
   const int64_t used = dpu::CountsSoFar().used_bytes;

@@ -12,6 +12,7 @@
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
 #include "cinn_like/module_driver.h"
+#include "cinn_like/partition.h"
 #include "examples/dpu/dpu.h"
 #include "ir/host_array.h"
 #include "runtime/library.h"
@@ -58,8 +59,13 @@ struct Tensors {
     for (const auto& shape : shapes) arrays.emplace_back(DType::kF32, shape);
     for (ir::HostArray& a : arrays) {
       for (int64_t i = 0; i < a.NumElements(); ++i) a.Set(i, random(rng));
-      views.push_back({a.bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a.shape.size()), {kDLFloat, 32, 1},
-                       a.shape.data(), nullptr, 0});
+      views.push_back({a.bytes.data(),
+                       {kDLCPU, 0},
+                       static_cast<int32_t>(a.shape.size()),
+                       {kDLFloat, 32, 1},
+                       a.shape.data(),
+                       nullptr,
+                       0});
     }
     for (DLTensor& t : views) {
       CinnValue& v = args.emplace_back();
@@ -297,7 +303,50 @@ TEST_P(LibraryDevice, FunctionsSideBySide) {
   parts.clear();
   parts.push_back(*jit->MakePart({}));
   parts.push_back(*jit->MakePart({&t.args[1], 3}));
-  EXPECT_TRUE(StrContains(Message(WriteLibrary(std::move(parts), File("bad.so"))), "a library's function @mlp is @mlp("));
+  EXPECT_TRUE(
+      StrContains(Message(WriteLibrary(std::move(parts), File("bad.so"))), "a library's function @mlp is @mlp("));
+}
+
+// One function of parts on two devices, with what both read of its weights.
+TEST_P(LibraryDevice, WhatDevicesShare) {
+  const hlir::Graph graph =
+      GraphOf(absl::StrReplaceAll(R"(graph @g(%x: f32[n,24], %w: f32[24,24] static) where n in 1..256 {
+  %0 = add(%x, %x) on DEVICE : f32[n,24]
+  %1 = matmul(%0, %w) on cpu : f32[n,24]
+  %2 = matmul(%1, %w) on DEVICE : f32[n,24]
+  %3 = tanh(%2) on cpu : f32[n,24]
+  return %3, %1
+}
+)",
+                                  {{"DEVICE", device_.kind->name}}));
+  const Target targets[] = {*Target::Parse("cpu"), target_};
+  const auto jit = CompileOnTargets(graph, targets, Options(), Devices());
+  ASSERT_TRUE(jit.ok()) << jit.status();
+  const CinnCallEnv env = Env();
+  const std::vector<std::vector<int64_t>> shapes = {{50, 24}, {24, 24}, {50, 24}, {50, 24}};
+  Tensors t(shapes), expected(shapes);
+  ASSERT_TRUE((*jit)->Prepare({&expected.args[1], 1}, env).ok());
+  ASSERT_EQ((*jit)->entry()((*jit)->self(), expected.begin(), 4, &env), 0);
+  for (const bool has_weights : {false, true}) {
+    const std::string path = File(has_weights ? "weights.so" : "bare.so");
+    const std::span<const CinnValue> weights(&t.args[1], 1);
+    const Status exported = (*jit)->ExportLibrary(path, has_weights ? weights : std::span<const CinnValue>());
+    ASSERT_TRUE(exported.ok()) << exported;
+    Library library(path);
+    const CinnFunctionPtr g = library.Prepare("g", has_weights ? std::span<const CinnValue>() : weights);
+    ASSERT_NE(g, nullptr) << CinnLibraryError();
+    std::vector<CinnValue> args = t.args;
+    if (has_weights) args.erase(args.begin() + 1);
+    for (const int i : {2, 3}) std::fill(t.arrays[i].bytes.begin(), t.arrays[i].bytes.end(), 0xff);
+    ASSERT_EQ(g(library.self, args.data(), static_cast<int>(args.size()), &env), 0) << CinnLibraryError();
+    for (const int i : {2, 3}) EXPECT_EQ(t.arrays[i].bytes, expected.arrays[i].bytes) << i;
+    EXPECT_LT(g(library.self, args.data(), 1, &env), 0);
+    EXPECT_TRUE(absl::StartsWith(CinnLibraryError(), "@g: expected ")) << CinnLibraryError();
+    EXPECT_EQ(CinnLibraryLookup(library.lib, "nothing"), nullptr);
+    EXPECT_STREQ(CinnLibraryError(), "the library has no function 'nothing'; there are g");
+    EXPECT_TRUE(StrContains(CinnLibraryInfo(library.lib), R"("functions":[{"name":"g",)"));
+    EXPECT_TRUE(StrContains(CinnLibraryDescription(library.lib), "\npart @g_")) << CinnLibraryDescription(library.lib);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LibraryDevice, testing::Values("opencl", "cuda", "dpu"),
@@ -325,8 +374,7 @@ TEST(LibraryElsewhere, SaysWhatIsMissing) {
   if (cinn_device_cuda.api().ok()) GTEST_SKIP() << "this machine has a CUDA device";
   const std::string path = fs::temp_directory_path() / "library_elsewhere.so";
   for (const auto& [arch, forms] : {std::pair{"sm_90a", 1u}, {"sm_80", 2u}}) {
-    const Status exported =
-        ExportLibrary(GraphOf(kDouble), *Target::Parse(Cat("cuda -arch=", arch)), Options(), path);
+    const Status exported = ExportLibrary(GraphOf(kDouble), *Target::Parse(Cat("cuda -arch=", arch)), Options(), path);
     if (!exported.ok() && StrContains(Message(exported), "NVRTC")) GTEST_SKIP() << "NVRTC is not on this machine";
     ASSERT_TRUE(exported.ok()) << exported;
     EXPECT_EQ(ReadLibrary(ReadFile(path))->info.functions[0].variants[0].kernels.size(), forms);

@@ -326,9 +326,8 @@ TEST(Library, SaysWhatTheCpuNeeds) {
   const StatusOr<LibraryFile> file = ReadLibrary(ReadFile(v3));
   ASSERT_TRUE(file.ok()) << file.status();
   const LibraryVariant& variant = file->info.functions[0].variants[0];
-  EXPECT_EQ(variant.cpu_features,
-            (std::vector<std::string>{"sse3", "ssse3", "fma", "sse4.1", "sse4.2", "movbe", "popcnt", "avx", "f16c",
-                                      "lzcnt", "bmi", "avx2", "bmi2"}));
+  EXPECT_EQ(variant.cpu_features, (std::vector<std::string>{"sse3", "ssse3", "fma", "sse4.1", "sse4.2", "movbe",
+                                                            "popcnt", "avx", "f16c", "lzcnt", "bmi", "avx2", "bmi2"}));
   EXPECT_EQ(variant.target, "x86_64 -mcpu=x86-64-v3");
   EXPECT_EQ(CheckCpu(variant.cpu_features).ok(), Library(v3).code == 0);
 
@@ -466,8 +465,9 @@ TEST(Library, WhatIsRefused) {
   const std::string path = folder.File("f.so");
   const std::string mlp = ReadFile("examples/mlp.graph");
   for (const std::string device : {"metal", "c"}) {
-    EXPECT_EQ(ExportError(mlp, device, path),
-              Cat("target '", device, "': its functions leave as source text (EmitGraph, cinn_compile) and don't run here"));
+    EXPECT_EQ(
+        ExportError(mlp, device, path),
+        Cat("target '", device, "': its functions leave as source text (EmitGraph, cinn_compile) and don't run here"));
   }
   // A transposed convolution: three in four of our products are of zeros.
   EXPECT_EQ(ExportError(R"(graph @f(%x: f32[1,64,28,28], %w: f32[64,64,4,4]) {
