@@ -132,10 +132,23 @@ StatusOr<ObjectSymbols> SymbolsOf(const std::string& object) {
   return r;
 }
 
-StatusOr<std::string> Rename(const std::string& object, const std::map<std::string, std::string>& names) {
+// Other names, and one that need not be found when the file is loaded.
+struct SymbolChanges {
+  std::map<std::string, std::string> names;
+  std::string weak;
+
+  bool Concern(const std::string& symbol) const { return symbol == weak || names.contains(symbol); }
+};
+StatusOr<std::string> Change(const std::string& object, const SymbolChanges& changes) {
   llvm::objcopy::ConfigManager config;
   config.Common.OutputFilename = "object";  // for errors
-  for (const auto& [from, to] : names) config.Common.SymbolsToRename.insert({from, to});
+  for (const auto& [from, to] : changes.names) config.Common.SymbolsToRename.insert({from, to});
+  if (!changes.weak.empty()) {
+    auto pattern = llvm::objcopy::NameOrPattern::create(changes.weak, llvm::objcopy::MatchStyle::Literal,
+                                                        [](llvm::Error error) { return error; });
+    if (llvm::Error error = config.Common.SymbolsToWeaken.addMatcher(std::move(pattern)))
+      return ObjectError(std::move(error));
+  }
   auto binary = llvm::object::createBinary(llvm::MemoryBufferRef(object, "object"));
   if (!binary) return ObjectError(binary.takeError());
   llvm::SmallString<0> bytes;
@@ -174,10 +187,10 @@ class Linking {
     }
     ASSIGN_OR_RETURN(LibraryFunction * function, FunctionOf(part, is_part));
     const int number = parts_++;
-    std::map<std::string, std::string> renamed;
+    SymbolChanges changes;
     const auto own = [&](const std::string& name, bool is_exported) {
       std::string symbol = name;
-      if (!symbols_.insert(symbol).second) symbol = Cat(name, ".", number), renamed[name] = symbol;
+      if (!symbols_.insert(symbol).second) symbol = Cat(name, ".", number), changes.names[name] = symbol;
       if (is_exported) exported_.push_back(symbol);
       return symbol;
     };
@@ -193,7 +206,10 @@ class Linking {
       RETURN_IF_ERROR(CheckName(part.prepare));
       v.prepare = own(part.prepare, true);
     }
-    runtime_.insert(Cat("cinn_device_", v.device));
+    const std::string device = *runtime_.insert(Cat("cinn_device_", v.device)).first;
+    const bool is_known =
+        std::find(std::begin(kLibraryDevices), std::end(kLibraryDevices), v.device) != std::end(kLibraryDevices);
+    if (!is_known) changes.weak = device;
     for (const KernelImages& form : part.kernels) {
       Artifact artifact;
       form.AddTo(artifact);
@@ -210,7 +226,7 @@ class Linking {
       objects_.push_back(std::move(object));
     }
     if (v.weights) v.weights_block = AddData(kLibraryWeightsSymbol, part.weights);
-    RETURN_IF_ERROR(AddObjects(std::move(part.objects), number, std::move(renamed)));
+    RETURN_IF_ERROR(AddObjects(std::move(part.objects), number, std::move(changes)));
     function->variants.push_back(std::move(v));
     return absl::OkStatus();
   }
@@ -245,25 +261,26 @@ class Linking {
 
   // An internal function is named by its text, so that several parts share it: unless it reaches what has another name
   // here, a kernel say.
-  Status AddObjects(std::vector<std::string> objects, int number, std::map<std::string, std::string> renamed) {
+  Status AddObjects(std::vector<std::string> objects, int number, SymbolChanges changes) {
     std::vector<ObjectSymbols> symbols;
     for (const std::string& object : objects) {
       ASSIGN_OR_RETURN(symbols.emplace_back(), SymbolsOf(object));
     }
-    const auto is_renamed = [&](const std::string& name) { return renamed.contains(name); };
-    for (bool changes = true; changes;) {
-      changes = false;
+    const auto is_renamed = [&](const std::string& name) { return changes.names.contains(name); };
+    for (bool is_new = true; is_new;) {
+      is_new = false;
       for (const ObjectSymbols& s : symbols) {
         if (std::none_of(s.used.begin(), s.used.end(), is_renamed)) continue;
-        for (const std::string& name : s.defined) changes |= renamed.emplace(name, Cat(name, ".", number)).second;
+        for (const std::string& name : s.defined) is_new |= changes.names.emplace(name, Cat(name, ".", number)).second;
       }
     }
+    const auto concerns = [&](const std::string& name) { return changes.Concern(name); };
     for (size_t i = 0; i < objects.size(); ++i) {
       const auto& [defined, used] = symbols[i];
-      if (std::any_of(defined.begin(), defined.end(), is_renamed) ||
-          std::any_of(used.begin(), used.end(), is_renamed)) {
-        ASSIGN_OR_RETURN(objects[i], Rename(objects[i], renamed));
-      } else {
+      if (std::any_of(defined.begin(), defined.end(), concerns) || std::any_of(used.begin(), used.end(), concerns)) {
+        ASSIGN_OR_RETURN(objects[i], Change(objects[i], changes));
+      }
+      if (std::none_of(defined.begin(), defined.end(), is_renamed)) {
         bool is_new = defined.empty();
         for (const std::string& name : defined) is_new |= linked_.insert(name).second;
         if (!is_new) continue;

@@ -91,9 +91,10 @@ class Self : public PreparedState {
     if (ready_.variant->plan) return FillParts(args, env);
     if (ready_.IsOnHost()) return ready_.variant->weights ? TakeWeights() : PrepareFrom(args, env);
     const bool is_here = env.device.device_type == kDLCPU;
+    if (!is_here) place_ = env.device;
     if (!is_here && !ready_.variant->weights) return PrepareFrom(args, env);
     ASSIGN_OR_RETURN(DeviceApi * api, ready_.device->api());
-    const DevicePlace place{api, is_here ? DLDevice{ready_.device->type, 0} : env.device};
+    const DevicePlace place{api, place_};
     CinnCallEnv there{};
     there.size = sizeof(there);
     there.device = place.device;
@@ -227,8 +228,7 @@ class Self : public PreparedState {
 
   Status CallFromHost(const CinnValue* args, size_t num_args, const CinnCallEnv& env) {
     ASSIGN_OR_RETURN(DeviceApi * api, ready_.device->api());
-    const DLDevice device{ready_.device->type, prepared() ? this->device().device_id : 0};
-    HostTensorsCall call({api, device}, env);
+    HostTensorsCall call({api, place_}, env);
     const size_t params = own_.empty() ? static_cast<size_t>(ready_.function->params) : own_.size();
     const bool are_given = !ready_.variant->weights;
     for (size_t i = 0, next = 0; next < num_args || i < params; ++i) {
@@ -243,6 +243,7 @@ class Self : public PreparedState {
 
   const std::shared_ptr<const LoadedFile> file_;
   const LoadedFile::Ready& ready_;
+  DLDevice place_{ready_.device->type, 0};  // of calls with tensors of the host
   std::vector<DLTensor*> own_;  // by parameter; null: the caller's. Empty: all are
   std::deque<DLTensor> tensors_;
   std::deque<KeptTensor> kept_;

@@ -52,12 +52,10 @@ LoadedFile::~LoadedFile() {
 }
 
 Status LoadedFile::Load(const char* path, const LibraryFile& file) {
-  // Where a device is the program's, the loader would say less.
   Status lacking;
   bool any = false;
   for (const LibraryFunction& f : file.info.functions) {
     for (const LibraryVariant& v : f.variants) {
-      if (const auto device = FindDevice(v.device); !device.ok()) return device.status();
       const Status cpu = CheckCpu(v.cpu_features);
       any |= cpu.ok();
       if (!cpu.ok()) lacking = cpu;
