@@ -261,6 +261,24 @@ TEST_P(LibraryDevice, TheFirstThatRuns) {
   EXPECT_EQ(run(File("b.so")), kDLCPU);
 }
 
+// A GPU that is newer than any in the file compiles the PTX.
+TEST_P(LibraryDevice, PtxIsTheLastResort) {
+  if (device_.kind != &CudaKind() || target_.arch == "sm_80") GTEST_SKIP() << "no newer GPU";
+  const Target older = *Target::Parse("cuda -arch=sm_80");
+  ASSERT_TRUE(ExportLibrary(Mlp(), older, Options(), File("mlp.so"), Devices()).ok());
+  Library library(File("mlp.so"));
+  Tensors t(MlpShapes(50)), expected(MlpShapes(50));
+  const CinnFunctionPtr mlp = library.Prepare("mlp", {&t.args[1], 3});
+  ASSERT_NE(mlp, nullptr) << CinnLibraryError();
+  const CinnCallEnv env = Env();
+  ASSERT_EQ(mlp(library.self, t.begin(), t.count(), &env), 0) << CinnLibraryError();
+  const auto jit = Jit(Mlp());
+  ASSERT_TRUE(jit->Prepare({&expected.args[1], 3}, env).ok());
+  ASSERT_EQ(jit->entry()(jit->self(), expected.begin(), expected.count(), &env), 0);
+  for (int64_t i = 0; i < t.arrays[4].NumElements(); ++i)
+    EXPECT_NEAR(t.arrays[4].Get(i), expected.arrays[4].Get(i), 1e-4);
+}
+
 // Of several devices, from graphs and loops; names of kernels are each function's own.
 TEST_P(LibraryDevice, FunctionsSideBySide) {
   const std::string loops = R"(func @twice(x: f32[n], y: f32[n] out) where n in 1..5000 {
