@@ -46,7 +46,13 @@ struct Part {
   // be a second iterator, all of whose values are in parts of their own: (p / its extent, p % its extent).
   bool beside = false;
   std::optional<size_t> inner = std::nullopt;
+  size_t place = 0;  // of the parts among the iterators
 };
+
+// Of columns that fill no vector.
+constexpr double kStepSeconds = 0.7e-9;  // a vector more, however full
+constexpr int64_t kMostVectors = 16;     // of a row of parts
+constexpr int64_t kSumsAtOnce = 4;       // so many do not wait for each other
 
 // Of column sums beside rows.
 constexpr double kThreadsPerCore = 1024, kBlocksPerCore = 16;  // of blocks that go through rows, at most
@@ -68,6 +74,7 @@ class Splitter {
     has_blocks_ = target.IsGpu();
     most_threads_ = target.device->limits.threads;
     near_bytes_ = has_blocks_ ? 0 : static_cast<double>(target.l2_bytes);
+    vector_bytes_ = std::max<int64_t>(target.vector_bytes, 16);
     for (const Stage& s : p.stages) {
       if (!has_blocks_) break;
       for (Buffer b : InputsOf(s)) users_[b].push_back(&s);
@@ -81,9 +88,16 @@ class Splitter {
 
   std::vector<Stage> Run() {
     std::vector<Stage> r;
+    std::vector<Stage> stages;
     for (const Stage& s : p_.stages) {
-      const std::optional<Join> join =
-          s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
+      const std::optional<Join> join = JoinOf(s);
+      if (const std::optional<Part> part = join ? ChooseNeighbours(s) : std::nullopt)
+        Split(s, *join, *part, stages);
+      else
+        stages.push_back(s);
+    }
+    for (const Stage& s : stages) {
+      const std::optional<Join> join = JoinOf(s);
       const std::optional<Part> part = join ? Choose(s) : std::nullopt;
       if (const std::optional<Part> beside = join ? ChooseBeside(s) : std::nullopt)
         Split(s, *join, *beside, r);
@@ -97,6 +111,46 @@ class Splitter {
 
  private:
   double Size(Expr extent) const { return TypicalSize(extent, symbols_); }
+
+  std::optional<Join> JoinOf(const Stage& s) const {
+    return s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
+  }
+
+  // Columns that are neighbours of the next ones, and fewer than lanes. There is no rest.
+  std::optional<Part> ChooseNeighbours(const Stage& s) {
+    const Expr load = MainLoad(s, s.values);
+    if (has_blocks_ || load == nullptr || load->has_mask) return std::nullopt;
+    const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
+    const auto stride_of = [&](Expr var) {
+      return analyzer_.Simplify(c_.Sub(Substitute(c_, offset, {{var, c_.Add(var, c_.Int(1))}}), offset));
+    };
+    Part part{0, 0, true, true};
+    while (part.place < s.iters.size() && !IsInt(stride_of(s.iters[part.place].var), 1)) ++part.place;
+    if (part.place == s.iters.size() || !IsInt(s.iters[part.place].extent)) return std::nullopt;
+    const int64_t columns = s.iters[part.place].extent->int_value;
+    while (part.iter < s.reduce_iters.size() && !IsInt(stride_of(s.reduce_iters[part.iter].var), columns)) ++part.iter;
+    if (part.iter == s.reduce_iters.size() || columns < 2) return std::nullopt;
+    const int64_t divisor = analyzer_.KnownDivisor(s.reduce_iters[part.iter].extent);
+    int64_t widest = BytesOf(s.outputs[0]->dtype);
+    for (Buffer b : s.outputs) widest = std::max<int64_t>(widest, BytesOf(b->dtype));
+    const int64_t lanes = vector_bytes_ / widest;
+    // Of so many parts.
+    const auto vectors = [&](int64_t parts) {
+      return std::ceil(static_cast<double>(parts * columns) / static_cast<double>(lanes)) / static_cast<double>(parts);
+    };
+    part.chunk = 1;
+    for (int64_t n = 2; n * columns <= kMostVectors * lanes && n <= divisor; ++n) {
+      if (divisor % n != 0) continue;
+      const double more = vectors(n) - vectors(part.chunk);
+      if (more < 0 || (more == 0 && n * columns <= kSumsAtOnce * lanes)) part.chunk = n;
+    }
+    double rows = 1;
+    for (const StageIter& i : s.iters) rows *= &i == &s.iters[part.place] ? 1 : Size(i.extent);
+    const double results = rows;
+    for (const StageIter& i : s.reduce_iters) rows *= Size(i.extent);
+    const double saved = rows * (vectors(1) - vectors(part.chunk)) - 2 * results * static_cast<double>(part.chunk);
+    return saved * kStepSeconds / m_.cores > 2 * m_.kernel_seconds ? std::optional<Part>(part) : std::nullopt;
+  }
 
   std::optional<Part> Choose(const Stage& s) {
     const Expr load = MainLoad(s, s.values);
@@ -250,8 +304,9 @@ class Splitter {
     };
     const Expr elements_of = part.beside ? analyzer_.Simplify(c_.Div(extent, outer)) : c_.Int(part.chunk);
     const StageIter p{c_.Var(names_.Fresh("p")), parts}, q{c_.Var(names_.Fresh("q")), elements_of};
-    first.iters = {p};
     for (const StageIter& i : s.iters) first.iters.push_back(copy(i));
+    const auto place = static_cast<ptrdiff_t>(part.place);
+    first.iters.insert(first.iters.begin() + place, p);
     for (size_t k = 0; k < s.reduce_iters.size(); ++k) {
       if (k != part.inner) first.reduce_iters.push_back(k == part.iter ? q : copy(s.reduce_iters[k]));
     }
@@ -261,14 +316,15 @@ class Splitter {
     if (part.inner) to[s.reduce_iters[*part.inner].var] = c_.Mod(p.var, c_.Int(inner));
     const bool rest = !part.beside && analyzer_.KnownDivisor(extent) % part.chunk != 0;
     std::vector<Expr> elements, found;
-    std::vector<Expr> at = {c_.Var(names_.Fresh("p"))};
-    second.reduce_iters = {{at[0], parts}};
+    std::vector<Expr> at;
     for (const StageIter& i : s.iters) at.push_back(i.var);
+    second.reduce_iters = {{c_.Var(names_.Fresh("p")), parts}};
+    at.insert(at.begin() + place, second.reduce_iters[0].var);
     for (size_t k = 0; k < s.outputs.size(); ++k) {
       BufferNode node = *s.outputs[k];
       node.name = names_.Fresh(node.name + "_part");
       node.strides.clear();
-      node.shape.insert(node.shape.begin(), parts);
+      node.shape.insert(node.shape.begin() + place, parts);
       first.outputs.push_back(c_.MakeBuffer(std::move(node)));
       found.push_back(c_.Load(first.outputs[k], at));
       first.inits.push_back(Substitute(c_, s.inits[k], to));
@@ -312,8 +368,9 @@ class Splitter {
   std::vector<SymbolFact> symbols_;
   Machine m_;
   bool has_blocks_ = false;
-  int64_t most_threads_ = 0;                                      // of a block
-  double near_bytes_ = 0;                                         // of a core's cache
+  int64_t most_threads_ = 0;  // of a block
+  double near_bytes_ = 0;     // of a core's cache
+  int64_t vector_bytes_ = 16;
   absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // on a GPU, who reads or writes it
 };
 

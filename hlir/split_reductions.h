@@ -14,6 +14,12 @@
 //   s[c] = sum(x[r, c]), r in 0..16384;  y[i, c] = f(x[i, c], sum(x[i, k]))
 //     =>  s_part[p, c] = sum(x[q * 256 + p, c]), q in 0..64, beside y;  s[c] = sum(s_part[p, c]), p in 0..256
 //
+// And on a CPU so do reductions to fewer neighbouring columns than a vector has lanes (the three colours of images):
+// the parts are the columns' neighbours, which fill vectors.
+//
+//   s[c] = sum(x[r, w, c]), r in 0..224, w in 0..224, c in 0..3
+//     =>  s_part[p, c] = sum(x[r, q * 16 + p, c]), p in 0..16;  s[c] = sum(s_part[p, c])
+//
 // No atomics: the order of the sums is fixed. A last part that is not full reduces the start value instead of what
 // would lie behind the end. The two stages never share a kernel: a part is what the other stage reduces (FindRowSpace).
 #pragma once

@@ -1,5 +1,5 @@
-// Functions called one after another as one, with tensors of the host between them: what becomes of a graph that several
-// devices share (cinn_like/partition.h), in the compiler's process and in an exported library.
+// Functions called one after another as one, with tensors of the host between them: what becomes of a graph that
+// several devices share (cinn_like/partition.h), in the compiler's process and in an exported library.
 #pragma once
 #include <span>
 #include <string>

@@ -244,7 +244,7 @@ class Self : public PreparedState {
   const std::shared_ptr<const LoadedFile> file_;
   const LoadedFile::Ready& ready_;
   DLDevice place_{ready_.device->type, 0};  // of calls with tensors of the host
-  std::vector<DLTensor*> own_;  // by parameter; null: the caller's. Empty: all are
+  std::vector<DLTensor*> own_;              // by parameter; null: the caller's. Empty: all are
   std::deque<DLTensor> tensors_;
   std::deque<KeptTensor> kept_;
   // Where devices share it:

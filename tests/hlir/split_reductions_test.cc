@@ -1,0 +1,78 @@
+#include "hlir/split_reductions.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "cinn_like/driver.h"
+#include "ir/host_array.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+std::string Colours(int64_t width, int64_t columns, std::string_view dtype = "u8") {
+  return Cat("graph @f(%x: ", dtype, "[n,40,", width, ",", columns, "]) where n in 1..64 hint 16 {\n  %0 = cast(%x) {dtype=f32} : f32[n,40,",
+             width, ",", columns, "]\n  %1 = reduce_sum(%0) {axes=[1,2]} : f32[n,", columns, "]\n  return %1\n}\n");
+}
+
+CompileOptions Options() {
+  CompileOptions options;
+  options.disable_cache = true;
+  return options;
+}
+
+// What is summed up by the first kernel.
+std::string Summed(const std::string& text, const std::string& target) {
+  const StatusOr<Graph> graph = Parse(text);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  const StatusOr<std::string> stages = EmitGraph(*graph, *Target::Parse(target), Options(), "stages");
+  EXPECT_TRUE(stages.ok()) << stages.status();
+  const size_t begin = stages->find("o0: ") + 4;
+  return stages->substr(begin, stages->find(']', begin) + 1 - begin);
+}
+
+// Columns that fill no vector get neighbours, so many that vectors are as full as can be, without a rest.
+TEST(SplitReductions, ColumnsGetNeighbours) {
+  const std::string wide = "x86_64 -mcpu=x86-64-v4 -num-threads=1", narrow = "x86_64 -mcpu=x86-64-v3 -num-threads=1";
+  EXPECT_EQ(Summed(Colours(160, 3), wide), "f32[n0, 16, 3]");
+  EXPECT_EQ(Summed(Colours(160, 3), narrow), "f32[n0, 8, 3]");
+  EXPECT_EQ(Summed(Colours(160, 4), wide), "f32[n0, 16, 4]");
+  EXPECT_EQ(Summed(Colours(165, 3), wide), "f32[n0, 15, 3]");
+  EXPECT_EQ(Summed(Colours(163, 3), wide), "f32[n0, 3]");     // a prime
+  EXPECT_EQ(Summed(Colours(160, 16), wide), "f32[n0, 16]");  // they fill one
+  EXPECT_EQ(Summed(Colours(4, 3), wide), "f32[n0, 3]");       // not worth a kernel
+}
+
+TEST(SplitReductions, SumsAreTheSame) {
+  for (const auto& [width, columns] : {std::pair<int64_t, int64_t>{160, 3}, {165, 5}, {96, 2}, {130, 7}}) {
+    const StatusOr<Graph> graph = Parse(Colours(width, columns, "f32"));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const auto f = CompileGraph(*graph, *Target::Parse("cpu -num-threads=1"), Options());
+    ASSERT_TRUE(f.ok()) << f.status();
+    constexpr int64_t kImages = 5;
+    ir::HostArray x(DType::kF32, {kImages, 40, width, columns}), y(DType::kF32, {kImages, columns});
+    std::mt19937 random(1);
+    std::vector<double> expected(static_cast<size_t>(kImages * columns));
+    for (int64_t i = 0; i < x.NumElements(); ++i) {
+      x.Set(i, static_cast<double>(random() % 1000) / 1000);
+      expected[static_cast<size_t>(i / (40 * width * columns) * columns + i % columns)] += x.Get(i);
+    }
+    std::vector<DLTensor> tensors;
+    std::vector<CinnValue> args(2);
+    for (ir::HostArray* a : {&x, &y}) {
+      tensors.push_back({a->bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a->shape.size()), {kDLFloat, 32, 1},
+                         a->shape.data(), nullptr, 0});
+    }
+    for (size_t i = 0; i < 2; ++i) args[i] = {kCinnTensor, 0, {.tensor = &tensors[i]}};
+    CinnCallEnv env{};
+    env.size = sizeof(env);
+    env.device = {kDLCPU, 0};
+    ASSERT_EQ((*f)->entry()((*f)->self(), args.data(), 2, &env), 0);
+    for (int64_t i = 0; i < y.NumElements(); ++i)
+      EXPECT_NEAR(y.Get(i), expected[static_cast<size_t>(i)], 1e-4 * expected[static_cast<size_t>(i)]) << i;
+  }
+}
+
+}  // namespace
+}  // namespace cinn_like::hlir
