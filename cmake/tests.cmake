@@ -41,7 +41,7 @@ foreach(source ${test_sources})
   endif()
 endforeach()
 
-cinn_executables(examples FOLDER examples DEPENDS cinn_dpu cinn_driver)
+cinn_executables(examples FOLDER examples DEPENDS cinn_dpu cinn_driver cinn_library_runtime)
 foreach(example ${examples})
   add_test(NAME example_${example} COMMAND ${example} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endforeach()
