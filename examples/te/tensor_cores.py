@@ -2,12 +2,10 @@
 tiles; copies that run ahead of these, asynchronously. CUDA's source is there without a GPU; where there is one it runs.
 The loops stay the meaning: what has no such units, here a device of OpenCL, runs them and computes the same."""
 
-import sys
-
 import numpy as np
 from cinn_like import te
 
-TILE = int(sys.argv[1]) if sys.argv[1:] else 32  # rows and columns of a block's tile; 64 or 128 are more code, and faster
+TILE = 32  # rows and columns of a block's tile; 64 or 128 are more code, and faster
 PART = 32  # of k, in shared memory at a time
 THREADS = (TILE // 16, 8, 4)  # of a block, z, y and x: warps, each of 8 by 4 threads, as the units want them
 
