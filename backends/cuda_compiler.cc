@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "backends/c_emitter.h"
+#include "backends/kernel_resources.h"
 #include "backends/nvcc.h"
 #include "backends/nvrtc.h"
 #include "backends/unique_kernels.h"
@@ -158,7 +159,7 @@ class CudaCompiler : public DeviceCompiler {
     return std::vector<KernelImages>{std::move(images)};
   }
 
-  std::vector<std::string> Forms() const override { return {"cuda", "ptx", "cubin", "fatbin"}; }
+  std::vector<std::string> Forms() const override { return {"cuda", "ptx", "cubin", "fatbin", "resources"}; }
 
   StatusOr<std::string> Emit(const ir::Module& module, std::string_view form, std::string_view source) override {
     CompileOptions options = options_;
@@ -167,6 +168,7 @@ class CudaCompiler : public DeviceCompiler {
     one.form_ = form == "ptx" ? CudaForm::kPtx : form == "fatbin" ? CudaForm::kFatbin : CudaForm::kCubin;
     one.must_be_form_ = true;
     one.replaced_ = replaced_;
+    if (form == "resources") return one.DescribeResources(module, source);
     ASSIGN_OR_RETURN(KernelImages r, one.Compile(module, source));
     if (r.images.empty()) return absl::NotFoundError("there are no kernels");
     RET_CHECK(r.images.size() == 1, r.images.size());
@@ -220,6 +222,7 @@ class CudaCompiler : public DeviceCompiler {
             .exact = options_.numerics == "exact",
             .keep_log = options_.keep_nvrtc_log,
             .keep_ptx = options_.dump_ptx,
+            .tell_resources = tells_resources_,
             .threads = ThreadsOf(options_)};
   }
 
@@ -233,6 +236,28 @@ class CudaCompiler : public DeviceCompiler {
       if (options_.dump_ptx && !c.ptx.empty()) Dump(options_, "kernels", "ptx", c.ptx);
     }
     return codes;
+  }
+
+  StatusOr<std::string> DescribeResources(const ir::Module& module, std::string_view source) {
+    tells_resources_ = true;
+    std::vector<std::pair<std::string, std::string>> names;
+    std::string text(source);
+    if (source.empty()) {
+      ASSIGN_OR_RETURN(const auto kernels, backends::FindUniqueKernels(module, CudaDialect(target_.arch)));
+      std::vector<std::string> texts;
+      for (const backends::UniqueKernel& k : kernels) {
+        texts.push_back(k.text);
+        for (const std::string& name : k.names) names.emplace_back(name, k.entry);
+      }
+      text = backends::JoinSource(CudaDialect(), texts);
+    } else {
+      ASSIGN_OR_RETURN(const auto kernels, backends::FindKernelsIn(source, module, CudaDialect(target_.arch)));
+      for (const backends::KernelInSource& k : kernels) names.emplace_back(k.name, k.entry);
+    }
+    if (names.empty()) return absl::NotFoundError("there are no kernels");
+    ASSIGN_OR_RETURN(const SourceCompiler compiler, OpenCompiler());
+    ASSIGN_OR_RETURN(const std::vector<NvrtcCode> codes, Run(compiler, {text}));
+    return backends::DescribeKernelResources(module, names, codes[0].log);
   }
 
   bool Caches(const SourceCompiler& compiler) const { return cache_ != nullptr && !compiler.key.empty(); }
@@ -284,6 +309,7 @@ class CudaCompiler : public DeviceCompiler {
   const CompileOptions options_;
   ObjectCache* const cache_;
   CudaForm form_;
+  bool tells_resources_ = false;
   bool must_be_form_ = false;  // of what a caller's function makes
   CompileFunction replaced_;
 };

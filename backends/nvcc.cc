@@ -65,7 +65,7 @@ StatusOr<NvrtcCode> Nvcc::CompileOne(const std::string& source, const NvrtcOptio
   if (ended.status != 0) return Internal(path_, " failed:\n", ended.text, "\nin this source:\n", source);
   NvrtcCode r;
   ASSIGN_OR_RETURN(r.code, folder.Read("kernels.out"));
-  if (options.keep_log) r.log = ended.text;
+  if (options.keep_log || options.tell_resources) r.log = ended.text;
   if (options.keep_ptx) {
     NvrtcOptions ptx = options;
     ptx.form = CudaForm::kPtx;

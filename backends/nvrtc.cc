@@ -212,6 +212,8 @@ std::string Nvrtc::SupportedArchs() const {
 }
 
 namespace {
+constexpr char kTellResources[] = "--ptxas-options=-v";
+
 std::array<const char*, 3> NumericFlags(bool exact) {
   return {exact ? "--fmad=false" : "--fmad=true", exact ? "--prec-div=true" : "--prec-div=false",
           exact ? "--prec-sqrt=true" : "--prec-sqrt=false"};
@@ -223,6 +225,7 @@ std::vector<std::string> FlagsOf(const NvrtcOptions& options) {
                                 : options.form == CudaForm::kFatbin ? "-fatbin"
                                                                     : "-cubin"};
   for (const char* flag : NumericFlags(options.exact)) r.emplace_back(flag);
+  if (options.tell_resources) r.emplace_back(kTellResources);
   return r;
 }
 
@@ -242,6 +245,8 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
   // The last three save time only; an NVRTC that doesn't know them goes without.
   std::vector<const char*> flags = {arch.c_str()};
   for (const char* flag : NumericFlags(options.exact)) flags.push_back(flag);
+  if (options.tell_resources) flags.push_back(kTellResources);
+  const int needed = static_cast<int>(flags.size());
   for (const char* flag : {"--minimal", "-modify-stack-limit=false", "--no-cache"}) flags.push_back(flag);
   auto read_log = [&] {
     size_t size = 0;
@@ -251,11 +256,11 @@ StatusOr<NvrtcCode> Nvrtc::CompileOne(const std::string& source, const NvrtcOpti
     log.resize(size - 1);
     return log;
   };
-  int rc = api_->compile(program, 7, flags.data());
-  std::string log = rc == 0 && !options.keep_log ? "" : read_log();
+  int rc = api_->compile(program, static_cast<int>(flags.size()), flags.data());
+  std::string log = rc == 0 && !options.keep_log && !options.tell_resources ? "" : read_log();
   const bool bad_arch = rc == kInvalidOption && absl::StrContains(log, "gpu-architecture");
   if (rc == kInvalidOption && !bad_arch) {
-    rc = api_->compile(program, 4, flags.data());
+    rc = api_->compile(program, needed, flags.data());
     log = read_log();
   }
   if (bad_arch) {

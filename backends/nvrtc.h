@@ -21,7 +21,8 @@ struct NvrtcOptions {
   bool exact = false;     // every operation rounded by itself; else a * b + c may fuse, and / and sqrt err by 2 ULP
   bool keep_log = false;  // also of a success
   bool keep_ptx = false;  // also beside a CUBIN
-  int64_t threads = 0;    // programs compiled at a time; 0: as many as the process may use
+  bool tell_resources = false;  // the log says what kernels take (backends/kernel_resources.h)
+  int64_t threads = 0;          // programs compiled at a time; 0: as many as the process may use
 };
 
 struct NvrtcCode {

@@ -118,8 +118,8 @@ CINN_API int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_f
 //  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...],
 //  "lost": [[op, our seconds, the framework's], ...]}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
-// What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx". Null where there is
-// none; the text lives until this thread's next call.
+// What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx", "resources". Null
+// where there is none; the text lives until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
 
 #ifdef __cplusplus

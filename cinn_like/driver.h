@@ -54,8 +54,8 @@ class CompiledFunction {
   virtual const Device& device() const = 0;  // that it runs on
   virtual const CompileReport& report() const = 0;
   // "graph" (of one, optimised), "stages" (of each kernel, as loops), "schedule", "loops" (lowered), "llvm", "asm",
-  // "object"; for a device with kernels also what its compiler makes, "cuda", "ptx", "cubin", for others "c". Runs the
-  // passes again where the code came from the disk cache. NotFound lists the kinds there are.
+  // "object"; for a device with kernels also what its compiler makes ("cuda", "ptx", "resources"), for others "c". Runs
+  // the passes again where the code came from the disk cache. NotFound lists the kinds there are.
   virtual StatusOr<std::string> Source(std::string_view kind) const = 0;
   virtual Status ExportObject(const std::string& path) const = 0;
   // The function and its prepare as a shared library, which runtime/library.h loads without a compiler. Nothing may be

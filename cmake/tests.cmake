@@ -44,7 +44,7 @@ endforeach()
 # An exported library finds a device of the program's by its symbol.
 target_link_options(driver_library_device_test PRIVATE -Wl,--export-dynamic-symbol=cinn_device_dpu)
 
-cinn_executables(examples FOLDER examples DEPENDS cinn_dpu cinn_driver)
+cinn_executables(examples FOLDER examples DEPENDS cinn_dpu cinn_driver cinn_library_runtime)
 foreach(example ${examples})
   add_test(NAME example_${example} COMMAND ${example} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endforeach()

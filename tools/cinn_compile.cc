@@ -21,8 +21,9 @@
 
 DEFINE_string(
     emit, "",
-    "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx or cubin, "
-    "opencl, hip or hsaco, metal; for other targets also c. Not said: source for the targets c and metal, library "
+    "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx, cubin or resources "
+    "(registers, spills and shared memory of kernels), opencl, hip or hsaco, metal; for other targets also c. Not "
+    "said: source for the targets c and metal, library "
     "for a file -o *.so, else llvm");
 DEFINE_string(target, "cpu",
               "\"x86_64 -mcpu=skylake\", \"cuda -arch=sm_90a\", c, \"cpu; opencl\", \"opencl | cpu\", ...");

@@ -1,5 +1,10 @@
-"""Vector addition of any length: written once, scheduled for a CPU, and for the blocks and threads of a GPU."""
+"""Vector addition of any length: written once, scheduled for a CPU, and for the blocks and threads of a GPU; saved, loaded
+and called again."""
 
+import pathlib
+import tempfile
+
+import cinn_like
 import numpy as np
 from cinn_like import te
 
@@ -46,6 +51,11 @@ def main():
     out = np.empty(1000, "float32")
     add(a, b, out)  # or into a result that there is
     np.testing.assert_array_equal(out, a + b)
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "add.so"
+        add.export_library(path)
+        np.testing.assert_array_equal(cinn_like.load_library(path)(a, b), a + b)  # which needs no compiler
 
     matrix = rng.random((1000, 3), "float32")
     np.testing.assert_array_equal(te.build(strided())(matrix[:, 1], a), matrix[:, 1] + a)

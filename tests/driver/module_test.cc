@@ -145,9 +145,9 @@ TEST(Module, SourceWithoutTheDevice) {
   ASSERT_TRUE(f.ok()) << f.status();
   EXPECT_TRUE(absl::StrContains(*(*f)->Source("cuda"), "threadIdx.x"));
   const auto none = (*f)->Source("opencl");
-  EXPECT_EQ(
-      Message(none.status()),
-      "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, fatbin");
+  EXPECT_EQ(Message(none.status()),
+            "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, "
+            "fatbin, resources");
   const auto c = Lower(kScale, "", "c");
   EXPECT_TRUE(absl::StrContains(*(*c)->Source("c"), "int32_t scale("));
   EXPECT_FALSE((*c)->Finish().ok());

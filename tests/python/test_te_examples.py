@@ -7,8 +7,7 @@ import re
 import runpy
 
 import pytest
-from cinn_like import library
-from test_te import has
+from cinn_like import library, te
 
 ROOT = pathlib.Path(__file__).parents[2]
 TUTORIALS = sorted((ROOT / "examples" / "te").glob("*.py"))
@@ -25,7 +24,7 @@ def printed(run):
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda p: p.stem)
 def test_tutorial(path, monkeypatch):
     """They check their results themselves."""
-    if path.stem in ("opencl", "matmul_gpu") and not has("opencl"):
+    if path.stem in ("opencl", "matmul_gpu") and not te.has_device("opencl"):
         pytest.skip("no device of OpenCL")
     monkeypatch.syspath_prepend(str(path.parent))
     monkeypatch.setattr("sys.argv", [str(path)])
@@ -35,9 +34,14 @@ def test_tutorial(path, monkeypatch):
         "reduction": ["alloc part: f32[16]", "rfactor S lane -> part"], "matrix_sum": ["@parallel", "l_i_o"],
         "extern": ['call "example.sort_rows"(twice, -1.0) -> (rows, rows_1)', "computes its outputs as a whole", "ZeroDivisionError"],
         "matmul": ["naive", "parallel", "GFLOP/s"], "matmul_gpu": ["__shared__", "round_up C k 16", "float r0[16]"],
+        "tensor_cores": ["tensorize sum_i mma_m16n8k16", "cinn_mma_f16(r0[0]", "cp.async.wait_group 1;"],
+        "convolution": ["inline b_windows", "cinn_mma_f16(r0[0]", "cp.async.wait_group 1;"],
+        "attention": ["stages", "vectorized"], "attention_gpu": ["-> factor", "cinn_mma_f16(r1[0]", "__shfl_xor_sync"],
     }  # fmt: skip
     for part in parts[path.stem]:
         assert part in out
+    if path.stem in ("tensor_cores", "convolution", "attention_gpu") and te.has_device("opencl"):
+        assert "right on opencl" in out
 
 
 def test_all_tutorials_are_on_the_page():
@@ -45,7 +49,8 @@ def test_all_tutorials_are_on_the_page():
     assert {p.name for p in TUTORIALS} == set(re.findall(r"\]\(\.\./examples/te/(\w+\.py)\)", page))
 
 
-def test_page():
+def test_page(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "examples" / "te"))
     blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "te.md").read_text(), re.S)
     assert len(blocks) >= 10
     names = {}

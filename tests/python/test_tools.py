@@ -64,7 +64,8 @@ def test_emit(kind, target):
 
 
 @pytest.mark.parametrize("target", GPUS)
-@pytest.mark.parametrize("kind, part", [("cuda", b"__global__"), ("ptx", b".target sm_"), ("cubin", b"\x7fELF")])
+@pytest.mark.parametrize("kind, part", [("cuda", b"__global__"), ("ptx", b".target sm_"), ("cubin", b"\x7fELF"),
+                                        ("resources", b"mlp_k1_kernel")])  # fmt: skip
 def test_emit_device_code(kind, part, target):
     result = subprocess.run([TOOLS / "cinn_compile", f"--emit={kind}", f"--target={target}", MLP],
                             capture_output=True, timeout=120)

@@ -343,8 +343,14 @@ def select(condition, true_value, false_value):
 def if_then_else(condition, true_value, false_value):
     """Of the values only the chosen one is read: the other's places may be outside of tensors."""
     condition = as_expr(condition)
-    e = select(condition, true_value, false_value)
-    return Expr("select", e.dtype, (condition, masked(e.args[1], condition), masked(e.args[2], ~condition)))
+    _, a, b = select(condition, true_value, false_value).args
+    if a.op == "load" and _is_zero(b):
+        return masked(a, condition)  # which is 0 where it is not read
+    return Expr("select", a.dtype, (condition, masked(a, condition), masked(b, ~condition)))
+
+
+def _is_zero(e):
+    return e.op == "const" and e.dtype != "bool" and e.data == 0 and math.copysign(1, e.data) == 1
 
 
 def call(name, *args):

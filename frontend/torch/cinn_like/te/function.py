@@ -10,7 +10,7 @@ from .. import abi, functions, library
 from ..dtypes import NAMES
 from ..tensors import CPU, CUDA, Arg, empty, torch
 from .hooks import Hooks
-from .schedule import Schedule, Text
+from .schedule import Schedule, Text, details
 
 
 class _Bound:
@@ -59,7 +59,8 @@ class Function:
         return self.info["name"]
 
     def get_source(self, kind=None):
-        """ "cuda", "ptx", "opencl", "hip", "metal", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given."""
+        """ "cuda", "ptx", "opencl", "hip", "metal", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given.
+        "resources": what CUDA's kernels take, registers, spills and shared memory."""
         device = (self.target.split() or ["cpu"])[0]
         kind = kind or ("llvm" if device in ("cpu", "x86_64") else device)
         with self._hooks.reported():
@@ -109,6 +110,19 @@ class Function:
 
     def _own_device(self):
         return CUDA if self.target.split()[:1] == ["cuda"] else CPU
+
+    def _repr_html_(self):
+        """Its loops, source, code and what kernels take, to be opened; of what can't be made here, why."""
+        device = (self.target.split() or ["cpu"])[0]
+        code = {"cpu": ("llvm", "asm"), "x86_64": ("llvm", "asm"), "cuda": ("cuda", "ptx", "resources")}
+        parts = []
+        for kind in ("schedule", "loops", *code.get(device, (device,))):
+            try:
+                text = self.get_source(kind)
+            except (RuntimeError, ValueError) as why:
+                text = Text(why)
+            parts.append(details(kind, text))
+        return Text(repr(self))._repr_html_() + "".join(parts)
 
     def __repr__(self):
         kinds = [p["name"] if "symbol" in p else f"{p['name']}: {p['dtype']}{p['shape']}" for p in self.info["params"]]
@@ -194,3 +208,13 @@ def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=N
         unnamed = [stage.kept for stage in s.program.stages if getattr(stage, "kept", None)]
         return Function(s.program.text, s.schedule, target, s.program.strides_as_arguments(), unnamed, **hooks)
     return Function(s, schedule, target, **hooks)
+
+
+def has_device(target):
+    """Whether functions for `target` run on this machine. An unknown target is an error."""
+    f = build("func @f(y: f32[4] out) { for i in 0..4 { block b(vi in 0..4 = i) { y[vi] = 1.0 } } }", target)
+    try:
+        f.load(f._own_device())
+        return True
+    except RuntimeError:
+        return False

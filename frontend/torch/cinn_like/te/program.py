@@ -7,6 +7,7 @@ from .expr import DTYPES, Expr, ReduceAxis, Var, Writer, postorder
 from .stages import Extern, Stage, Tensor
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_ALIGNMENTS = [2**k for k in range(5)]  # bytes
 
 
 class _Names:
@@ -33,7 +34,10 @@ class _Names:
 class Program:
     """What `outputs` are, with all that they need, as the text of one function."""
 
-    def __init__(self, outputs, args, name):
+    def __init__(self, outputs, args, name, align=None):
+        if align is not None and (not isinstance(align, int) or align not in _ALIGNMENTS):
+            raise ValueError(f"align: expected a power of 2 from 1 to {_ALIGNMENTS[-1]}, got {align!r}")
+        self._align = f" align {align}" if align else ""
         self.outputs = _flat(outputs)
         self.stages = _stages_of(self.outputs)
         read = [t for stage in self.stages for t in _tensors_of(stage) if t.stage is None]
@@ -81,7 +85,7 @@ class Program:
 
     def _write(self, name):
         params = [self._param(a) for a in self.inputs] + [f"{self._texts[s]}: i64" for s in self.extra]
-        params += [f"{self._type(t)} out" for t in self.outputs]
+        params += [f"{self._type(t)}{self._align} out" for t in self.outputs]
         facts = ", ".join(f"{self._texts[s]} in {s.facts}" for s in self.symbols)
         self._loops = [(_Call if isinstance(stage, Extern) else _Nest)(self, stage) for stage in self.stages]
         allocs = [f"  alloc {self._type(t)} @global" for s in self.stages for t in s.outputs if t not in self.outputs]
@@ -91,7 +95,7 @@ class Program:
         return "\n".join([f"func @{name}({', '.join(params)}){where} {{", *allocs, *body, "}", ""])
 
     def _param(self, a):
-        return f"{self._texts[a]}: i64" if isinstance(a, Var) else self._type(a)
+        return f"{self._texts[a]}: i64" if isinstance(a, Var) else self._type(a) + self._align
 
     def _type(self, t):
         strides = "" if t.strides is None else f" strides [{self.dims(t.strides)}]"

@@ -19,6 +19,12 @@ class Text(str):
         return f"<pre>{html.escape(self)}</pre>"
 
 
+def details(title, *parts, is_open=False):
+    """What a notebook shows under a title, to be opened and closed."""
+    inside = "".join(part._repr_html_() for part in parts)
+    return f"<details{' open' if is_open else ''}><summary><code>{html.escape(title)}</code></summary>{inside}</details>"
+
+
 class Diff:
     """Two texts side by side: as text, and in a notebook as a table."""
 
@@ -40,15 +46,26 @@ class Diff:
 
     __repr__ = __str__
 
-    def _repr_html_(self):
+    def _repr_html_(self, whole=True):
+        """Whole, or only what differs with some lines around it."""
         table = difflib.HtmlDiff(wrapcolumn=_WIDTH).make_table(
-            self.before.splitlines(), self.after.splitlines(), *map(html.escape, self.titles)
+            self.before.splitlines(), self.after.splitlines(), *map(html.escape, self.titles), not whole, 2
         )
         style = (
             "<style>table.diff{font-family:monospace}table.diff td{text-align:left;white-space:pre}"
             ".diff_add{background:#cfc}.diff_chg{background:#ffc}.diff_sub{background:#fcc}</style>"
         )
         return style + table
+
+
+class _Changes:
+    """Of a diff, the part that differs."""
+
+    def __init__(self, diff):
+        self.diff = diff
+
+    def _repr_html_(self):
+        return self.diff._repr_html_(whole=False)
 
 
 @functools.cache
@@ -138,12 +155,14 @@ class Schedule:
         return f"Schedule of {len(self.history) - 1} steps\n{self.text}"
 
     def _repr_html_(self):
-        """Each step, to be opened, with what it changed."""
-        parts = [f"<details><summary>stages</summary>{Text(self.history[0][1])._repr_html_()}</details>"]
-        for k in range(1, len(self.history)):
-            title = html.escape(self.history[k][0])
-            parts.append(f"<details><summary>{title}</summary>{self.diff(k - 1, k)._repr_html_()}</details>")
-        return "".join(parts) + self.text._repr_html_()
+        """Each step, to be opened: what it changed, and the loops after it. The last is open, both texts whole."""
+        last = len(self.history) - 1
+        parts = [details("stages", Text(self.history[0][1]), is_open=last == 0)]
+        for k in range(1, last + 1):
+            (step, text), diff = self.history[k], self.diff(k - 1, k)
+            inside = [diff] if k == last else [_Changes(diff), Text(text)]
+            parts.append(details(f"{k}: {step}", *inside, is_open=k == last))
+        return "".join(parts)
 
     def _step(self, name, *args, to=None):
         before, after, usage, _ = steps()[name]
@@ -193,11 +212,11 @@ def _run(text, schedule="", passes="", target="cpu"):
     return library.get().run_on_text(text, schedule, passes, target)
 
 
-def create_schedule(outputs, args=None, name="program"):
+def create_schedule(outputs, args=None, name="program", align=None):
     """A schedule without steps for `outputs`, a tensor or several, which a built function gives in this order. Its arguments
     are `args`, placeholders and vars, or else the placeholders in the order in which they were made; vars that no shape tells
-    come last."""
-    return Schedule(Program(outputs, args, name))
+    come last. Tensors begin at multiples of `align` bytes (16, or less), so that threads of GPUs can copy as many at once."""
+    return Schedule(Program(outputs, args, name, align))
 
 
 def lower(s, target="cpu"):
