@@ -21,9 +21,9 @@ std::string PrintFunc(const Func& f) { return Print(f); }
 
 // Names of rows of pass_table.cc.
 constexpr std::string_view kCheck = "check_bounds";  // where options.check_bounds asks for it
-constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch",
-                                            "unroll",       "flatten",  "simplify",      "vectorize",
-                                            "simplify",     kCheck,     "legalize",      "keep_wide"};
+constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch", "unroll",
+                                            "flatten",      "simplify", "vectorize",     "simplify", "lower_checks",
+                                            kCheck,         "legalize", "keep_wide"};
 constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "lower_blocks",
                                               "simplify",
@@ -38,6 +38,7 @@ constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "simplify",
                                               "vectorize",
                                               "simplify",
+                                              "lower_checks",
                                               kCheck,
                                               "legalize",
                                               "keep_wide"};
@@ -76,15 +77,38 @@ StatusOr<Func> RunPasses(Func f, std::span<const std::string_view> names, const 
   return f;
 }
 
+// The texts of what is checked, by expressions and by calls.
+absl::flat_hash_set<std::string> ChecksOf(const Func& f) {
+  absl::flat_hash_set<std::string> r;
+  ForEachExpr(f.body, [&](Expr e) {
+    Visit(e, [&](Expr x) {
+      if (x->op == ExprOp::kChecked) r.insert(x->name);
+      return x->checks;
+    });
+  });
+  VisitStmts(f.body, [&](const Stmt& s) {
+    if (const Call* n = As<Call>(s); n != nullptr && n->callee == "cinn_range_error") r.insert(n->text);
+    return true;
+  });
+  return r;
+}
+
 }  // namespace
 
 StatusOr<Func> LowerKernel(Func f, const PassContext& context) {
   RETURN_IF_ERROR(CheckIntrinsics(f, *context.target.device));
+  const auto before = ChecksOf(f);
   if (context.target.HasKernels()) {
     RETURN_IF_ERROR(CheckThreads(f));
-    return RunPasses(std::move(f), kDevicePasses, context);
+    ASSIGN_OR_RETURN(f, RunPasses(std::move(f), kDevicePasses, context));
+  } else {
+    ASSIGN_OR_RETURN(f, RunPasses(std::move(f), kHostPasses, context));
   }
-  return RunPasses(std::move(f), kHostPasses, context);
+  const auto after = ChecksOf(f);
+  for (const std::string& what : before) {
+    if (!after.contains(what)) return Internal("lowered: nothing checks '", what, "' any more\n", Print(f));
+  }
+  return f;
 }
 
 StatusOr<Func> LowerEntry(Func f, const PassContext& context) {
