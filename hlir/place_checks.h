@@ -2,8 +2,8 @@
 //
 // Kernels of a device that can say that an index is out of range (DeviceKind::kernels_assert) check what they read:
 //   idx[i] = given[i]  ->  idx[i] = checked("op 0, check_index: index out of range", given[i], 0, n)
-// as long as every element is read so: by stages that compute all of their elements and read each of these without a
-// mask. Else such a stage of its own is computed beside the rest (TeProgram::kept), whose result nobody reads.
+// as long as every element is read so by what some result needs, through slices, masks and other indices if need be.
+// Else such a stage of its own is computed beside the rest (TeProgram::kept), whose result nobody reads.
 //
 // For other devices the lowest and the highest number are computed, and a function of the program compares them
 // (TeProgram::checks).

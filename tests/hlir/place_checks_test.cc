@@ -10,7 +10,8 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr char kParams[] = "%x: f32[50,16], %y: f32[50,0], %z: f32[0,4], %i: i64[n]) where n in 8..1000";
+constexpr char kParams[] =
+    "%x: f32[50,16], %y: f32[50,0], %z: f32[0,4], %v: f32[n,5], %i: i64[n], %j: i64[3]) where n in 8..1000";
 
 // "2 kernels, 1 checks": those that check, and "and a function" where one compares the lowest and highest numbers.
 std::string Checks(const std::string& params, const std::string& ops, const std::string& target) {
@@ -48,8 +49,13 @@ TEST(PlaceChecks, TheReaderOfAllElementsChecks) {
       // A part of what is read.
       {gather + "  %2 = slice(%1) {axis=0, begin=2, end=6} : f32[4,16]\n  return %2\n", "2 kernels, 1 checks"},
       {gather + "  %2 = pad(%1) {low=[-1,0], high=[0,0]} : f32[n-1,16]\n  return %2\n", "2 kernels, 1 checks"},
-      // All of it, under masks.
-      {gather + "  %2 = pad(%1) {low=[1,0], high=[0,0]} : f32[n+1,16]\n  return %2\n", "2 kernels, 1 checks"},
+      // All of it, under masks; at some indices of another dimension.
+      {gather + "  %2 = pad(%1) {low=[1,0], high=[0,3]} : f32[n+1,19]\n  return %2\n", "1 kernels, 1 checks"},
+      {gather + "  %2 = concat(%1, %1) {axis=0} : f32[2*n,16]\n  return %2\n", "1 kernels, 1 checks"},
+      {gather + "  %2 = concat(%v, %1) {axis=1} : f32[n,21]\n  return %2\n", "1 kernels, 1 checks"},
+      {gather + "  %2 = slice(%1) {axis=1, begin=2, end=6} : f32[n,4]\n  return %2\n", "1 kernels, 1 checks"},
+      {gather + "  %2 = gather(%1, %j) {axis=1} : f32[n,3]\n  return %2\n", "1 kernels, 1 checks"},
+      {gather + "  %2 = gather(%1, %j) {axis=0} : f32[3,16]\n  return %2\n", "2 kernels, 1 checks"},
       // One reader of all is enough.
       {gather + "  %2 = slice(%1) {axis=0, begin=2, end=6} : f32[4,16]\n  %3 = exp(%1) : f32[n,16]\n  return %2, %3\n",
        "2 kernels, 2 checks"},
