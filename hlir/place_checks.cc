@@ -165,4 +165,17 @@ absl::flat_hash_set<std::string> ChecksOf(const TeProgram& p) {
   return r;
 }
 
+Status CheckIsLowered(const TeProgram& group, const Module& kernel) {
+  absl::flat_hash_set<std::string> lost = ChecksOf(group);
+  if (lost.empty()) return absl::OkStatus();
+  for (const Func& f : kernel.funcs) {
+    VisitStmts(f.body, [&](const Stmt& s) {
+      if (const Call* n = As<Call>(s); n != nullptr && n->callee == "cinn_range_error") lost.erase(n->text);
+      return true;
+    });
+  }
+  RET_CHECK(lost.empty(), "nothing checks '", *lost.begin(), "' any more:\n", Print(kernel));
+  return absl::OkStatus();
+}
+
 }  // namespace cinn_like::hlir

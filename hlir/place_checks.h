@@ -22,4 +22,7 @@ ir::TeProgram PlaceChecks(ir::TeProgram program, const Target& target, const abs
 // The texts of what the stages check.
 absl::flat_hash_set<std::string> ChecksOf(const ir::TeProgram& program);
 
+// Internal where what the stages of a kernel check is not checked by the lowered kernel.
+Status CheckIsLowered(const ir::TeProgram& group, const ir::Module& kernel);
+
 }  // namespace cinn_like::hlir

@@ -429,6 +429,23 @@ TEST(OpenCl, KernelsCheckTheIndicesThatTheyRead) {
     EXPECT_EQ(part.Run(1, 29, 5), "op 0, check_index: index out of range: expected 0 to 4, got 5");
   }
   {
+    // Under masks, at indices of another dimension: still one kernel.
+    Checked masked(
+        "graph @g(%x: f32[5,4], %i: i64[30], %j: i64[3], %v: f32[30,2]) {\n"
+        "  %0 = check_index(%i) {size=5} : i64[30]\n  %1 = gather(%x, %0) : f32[30,4]\n"
+        "  %2 = check_index(%j) {size=4} : i64[3]\n  %3 = gather(%1, %2) {axis=1} : f32[30,3]\n"
+        "  %4 = concat(%v, %3) {axis=1} : f32[30,5]\n"
+        "  %5 = pad(%4) {low=[1,0], high=[2,1]} : f32[33,6]\n  return %5\n}\n",
+        1, {{kF32, {5, 4}}, {kI64, {30}}, {kI64, {3}}, {kF32, {30, 2}}, {kF32, {33, 6}}});
+    EXPECT_EQ(masked.Run(1, 29, 4), "");
+    EXPECT_EQ(masked.Run(2, 2, 3), "");
+    EXPECT_EQ(masked.Result(30 * 6 + 4), 19);
+    EXPECT_EQ(masked.Result(31 * 6 + 4), 0);
+    EXPECT_EQ(masked.Run(2, 2, -1), "op 2, check_index: index out of range: expected 0 to 3, got -1");
+    EXPECT_EQ(masked.Run(2, 2, 0), "");
+    EXPECT_EQ(masked.Run(1, 29, 5), "op 0, check_index: index out of range: expected 0 to 4, got 5");
+  }
+  {
     // An axis of one element, of which the index says nothing; and a condition around what is read.
     Checked one(
         "graph @g(%x: f32[1,4], %i: i64[30], %c: bool[30,4], %z: f32[]) {\n"
