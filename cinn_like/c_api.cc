@@ -75,7 +75,7 @@ std::string StepsJson() {
 // Those that are written as calls, but for what speaks of a vector's lanes or of other threads, from shuffle_xor on.
 std::string FunctionsJson() {
   std::string functions;
-  for (int i = static_cast<int>(ExprOp::kBroadcast) + 1; i < static_cast<int>(ExprOp::kShuffleXor); ++i) {
+  for (int i = static_cast<int>(ExprOp::kChecked) + 1; i < static_cast<int>(ExprOp::kShuffleXor); ++i) {
     const OpRow* row = RowOf(static_cast<ExprOp>(i));
     if (row->precedence != 0 || row->result == OpRow::kElement) continue;
     functions += Cat(functions.empty() ? "" : ",", "{\"name\":", JsonString(row->text), ",\"operands\":", row->arity,

@@ -24,6 +24,7 @@
 #include "hlir/bids.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
+#include "hlir/place_checks.h"
 #include "hlir/signature.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
@@ -150,7 +151,7 @@ class GraphLowering {
         Dump(context_.options, kernel.name, "schedule", Cat(p.tactic, ", ", p.seconds, " s predicted\n", p.schedule));
       }
       ASSIGN_OR_RETURN(module, ir::LowerModule({p.func.context, {p.func}}, context_));
-      return absl::OkStatus();
+      return hlir::CheckIsLowered(kernel.group, module);
     };
     ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids_[i]), kernel.group, context_.target, lower));
     choice = {

@@ -71,12 +71,7 @@ class Planner {
     for (const Param& q : p_.params) {
       if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.insert(q.buffer);
     }
-    for (const RangeCheck& check : p_.checks) {
-      for (Buffer b : {check.low, check.high}) {
-        checked_.insert(b);
-        results_.insert(b);
-      }
-    }
+    results_.insert(p_.kept.begin(), p_.kept.end());
   }
 
   StatusOr<FusionPlan> Run(bool fuse) {
@@ -96,7 +91,7 @@ class Planner {
       inputs_.push_back(InputsOf(p_.stages[i]));
       is_contraction_.push_back(FindContraction(p_.stages[i]).has_value());
       is_check_.push_back(std::any_of(p_.stages[i].outputs.begin(), p_.stages[i].outputs.end(),
-                                      [&](Buffer b) { return checked_.contains(b); }));
+                                      [&](Buffer b) { return Contains(p_.kept, b); }));
     }
     has_contraction_ = is_contraction_;
     for (int i = 0; i < n; ++i) {
@@ -321,7 +316,7 @@ class Planner {
     return r;
   }
 
-  // What range checks read is small beside what the checked numbers are for, whose loops it must not shape.
+  // What is computed for checks is small beside what the checked numbers are for, whose loops it must not shape.
   bool Join(int producer, int reader) {
     if (is_check_[members_[producer][0]] != is_check_[members_[reader][0]]) return false;
     if (members_[producer].size() + members_[reader].size() > kMaxStages) return false;
@@ -461,7 +456,6 @@ class Planner {
   Context& c_;
   const Target& target_;
   absl::flat_hash_set<Buffer> results_;
-  absl::flat_hash_set<Buffer> checked_;  // those of `results_` that range checks read
   // By stage:
   std::vector<std::vector<Buffer>> inputs_;
   std::vector<std::vector<int>> producers_, consumers_;

@@ -4,7 +4,7 @@
 //     that the target's library computes takes only what the library does on its way out;
 //   - the last of the views that alone read a contraction stays: it says in which type and layout to write the product;
 //   - a reduction to few results becomes two where that pays (hlir/split_reductions.h), before anything joins;
-//   - what range checks read (TeProgram::checks) stays apart from the rest;
+//   - what is computed for checks alone (TeProgram::kept) stays apart from the rest;
 //   - reductions of a contraction's results that another contraction reads join both, where some tactic's price for all
 //     of them is below that of the kernels apart (hlir/tactics/chain_cpu.cc);
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);

@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "hlir/lower_te.h"
+#include "hlir/place_checks.h"
 #include "hlir/te_call.h"
 
 namespace cinn_like::hlir {
@@ -70,12 +71,28 @@ std::vector<ir::Stmt> CheckSizes(const Graph& graph, const ir::TeProgram& progra
   return checks;
 }
 
+// What fusion leaves out, operands of a product over nothing, is checked beside the rest.
+StatusOr<FusionPlan> PlanWithChecks(const ir::TeProgram& te, const PassContext& context) {
+  absl::flat_hash_set<std::string> apart;
+  while (true) {
+    ir::TeProgram placed = PlaceChecks(te, context.target, apart);
+    const absl::flat_hash_set<std::string> texts = ChecksOf(placed);
+    const size_t before = apart.size();
+    ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(placed), !context.options.disable_fusion, context.target));
+    const absl::flat_hash_set<std::string> left = ChecksOf(plan.program);
+    for (const std::string& text : texts) {
+      if (!left.contains(text)) apart.insert(text);
+    }
+    if (apart.size() == before) return plan;
+  }
+}
+
 }  // namespace
 
 StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context) {
   ASSIGN_OR_RETURN(ir::TeProgram te, LowerToTe(graph));
   te.exact = context.options.numerics == "exact";
-  ASSIGN_OR_RETURN(FusionPlan plan, PlanFusion(std::move(te), !context.options.disable_fusion, context.target));
+  ASSIGN_OR_RETURN(const FusionPlan plan, PlanWithChecks(te, context));
   const ir::TeProgram& p = plan.program;
   ir::Context& c = *p.context;
 

@@ -31,7 +31,7 @@ class Propagator {
       if (q.role == ParamRole::kResult) fixed_.insert(q.buffer);
       if (q.role != ParamRole::kResult && q.buffer != nullptr && IsPermutedImage(q.buffer)) images_.insert(q.buffer);
     }
-    for (const RangeCheck& check : p_.checks) fixed_.insert({check.low, check.high});
+    fixed_.insert(p_.kept.begin(), p_.kept.end());
   }
 
   TeProgram Run() {

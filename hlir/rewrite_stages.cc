@@ -23,7 +23,7 @@ class StageRewriter {
     for (const Param& q : p_.params) {
       if (q.buffer != nullptr) (q.role == ParamRole::kResult ? results_ : given_).insert(q.buffer);
     }
-    for (const RangeCheck& check : p_.checks) results_.insert({check.low, check.high});
+    results_.insert(p_.kept.begin(), p_.kept.end());
   }
 
   // Views are substituted, contractions that the library can compute get operands that it can read, reductions to few

@@ -146,6 +146,24 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
     }
   }
 
+  // Numbers that some other stage needs together, each of as many elements, are reduced side by side.
+  const auto reduced_alone = [&](size_t k) -> int {
+    int alone = -1;
+    for (size_t i = 0; i < ids[k].size(); ++i) {
+      if (is_unit(ids[k][i])) continue;
+      if (i < stages[k].iters.size() || alone >= 0) return -1;
+      alone = ids[k][i];
+    }
+    return alone;
+  };
+  for (size_t k = 1; k < stages.size(); ++k) {
+    const int mine = reduced_alone(k);
+    for (size_t j = 0; j < k && mine >= 0; ++j) {
+      const int other = linked[j] == linked[k] ? reduced_alone(j) : -1;
+      if (other >= 0 && iters[other]->extent == iters[mine]->extent) parent[find(mine)] = find(other);
+    }
+  }
+
   // The classes become dimensions in the order of the stage with the most of them.
   auto classes_of = [&](size_t k) {
     std::vector<int> r;

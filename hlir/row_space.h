@@ -8,7 +8,8 @@
 namespace cinn_like::hlir {
 
 // The loops that all stages of a group can share. Every iterator of every stage stands for one dimension of the space;
-// parallel dimensions are those that no stage reduces. Each parallel dimension is an iterator of every stage, each
+// parallel dimensions are those that no stage reduces. Reductions of as many elements to single numbers, linked by what
+// reads them, share the reduced one. Each parallel dimension is an iterator of every stage, each
 // reduction runs over all the others, and what one stage reads of another it reads at the same point:
 //   softmax over [a, b, c] along b: dims a, c parallel, dim b reduced.
 struct RowSpace {

@@ -259,6 +259,7 @@ Bounds Analyzer::ComputeBounds(Expr e) {
       return Within(b, range) ? b : range;
     }
     case ExprOp::kBroadcast:
+    case ExprOp::kChecked:
       return arg(0);
     case ExprOp::kRamp: {
       const int64_t last = e->type.lanes - 1;

@@ -1,5 +1,6 @@
 #include "ir/expr.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -19,7 +20,7 @@ constexpr OpRow kRows[] = {
 #include "ir/expr_ops.def"
 #undef X
 };
-constexpr int kFirstRow = static_cast<int>(ExprOp::kBroadcast) + 1;
+constexpr int kFirstRow = static_cast<int>(ExprOp::kChecked) + 1;
 constexpr int kNumRows = sizeof(kRows) / sizeof(kRows[0]);
 
 }  // namespace
@@ -126,10 +127,12 @@ Expr Context::Intern(const Key& key) {
                                                      .buffer = key.buffer,
                                                      .hash = query.hash});
     n.reads = key.op == ExprOp::kLoad;
+    n.checks = key.op == ExprOp::kChecked;
     for (Expr a : n.args) {
       n.depth = std::max(n.depth, a->depth + 1);
       n.size = std::min(n.size + a->size, kMostCounted);
       n.reads |= a->reads;
+      n.checks |= a->checks;
     }
     make(&n);
   });
@@ -232,6 +235,12 @@ Expr Context::Broadcast(Expr e, int lanes) {
   return Intern({.op = ExprOp::kBroadcast, .type = {e->type.dtype, lanes}, .args = {&e, 1}});
 }
 
+Expr Context::Checked(Expr value, Expr begin, Expr end, std::string_view what) {
+  const int lanes = std::max({value->type.lanes, begin->type.lanes, end->type.lanes});
+  const Expr args[] = {Broadcast(value, lanes), Broadcast(begin, lanes), Broadcast(end, lanes)};
+  return Intern({.op = ExprOp::kChecked, .type = {DType::kI64, lanes}, .args = args, .name = what});
+}
+
 Expr Context::Make(ExprOp op, absl::Span<const Expr> args) {
   const OpRow* row = RowOf(op);
   DCHECK(row != nullptr && static_cast<int>(args.size()) == row->arity);
@@ -267,6 +276,8 @@ Expr Context::WithArgs(Expr e, absl::Span<const Expr> args) {
       return Ramp(args[0], args[1], e->type.lanes);
     case ExprOp::kBroadcast:
       return Broadcast(args[0], e->type.lanes);
+    case ExprOp::kChecked:
+      return Checked(args[0], args[1], args[2], e->name);
     case ExprOp::kInt:
     case ExprOp::kFloat:
     case ExprOp::kVar:
@@ -389,13 +400,13 @@ Expr Context::Add(Expr a, Expr b) {
 Expr Context::Sub(Expr a, Expr b) {
   if (Expr f = Fold(*this, ExprOp::kSub, a, b)) return f;
   if (IsInt(b, 0)) return a;
-  if (a == b && !IsFloat(a->type.dtype) && a->type.lanes == 1) return Int(0, a->type.dtype);
+  if (a == b && !IsFloat(a->type.dtype) && a->type.lanes == 1 && !a->checks) return Int(0, a->type.dtype);
   return Make(ExprOp::kSub, {a, b});
 }
 Expr Context::Mul(Expr a, Expr b) {
   if (Expr f = Fold(*this, ExprOp::kMul, a, b)) return f;
-  if (IsInt(a, 1) || IsInt(b, 0)) return Broadcast(b, std::max(a->type.lanes, b->type.lanes));
-  if (IsInt(b, 1) || IsInt(a, 0)) return Broadcast(a, std::max(a->type.lanes, b->type.lanes));
+  if (IsInt(a, 1) || (IsInt(b, 0) && !a->checks)) return Broadcast(b, std::max(a->type.lanes, b->type.lanes));
+  if (IsInt(b, 1) || (IsInt(a, 0) && !b->checks)) return Broadcast(a, std::max(a->type.lanes, b->type.lanes));
   return Make(ExprOp::kMul, {a, b});
 }
 Expr Context::Div(Expr a, Expr b) {
@@ -405,7 +416,7 @@ Expr Context::Div(Expr a, Expr b) {
 }
 Expr Context::Mod(Expr a, Expr b) {
   if (Expr f = Fold(*this, ExprOp::kMod, a, b)) return f;
-  if (IsInt(b, 1) && a->type.lanes == 1) return Int(0, a->type.dtype);
+  if (IsInt(b, 1) && a->type.lanes == 1 && !a->checks) return Int(0, a->type.dtype);
   return Make(ExprOp::kMod, {a, b});
 }
 Expr Context::Min(Expr a, Expr b) {
@@ -419,13 +430,13 @@ Expr Context::Max(Expr a, Expr b) {
 Expr Context::And(Expr a, Expr b) {
   if (IsTrue(a)) return b;
   if (IsTrue(b) || a == b) return a;
-  if (IsInt(a, 0) || IsInt(b, 0)) return Bool(false);
+  if ((IsInt(a, 0) || IsInt(b, 0)) && !a->checks && !b->checks) return Bool(false);
   return Make(ExprOp::kAnd, {a, b});
 }
 Expr Context::Or(Expr a, Expr b) {
   if (IsInt(a, 0)) return b;
   if (IsInt(b, 0) || a == b) return a;
-  if (IsTrue(a) || IsTrue(b)) return Bool(true);
+  if ((IsTrue(a) || IsTrue(b)) && !a->checks && !b->checks) return Bool(true);
   return Make(ExprOp::kOr, {a, b});
 }
 Expr Context::Not(Expr a) {
@@ -446,9 +457,23 @@ Expr Context::Eq(Expr a, Expr b) {
 }
 Expr Context::CeilDiv(Expr a, Expr b) { return Div(Add(a, Sub(b, Int(1, b->type.dtype))), b); }
 Expr Context::Select(Expr cond, Expr a, Expr b) {
-  if (IsInt(cond)) return cond->int_value != 0 ? a : b;
-  if (a == b) return a;
+  if (IsInt(cond) && !(cond->int_value != 0 ? b : a)->checks) return cond->int_value != 0 ? a : b;
+  if (a == b && !cond->checks) return a;
   return Make(ExprOp::kSelect, {cond, a, b});
+}
+
+bool KeepsChecks(Expr from, Expr to) {
+  if (!from->checks) return true;
+  const auto checked = [](Expr e) {
+    absl::flat_hash_set<std::string_view> r;
+    Visit(e, [&](Expr x) {
+      if (x->op == ExprOp::kChecked) r.insert(x->name);
+      return x->checks;
+    });
+    return r;
+  };
+  const auto kept = checked(to), all = checked(from);
+  return std::all_of(all.begin(), all.end(), [&](std::string_view what) { return kept.contains(what); });
 }
 
 std::vector<Expr> IndicesOf(Expr load) {

@@ -2,7 +2,9 @@
 // rewrite memoises by pointer. Expressions are DAGs: walk them with the functions below, which visit a node once.
 //
 // Text: 5 (i64), i32(5), 1.5 (f32), bf16(1.5), true, i * 8 + j, min(a, b), f32(x) (a cast), ramp(b, 1, 8),
-// broadcast(x, 8), A[i, j], A[i, j; mask] (0 where mask is false), &A[i, j] (the address of an element).
+// broadcast(x, 8), A[i, j], A[i, j; mask] (0 where mask is false), &A[i, j] (the address of an element),
+// checked("what", e, 0, n) (e, an i64; the call fails, with an error that starts with the text, unless 0 <= e < n or a
+// mask is false that is within e. An expression is evaluated with all its parts: so are both sides of a select).
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -43,6 +45,7 @@ enum class ExprOp : uint8_t {
   kCast,       // args: value
   kRamp,       // args: base, stride (scalars): base + stride * (0..lanes)
   kBroadcast,  // args: value (a scalar)
+  kChecked,    // name: the error's text; args: value, begin, end
 #define X(e, text, arity, prec, result, cost) k##e,
 #include "ir/expr_ops.def"
 #undef X
@@ -94,10 +97,11 @@ struct ExprNode {
   std::string name = {};
   Buffer buffer = nullptr;
   // What the Context knows of it:
-  int depth = 1;       // levels of the tree
-  int size = 1;        // nodes of the tree, each as often as it is used; at most kMostCounted
-  bool reads = false;  // there is a load in the tree
-  size_t hash = 0;     // of what makes it
+  int depth = 1;        // levels of the tree
+  int size = 1;         // nodes of the tree, each as often as it is used; at most kMostCounted
+  bool reads = false;   // there is a load in the tree
+  bool checks = false;  // there is a kChecked in the tree: it may not be left out
+  size_t hash = 0;      // of what makes it
 };
 
 inline constexpr int kMostCounted = 1 << 29;  // nodes of a tree
@@ -126,6 +130,7 @@ class Context {
   Expr Cast(DType t, Expr e);
   Expr Ramp(Expr base, Expr stride, int lanes);
   Expr Broadcast(Expr e, int lanes);
+  Expr Checked(Expr value, Expr begin, Expr end, std::string_view what);
   // Any operator of the table. Folds nothing.
   Expr Make(ExprOp op, absl::Span<const Expr> args);
   // `e` with other args (same op, payload and mask form); the type follows the args' lanes.
@@ -168,6 +173,8 @@ Expr MaskOf(Expr load);  // null if none
 // The value of `v` once stored as `t` (rounding, wrapping).
 double RoundTo(DType t, double v);
 int64_t WrapTo(DType t, int64_t v);
+// Whether all that `from` checks is checked in `to`.
+bool KeepsChecks(Expr from, Expr to);
 // How far lane_shift moves lanes; nullopt: by no constant from 0 up.
 std::optional<int> LanesMoved(Expr e);
 // Constant folding of one operator on integer constants; nullopt where it is undefined (division by 0).

@@ -512,8 +512,15 @@ class Machine {
     const Indices args = EvalAll(e->args);
     if (!error_.ok()) return Zero(e->type);
     if (e->op == ExprOp::kShuffleXor) return EvalShuffle(e, args);
+    Indices masks;  // of loads in what is checked
+    if (e->op == ExprOp::kChecked) {
+      VisitLoads(e->args[0], [&](Expr x) {
+        if (x->has_mask) masks.push_back(Eval(MaskOf(x)));
+      });
+    }
     bool varies = false;
     for (const Value& a : args) varies |= a.varies;
+    for (const Value& m : masks) varies |= m.varies;
     const bool folds_lanes = RowOf(e->op) != nullptr && RowOf(e->op)->result == OpRow::kElement;
     Value r;
     ForEachThread(r, e->type.lanes, varies, [&](int t, Lane* lanes) {
@@ -524,6 +531,15 @@ class Machine {
       if (e->op == ExprOp::kLaneShift) {
         const int n = LanesMoved(e).value_or(0);
         for (int l = 0; l < e->type.lanes; ++l) lanes[l] = args[0].At(t, l < n ? l : l - n);
+        return;
+      }
+      if (e->op == ExprOp::kChecked) {
+        for (int l = 0; l < e->type.lanes; ++l) {
+          lanes[l] = args[0].At(t, l);
+          const bool is_on = std::all_of(masks.begin(), masks.end(), [&](const Value& m) { return m.At(t, l).i != 0; });
+          if (is_on && (lanes[l].i < args[1].At(t, l).i || lanes[l].i >= args[2].At(t, l).i))
+            Fail(absl::OutOfRangeError(e->name));
+        }
         return;
       }
       for (int l = 0; l < e->type.lanes; ++l) {

@@ -1,4 +1,5 @@
 // Parsing of loop text; errors give line and column. See ir/stmt.h for the forms.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -587,6 +588,7 @@ class Parser {
       RETURN_IF_ERROR(lex_.Expect(")"));
       return c_.Cast(*d, e);
     }
+    if (lex_.Peek().kind == TokenKind::kString) return ParseCheck(at);
     ASSIGN_OR_RETURN(std::vector<Expr> args, ParseList(")"));
     auto lanes = [&](Expr e) -> int {
       return e->op == ExprOp::kInt && e->int_value > 0 && e->int_value <= kMaxLanes ? static_cast<int>(e->int_value)
@@ -598,6 +600,22 @@ class Parser {
     if (op == nullptr || RowOf(*op)->precedence != 0)
       return Lexer::ErrorAt(at, Cat("unknown function '", name, "' of ", args.size(), " operands"));
     return MakeChecked(at, *op, std::move(args));
+  }
+
+  // "what", e, begin, end)
+  StatusOr<Expr> ParseCheck(const Token& at) {
+    const std::string what = lex_.Take().text;
+    RETURN_IF_ERROR(lex_.Expect(","));
+    ASSIGN_OR_RETURN(const std::vector<Expr> args, ParseList(")"));
+    const auto is_index = [](Expr e) { return e->type.dtype == DType::kI64; };
+    if (at.text != "checked" || args.size() != 3 || !std::all_of(args.begin(), args.end(), is_index))
+      return Lexer::ErrorAt(at, "expected checked(\"what\", value, begin, end) of three i64");
+    for (Expr e : args) {
+      if (e->type.lanes != 1 &&
+          e->type.lanes != std::max({args[0]->type.lanes, args[1]->type.lanes, args[2]->type.lanes}))
+        return Lexer::ErrorAt(at, "operands of checked have different numbers of lanes");
+    }
+    return c_.Checked(args[0], args[1], args[2], what);
   }
 
   // Walks of the IR recurse: what they would overflow the stack with is an error here.

@@ -8,6 +8,7 @@
 #include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
 #include "ir/passes/lower_blocks.h"
+#include "ir/passes/lower_checks.h"
 #include "ir/passes/lower_pipeline.h"
 #include "ir/passes/lower_thread_reductions.h"
 #include "ir/passes/narrow_index.h"
@@ -51,6 +52,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},
       {"vectorize", Run<Vectorize>, true},
+      {"lower_checks", Run<LowerChecks>, true},
       {"check_bounds", Run<CheckBounds>},
       {"legalize", Run<Legalize>, true},
       {"keep_wide", RunKeepWide},

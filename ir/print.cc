@@ -106,6 +106,10 @@ class Printer {
         add(e->op == ExprOp::kRamp ? "ramp(" : "broadcast(");
         Write(args, out);
         return add(", ", std::to_string(e->type.lanes), ")");
+      case ExprOp::kChecked:
+        add("checked(\"", e->name, "\", ");
+        Write(args, out);
+        return add(")");
       default:
         break;
     }

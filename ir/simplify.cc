@@ -43,8 +43,10 @@ Expr Analyzer::Simplify(Expr e) {
   if (e->op == ExprOp::kInt || e->op == ExprOp::kFloat) return e;
   auto it = simplified_.find(e);
   if (it != simplified_.end()) return it->second;
-  Expr r = Rewrite(MapChildren(c_, e, [this](Expr x) { return Simplify(x); }));
-  if (r->type.dtype == DType::kBool) {
+  const Expr plain = MapChildren(c_, e, [this](Expr x) { return Simplify(x); });
+  Expr r = Rewrite(plain);
+  if (!KeepsChecks(plain, r)) r = plain;
+  if (r->type.dtype == DType::kBool && !r->checks) {
     for (auto& [known, value] : truths_) {
       if (known == r) r = c_.Bool(value);
     }

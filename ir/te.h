@@ -53,10 +53,12 @@ struct Stage {
   bool IsPointwise() const { return !IsReduction() && !IsScan() && !IsCall(); }
 };
 
-// What must hold of each call, or it fails with an error that starts with `what`: begin <= low, high < end. Over a
-// tensor without elements `low` is the highest number and `high` the lowest.
+// What must hold of each call, or it fails with an error that starts with `what`: begin <= e < end for each element e
+// of `values`, which is begin <= low, high < end for the numbers that stages compute of them. Over a tensor without
+// elements `low` is the highest number and `high` the lowest.
 struct RangeCheck {
   std::string what;
+  Buffer values;     // the output of a stage that copies them
   Buffer low, high;  // i64[], outputs of stages
   Expr begin, end;
 };
@@ -69,7 +71,8 @@ struct TeProgram {
   std::vector<SymbolFact> symbols;
   std::vector<Stage> stages;
   bool exact = false;  // numerics: each cast rounds; else values inside of a kernel may stay wide and be reassociated
-  std::vector<RangeCheck> checks = {};
+  std::vector<RangeCheck> checks = {};  // on the numbers; a stage's values can have others within (Context::Checked)
+  std::vector<Buffer> kept = {};        // outputs of stages that are computed although no result needs them
 };
 // As loop text: one naive nest with a block per stage, intermediates allocated; what golden tests and the interpreter
 // read.

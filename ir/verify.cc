@@ -117,6 +117,13 @@ class Verifier {
       case ExprOp::kBroadcast:
         if (e->args[0]->type.lanes != 1 || e->type.lanes < 2) return Bad(e);
         break;
+      case ExprOp::kChecked:
+        for (Expr a : e->args) {
+          if (a->type != e->type) return Bad(e);
+        }
+        if (e->name.empty() || e->name.find_first_of("\"\\\n") != e->name.npos)
+          return Error(Cat(Print(e), " has a text that is empty, or has quotes or backslashes"));
+        break;
       default:
         RETURN_IF_ERROR(Operator(e));
     }

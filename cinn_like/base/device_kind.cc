@@ -65,6 +65,7 @@ DeviceKind MakeCuda() {
   d.name = "cuda";
   d.type = kDLCUDA;
   d.has_kernels = true;
+  d.kernels_assert = true;
   d.rows = {
       {"native", {108, 16, 128 * kKi, 40 * kMi, 1500, 99 * kKi, 65536, 32}},
       {"sm_75", {40, 16, 64 * kKi, 4 * kMi, 300, 64 * kKi, 65536, 32}},
@@ -103,6 +104,7 @@ DeviceKind MakeOpenCl() {
   d.name = "opencl";
   d.type = kDLOpenCL;
   d.has_kernels = true;
+  d.kernels_assert = true;
   constexpr DeviceNumbers kTypical = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
   d.rows = {{"native", kTypical}, {"generic", kTypical}};
   d.options = {"arch",     "features",  "cores",        "vector-bytes", "l1-bytes",

@@ -60,6 +60,7 @@ struct DeviceKind {
   std::string alias;                   // another first word of a target; may be empty
   DLDeviceType type = kDLCPU;          // of its tensors
   bool has_kernels = false;            // else functions of it are host functions
+  bool kernels_assert = false;         // a kernel can say that an index is out of range, and the call fails
   bool faults_where_unaligned = true;  // wide accesses do
   bool is_source = false;  // its functions, or kernels, leave as source text and are compiled and run elsewhere
   LaunchLimits limits;     // of kernels

@@ -1,7 +1,4 @@
 // Ops that read where another tensor says.
-#include <numeric>
-
-#include "hlir/op_builder.h"
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
 #include "hlir/te_call.h"
@@ -102,49 +99,30 @@ OpDef CheckIndex() {
     RETURN_IF_ERROR(CheckDType("idx", call.operands[0].dtype, DTypeClass::kInt));
     return std::vector<TensorType>{call.operands[0]};
   };
-  def.decompose = [](OpBuilder* b, const std::vector<ValueRef>& x, const Attrs& attrs) -> std::vector<ValueRef> {
-    std::vector<int64_t> axes(b->TypeOf(x[0]).rank());
-    std::iota(axes.begin(), axes.end(), 0);
-    const ValueRef wide = b->Cast(x[0], DType::kI64);
-    const Dim size = attrs.AsDim("size");
-    return {
-        b->Call("require_range", {x[0], b->ReduceMin(wide, axes), b->ReduceMax(wide, axes)},
-                {{"begin", attrs.Bool("from_end") ? Dim(0) - size : Dim(0)}, {"end", size}, {"op", "check_index"}})};
+  def.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
+    ir::Context& c = call.c;
+    const Dim size = call.attrs.AsDim("size");
+    const std::vector<TensorType> number = {{DType::kI64, {}}};
+    const TeCall numbers{call.te, c,          call.name,    call.operands, call.operand_types,
+                         number,  call.attrs, call.symbols, call.symbol,   call.checks};
+    const auto wide = [&](ir::Indices at) { return Converted(c, DType::kI64, call.At(0, at)); };
+    const auto reduce = [&](ir::Combiner combiner) {
+      const Dims& dims = call.operand_types[0].dims;
+      return dims.empty() ? numbers.Compute(wide)
+                          : numbers.Reduce(combiner, dims, [&](ir::Indices, ir::Indices r) { return wide(r); });
+    };
+    const ir::Buffer low = reduce(ir::Combiner::kMin), high = reduce(ir::Combiner::kMax);
+    const ir::Buffer values = call.Compute([&](ir::Indices i) { return call.At(0, i); });
+    call.checks.push_back({"check_index: index out of range", values, low, high,
+                           call.ToExpr(call.attrs.Bool("from_end") ? Dim(0) - size : Dim(0)), call.ToExpr(size)});
+    return {values};
   };
   def.samples = {"(i64[n,3]) {size=1000000, from_end=true}", "(i32[]) {size=1000000, from_end=true}"};
   return def;
 }
 
-OpDef RequireRange() {
-  OpDef def;
-  def.name = "require_range";
-  def.doc = "x; the call fails unless begin <= low and high < end, with an error that names `op`";
-  def.operands = {"x", "low", "high"};
-  def.attrs = {{"begin", AttrType::kDim, std::nullopt},
-               {"end", AttrType::kDim, std::nullopt},
-               {"op", AttrType::kString, "require_range"}};
-  def.infer = [](const OpCall& call) -> StatusOr<std::vector<TensorType>> {
-    if (call.attrs.String("op").find_first_of("\"\\\n") != std::string::npos) {
-      return InvalidArgument("attribute 'op': expected a name, got ", ToString(*call.attrs.Find("op")));
-    }
-    for (int i : {1, 2}) {
-      if (call.operands[i] == TensorType{DType::kI64, {}}) continue;
-      return InvalidArgument("operand '", i == 1 ? "low" : "high", "': expected i64[], got ",
-                             call.operands[i].ToString());
-    }
-    return std::vector<TensorType>{call.operands[0]};
-  };
-  def.lower = [](TeCall& call) -> std::vector<ir::Buffer> {
-    call.checks.push_back({Cat(call.attrs.String("op"), ": index out of range"), call.operands[1], call.operands[2],
-                           call.ToExpr(call.attrs.AsDim("begin")), call.ToExpr(call.attrs.AsDim("end"))});
-    return {call.Compute([&](ir::Indices i) { return call.At(0, i); })};
-  };
-  def.samples = {"(f32[n,3], i64[], i64[]) {begin=-1000000, end=1000000}"};
-  return def;
-}
-
 }  // namespace
 
-std::vector<OpDef> IndexingOps() { return {Gather(), TakeAlong(), CheckIndex(), RequireRange()}; }
+std::vector<OpDef> IndexingOps() { return {Gather(), TakeAlong(), CheckIndex()}; }
 
 }  // namespace cinn_like::hlir

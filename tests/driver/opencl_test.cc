@@ -336,6 +336,127 @@ TEST(OpenCl, AnIndexOutOfRangeIsAnError) {
   }
 }
 
+// A call of a graph with indices that are right but for one, and what it says.
+class Checked {
+ public:
+  Checked(const std::string& text, int kernels, std::vector<ir::HostArray> tensors) : tensors_(std::move(tensors)) {
+    const auto graph = hlir::Parse(text);
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    auto compiled = CompileGraph(*graph, OpenClTarget(), Options());
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+    if (!compiled.ok()) return;
+    compiled_ = *std::move(compiled);
+    EXPECT_EQ(compiled_->report().kernels, kernels) << *compiled_->Source("loops");
+    for (const std::string& why : compiled_->report().refused) ADD_FAILURE() << why;
+    for (ir::HostArray& a : tensors_) {
+      for (int64_t k = 0; k < Size(a); ++k) a.Set(k, IsFloat(a.dtype) ? static_cast<double>(k) : 0);
+    }
+  }
+  // "" or the error; the index stays.
+  std::string Run(size_t tensor, int64_t element, int64_t index) {
+    if (compiled_ == nullptr) return "not compiled";
+    tensors_[tensor].SetInt(element, index);
+    std::vector<std::unique_ptr<OnDevice>> on;
+    std::vector<CinnValue> args;
+    for (const ir::HostArray& a : tensors_) args.push_back(on.emplace_back(std::make_unique<OnDevice>(a))->Value());
+    const CinnCallEnv env = Env();
+    const int32_t code = compiled_->entry()(compiled_->self(), args.data(), static_cast<int32_t>(args.size()), &env);
+    EXPECT_TRUE(code == 0 || code == -static_cast<int32_t>(absl::StatusCode::kOutOfRange)) << code;
+    for (size_t k = 0; k < on.size(); ++k) on[k]->Read(&tensors_[k]);
+    return code == 0 ? "" : LastError();
+  }
+  double Result(int64_t element) const { return tensors_.back().Get(element); }
+
+ private:
+  static int64_t Size(const ir::HostArray& a) { return static_cast<int64_t>(a.bytes.size()) / BytesOf(a.dtype); }
+  std::vector<ir::HostArray> tensors_;  // inputs, then results
+  std::unique_ptr<CompiledFunction> compiled_;
+};
+
+TEST(OpenCl, KernelsCheckTheIndicesThatTheyRead) {
+  SKIP_WITHOUT_OPENCL();
+  constexpr DType kF32 = DType::kF32, kI64 = DType::kI64, kI32 = DType::kI32;
+  {
+    Checked rows(
+        "graph @g(%x: f32[5,4], %i: i64[300]) {\n  %0 = check_index(%i) {size=5} : i64[300]\n"
+        "  %1 = gather(%x, %0) : f32[300,4]\n  return %1\n}\n",
+        1, {{kF32, {5, 4}}, {kI64, {300}}, {kF32, {300, 4}}});
+    EXPECT_EQ(rows.Run(1, 299, 4), "");
+    EXPECT_EQ(rows.Result(299 * 4 + 3), 19);
+    EXPECT_EQ(rows.Run(1, 299, 5), "op 0, check_index: index out of range: expected 0 to 4, got 5");
+    EXPECT_EQ(rows.Run(1, 299, -1), "op 0, check_index: index out of range: expected 0 to 4, got -1");
+    EXPECT_EQ(rows.Run(1, 299, int64_t{1} << 40),
+              "op 0, check_index: index out of range: expected 0 to 4, got 1099511627776");
+    EXPECT_EQ(rows.Run(1, 299, 0), "");  // nothing is left of an error
+  }
+  {
+    // Sizes of the call; from the end; an index of a row's sum; used twice, by one kernel.
+    Checked sums(
+        "graph @g(%x: f32[n,40], %y: f32[n,40], %i: i32[m]) where n in 1..100, m in 1..100 {\n"
+        "  %0 = check_index(%i) {size=n, from_end=true} : i32[m]\n  %1 = gather(%x, %0) : f32[m,40]\n"
+        "  %2 = gather(%y, %0) : f32[m,40]\n  %3 = mul(%1, %2) : f32[m,40]\n"
+        "  %4 = reduce_sum(%3) {axes=[1]} : f32[m]\n  return %4\n}\n",
+        1, {{kF32, {3, 40}}, {kF32, {3, 40}}, {kI32, {70}}, {kF32, {70}}});
+    EXPECT_EQ(sums.Run(2, 69, 2), "");
+    EXPECT_EQ(sums.Run(2, 69, -3), "");
+    EXPECT_EQ(sums.Run(2, 69, -4), "op 0, check_index: index out of range: expected -3 to 2, got -4");
+    EXPECT_EQ(sums.Run(2, 69, 3), "op 0, check_index: index out of range: expected -3 to 2, got 3");
+  }
+  {
+    // Two checks of one kernel, in two dimensions.
+    Checked two(
+        "graph @g(%x: f32[6,7], %i: i64[9,1], %j: i64[1,11]) {\n"
+        "  %0 = check_index(%i) {size=6} : i64[9,1]\n  %1 = check_index(%j) {size=7} : i64[1,11]\n"
+        "  %2 = full() {value=7, dtype=i64, shape=[]} : i64[]\n  %3 = mul(%0, %2) : i64[9,1]\n"
+        "  %4 = add(%3, %1) : i64[9,11]\n  %5 = reshape(%x) {shape=[42]} : f32[42]\n"
+        "  %6 = gather(%5, %4) : f32[9,11]\n  return %6\n}\n",
+        1, {{kF32, {6, 7}}, {kI64, {9, 1}}, {kI64, {1, 11}}, {kF32, {9, 11}}});
+    EXPECT_EQ(two.Run(1, 8, 5), "");
+    EXPECT_EQ(two.Run(2, 10, 6), "");
+    EXPECT_EQ(two.Result(98), 41);
+    EXPECT_EQ(two.Run(2, 10, 7), "op 1, check_index: index out of range: expected 0 to 6, got 7");
+    EXPECT_EQ(two.Run(2, 10, 6), "");
+    EXPECT_EQ(two.Run(1, 8, 6), "op 0, check_index: index out of range: expected 0 to 5, got 6");
+  }
+  {
+    // An element that the result doesn't need, so a kernel of its own checks.
+    Checked part(
+        "graph @g(%x: f32[5,4], %i: i64[30]) {\n  %0 = check_index(%i) {size=5} : i64[30]\n"
+        "  %1 = gather(%x, %0) : f32[30,4]\n  %2 = slice(%1) {axis=0, begin=0, end=3} : f32[3,4]\n"
+        "  return %2\n}\n",
+        2, {{kF32, {5, 4}}, {kI64, {30}}, {kF32, {3, 4}}});
+    EXPECT_EQ(part.Run(1, 29, 4), "");
+    EXPECT_EQ(part.Run(1, 29, 5), "op 0, check_index: index out of range: expected 0 to 4, got 5");
+  }
+  {
+    // Under masks, at indices of another dimension: still one kernel.
+    Checked masked(
+        "graph @g(%x: f32[5,4], %i: i64[30], %j: i64[3], %v: f32[30,2]) {\n"
+        "  %0 = check_index(%i) {size=5} : i64[30]\n  %1 = gather(%x, %0) : f32[30,4]\n"
+        "  %2 = check_index(%j) {size=4} : i64[3]\n  %3 = gather(%1, %2) {axis=1} : f32[30,3]\n"
+        "  %4 = concat(%v, %3) {axis=1} : f32[30,5]\n"
+        "  %5 = pad(%4) {low=[1,0], high=[2,1]} : f32[33,6]\n  return %5\n}\n",
+        1, {{kF32, {5, 4}}, {kI64, {30}}, {kI64, {3}}, {kF32, {30, 2}}, {kF32, {33, 6}}});
+    EXPECT_EQ(masked.Run(1, 29, 4), "");
+    EXPECT_EQ(masked.Run(2, 2, 3), "");
+    EXPECT_EQ(masked.Result(30 * 6 + 4), 19);
+    EXPECT_EQ(masked.Result(31 * 6 + 4), 0);
+    EXPECT_EQ(masked.Run(2, 2, -1), "op 2, check_index: index out of range: expected 0 to 3, got -1");
+    EXPECT_EQ(masked.Run(2, 2, 0), "");
+    EXPECT_EQ(masked.Run(1, 29, 5), "op 0, check_index: index out of range: expected 0 to 4, got 5");
+  }
+  {
+    // An axis of one element, of which the index says nothing; and a condition around what is read.
+    Checked one(
+        "graph @g(%x: f32[1,4], %i: i64[30], %c: bool[30,4], %z: f32[]) {\n"
+        "  %0 = check_index(%i) {size=1} : i64[30]\n  %1 = gather(%x, %0) : f32[30,4]\n"
+        "  %2 = select(%c, %1, %z) : f32[30,4]\n  return %2\n}\n",
+        1, {{kF32, {1, 4}}, {kI64, {30}}, {DType::kBool, {30, 4}}, {kF32, {}}, {kF32, {30, 4}}});
+    EXPECT_EQ(one.Run(1, 29, 0), "");
+    EXPECT_EQ(one.Run(1, 29, 1), "op 0, check_index: index out of range: expected 0 to 0, got 1");
+  }
+}
+
 TEST(OpenCl, ADeviceWithoutF64) {
   const Graph graph = *hlir::Parse(
       "graph @g(%x: f32[4], %y: f64[4]) {\n  %0 = exp(%x) : f32[4]\n  %1 = exp(%y) : f64[4]\n  return %0, %1\n}\n");

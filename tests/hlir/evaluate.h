@@ -276,7 +276,7 @@ class Evaluator {
         }
         return x[0][i];
       });
-    } else if (name == "check_index" || name == "require_range") {
+    } else if (name == "check_index") {
       fill([&](const Index& i) { return x[0][i]; });
     } else if (name == "gather") {
       const int64_t axis = a.Int("axis"), inner = x[1].shape.size();

@@ -100,6 +100,19 @@ std::vector<std::string> KernelsOf(const std::string& text, const Target& target
   return r;
 }
 
+// Sums of different tensors to single numbers, of which one more number is made, share a loop where that is as long.
+TEST(Fusion, NumbersThatAreNeededTogether) {
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids -num-threads=16", "cuda -arch=sm_90a -bandwidth=4800"}) {
+    for (const auto& [size, kernels] : {std::pair("1000", 1u), {"999", 2u}}) {
+      const std::string text =
+          Cat("graph @f(%x: f32[1000], %y: f32[", size, "]) {\n",
+              "  %0 = reduce_sum(%x) {axes=[0]} : f32[]\n  %1 = reduce_max(%y) {axes=[0]} : f32[]\n"
+              "  %2 = div(%0, %1) : f32[]\n  return %2\n}\n");
+      EXPECT_EQ(KernelsOf(text, *Target::Parse(device)).size(), kernels) << device << text;
+    }
+  }
+}
+
 // A symbol whose hint is a constant's value is scheduled as that constant is.
 TEST(Fusion, HintsCountAsConstants) {
   for (const char* device : {"x86_64 -mcpu=sapphirerapids -num-threads=16", "cuda -arch=sm_90a -bandwidth=4800"}) {

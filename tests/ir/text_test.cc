@@ -17,7 +17,7 @@ constexpr char kText[] = R"(func @f(x: f32[n,8], y: f32[n], n: i64) where n in 1
     let v = exp(x[i, 0])
     for k in 0..8 {
       block s(u in 0..n = i, r reduce 0..8 = k) init { y[u] = 0.0 } {
-        y[u] = y[u] + select(u < 4, x[u, r], v)
+        y[u] = y[u] + select(u < 4, x[checked("op 3", u, 0, n), r], v)
       }
     }
   }
@@ -52,6 +52,11 @@ TEST(LoopText, Errors) {
       {"f32[n,8]", "f33[n,8]", "line 1, column 12: expected a dtype (bool, i8, "},
       {"exp(", "expo(", "line 4, column 13: unknown function 'expo' of 1 operands"},
       {"select(u < 4, ", "select(", "unknown function 'select' of 2 operands"},
+      {"\"op 3\", u", "u", "line 7, column 39: unknown function 'checked' of 3 operands"},
+      {"checked(", "select(", "line 7, column 39: expected checked(\"what\", value, begin, end) of three i64"},
+      {"u, 0, n)", "u, 0)", "line 7, column 39: expected checked(\"what\", value, begin, end) of three i64"},
+      {"u, 0, n)", "v, 0, n)", "line 7, column 39: expected checked(\"what\", value, begin, end) of three i64"},
+      {"\"op 3\"", "\"\"", "has a text that is empty"},
       {"@local", "@texture", "'texture'"},
       {"for k in 0..8 {", "for k in 0..8 @warp {", "'warp'"},
       {"r reduce", "r scatter", "line 6, column 32: expected 'in', got 'scatter'"},
