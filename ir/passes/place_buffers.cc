@@ -44,6 +44,10 @@ class Placer {
       while (d < depth && d < a.path.size() && a.path[d] == accesses_[0].path[d]) ++d;
       depth = d;
     }
+    // What an iteration of a while leaves, the next one may read.
+    for (size_t d = 0; d < depth; ++d) {
+      if (As<While>(accesses_[0].path[d]) != nullptr) depth = d;
+    }
     RET_CHECK(depth > 0, b->name);
     const Stmt home = accesses_[0].path[depth - 1];
     inner_.clear();
