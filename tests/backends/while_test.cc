@@ -101,7 +101,7 @@ TEST(While, RunsAsC) {
   SKIP_WITHOUT_C_COMPILER();
   const std::string text = Text(Lowered(kHalve, kHints, "c"), CDialect());
   EXPECT_TRUE(Has(text, "for (;;) {")) << text;
-  EXPECT_TRUE(Has(text, "cinn_prefetch(p0 + (i0 + 8));")) << text;
+  EXPECT_TRUE(Has(text, "cinn_prefetch(p0 + (i0 + 8LL));")) << text;
   EXPECT_TRUE(Has(text, "cinn_unroll(4)")) << text;
   for (const std::string& compiler : CCompilers()) {
     SystemC c;
