@@ -28,18 +28,23 @@ Expr Quotient(Analyzer& a, Expr x, Expr k) {
   return a.Simplify(c.Div(x, k));
 }
 
-// Whether both never hold: one says the opposite of what the other one does.
-bool Exclude(Expr a, Expr b) {
-  const std::vector<Expr> x = ConjunctsOf(a), y = ConjunctsOf(b);
-  const auto denies = [](const std::vector<Expr>& some, const std::vector<Expr>& others) {
-    return std::any_of(some.begin(), some.end(), [&](Expr e) {
-      if (e->op != ExprOp::kNot) return false;
-      const std::vector<Expr> denied = ConjunctsOf(e->args[0]);
-      return std::all_of(denied.begin(), denied.end(),
-                         [&](Expr d) { return std::find(others.begin(), others.end(), d) != others.end(); });
+// Whether both never hold, as one says the opposite of what the other one does: branches of one `if`.
+bool Exclude(Context& c, Expr a, Expr b, const VarMap& rename) {
+  const auto denials = [](Expr e) {
+    std::vector<Expr> r = ConjunctsOf(e);
+    std::erase_if(r, [](Expr x) { return x->op != ExprOp::kNot; });
+    return r;
+  };
+  if (denials(a).empty() && denials(b).empty()) return false;
+  b = Substitute(c, b, rename);
+  const auto denied = [](const std::vector<Expr>& denials, const std::vector<Expr>& said) {
+    return std::any_of(denials.begin(), denials.end(), [&](Expr e) {
+      const std::vector<Expr> parts = ConjunctsOf(e->args[0]);
+      return std::all_of(parts.begin(), parts.end(),
+                         [&](Expr x) { return std::find(said.begin(), said.end(), x) != said.end(); });
     });
   };
-  return denies(x, y) || denies(y, x);
+  return denied(denials(a), ConjunctsOf(b)) || denied(denials(b), ConjunctsOf(a));
 }
 
 }  // namespace
@@ -79,7 +84,7 @@ VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<c
 
 std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const VarMap& rename) {
   VarMap known, primes = rename;
-  if (a.condition != nullptr && b.condition != nullptr && Exclude(a.condition, Substitute(c_, b.condition, rename)))
+  if (a.condition != nullptr && b.condition != nullptr && Exclude(c_, a.condition, b.condition, rename))
     return std::nullopt;
   if (a.is_whole || b.is_whole || a.at.size() != b.at.size()) return known;
   // What stands for a's variable on b's side: its own prime where only a has the loop.

@@ -19,8 +19,8 @@ Status CheckCondition(Analyzer& a, Expr cond) {
       status.Update(InvalidArgument("the condition reads memory: ", Print(e)));
     if (e->op == ExprOp::kShuffleXor || e->op == ExprOp::kShl || e->op == ExprOp::kShr || e->type.lanes != 1)
       status.Update(InvalidArgument("the condition is no arithmetic of numbers: ", Print(e)));
-    const bool divides = e->op == ExprOp::kDiv || e->op == ExprOp::kMod || e->op == ExprOp::kTruncDiv ||
-                         e->op == ExprOp::kTruncMod;
+    const bool divides =
+        e->op == ExprOp::kDiv || e->op == ExprOp::kMod || e->op == ExprOp::kTruncDiv || e->op == ExprOp::kTruncMod;
     if (divides && !IsFloat(e->type.dtype) && !a.CanProve(c.Lt(c.Int(0, e->args[1]->type.dtype), e->args[1])))
       status.Update(InvalidArgument("the condition divides by ", Print(e->args[1]), ", which may not be above 0"));
     return status.ok();

@@ -33,7 +33,7 @@ Status CheckNoWhile(const StmtPath& path, const std::string& name) {
     if (found == nullptr) found = As<While>(s);
     return As<Block>(s) == nullptr;
   });
-  if (found != nullptr && As<Block>(path.back()) == nullptr)
+  if (found != nullptr)
     return InvalidArgument("in ", name, " stands a loop while ", Print(found->cond),
                            " that is in no block: a block is what steps know");
   return absl::OkStatus();

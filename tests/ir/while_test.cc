@@ -8,7 +8,8 @@
 namespace cinn_like::ir {
 namespace {
 
-constexpr std::string_view kSearch = R"(func @search(x: f32[n, 64], length: i64[n], y: f32[n], place: i64[n]) where n in 1..64 {
+constexpr std::string_view kSearch =
+    R"(func @search(x: f32[n, 64], length: i64[n], y: f32[n], place: i64[n]) where n in 1..64 {
   for i in 0..n {
     block b(vi in 0..n = i) {
       y[vi] = 0.0
@@ -55,7 +56,8 @@ void ExpectFound(const Func& f) {
 }
 
 TEST(While, PrintsAsItIsRead) {
-  for (const std::string& text : {std::string(kSearch), std::string(R"(func @f(x: f32[n, 8], i: i64[n]) where n in 1..64 {
+  for (const std::string& text :
+       {std::string(kSearch), std::string(R"(func @f(x: f32[n, 8], i: i64[n]) where n in 1..64 {
   for j in 0..n @hint(unroll=4, vectorize=off) {
     prefetch x[min(max(i[j + 2], 0), n - 1), 0; j + 2 < n]
     while 1.0 < x[j, 0] {
@@ -82,7 +84,8 @@ TEST(While, Errors) {
   EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { while x[0] { x[0] = 1.0 } }"), "must be bool"));
   EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { while x[0, 1] < 1.0 { x[0] = 1.0 } }"), "dimensions"));
   EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { prefetch y[0] }"), "y"));
-  EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { for i in 0..4 @hint(speed=4) { x[i] = 1.0 } }"), "unknown hint 'speed'"));
+  EXPECT_TRUE(
+      Has(ErrorOf("func @f(x: f32[4]) { for i in 0..4 @hint(speed=4) { x[i] = 1.0 } }"), "unknown hint 'speed'"));
   EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { for i in 0..4 @hint(unroll=0) { x[i] = 1.0 } }"), "1 to 1024"));
   EXPECT_TRUE(Has(ErrorOf("func @f(x: f32[4]) { for i in 0..4 @parallel @hint(unroll=2) { x[i] = 1.0 } }"),
                   "hints are of serial loops"));
@@ -92,12 +95,13 @@ TEST(While, Errors) {
 
 TEST(While, ComputesAlsoInThreadsThatLeaveApart) {
   ExpectFound(Parse(kSearch));
-  for (const char* steps : {"split i 4 -> io ii\nparallel io", "split i 4 -> io ii\nbind io blockIdx.x\nbind ii threadIdx.x"}) {
+  for (const char* steps :
+       {"split i 4 -> io ii\nparallel io", "split i 4 -> io ii\nbind io blockIdx.x\nbind ii threadIdx.x"}) {
     auto f = ApplySchedule(Parse(kSearch), steps);
     ASSERT_TRUE(f.ok()) << f.status();
     ExpectFound(*f);
-    for (const char* pass : {"lower_blocks", "simplify", "place_buffers", "unswitch", "flatten", "simplify", "vectorize",
-                             "simplify", "check_bounds", "legalize"}) {
+    for (const char* pass : {"lower_blocks", "simplify", "place_buffers", "unswitch", "flatten", "simplify",
+                             "vectorize", "simplify", "check_bounds", "legalize"}) {
       f = FindPass(pass)->run(*std::move(f), {});
       ASSERT_TRUE(f.ok()) << pass << ": " << f.status();
       if (std::string_view(pass) == "check_bounds") continue;
@@ -109,8 +113,8 @@ TEST(While, ComputesAlsoInThreadsThatLeaveApart) {
 TEST(While, EndsWithTheSteps) {
   HostArray x(DType::kF32, {1});
   x.Set(0, 1);
-  const Status s = Interpret(Parse("func @f(x: f32[1]) { while 0.0 < x[0] { x[0] = 2.0 } }"), {&x}, {},
-                             {.most_steps = 1000});
+  const Status s =
+      Interpret(Parse("func @f(x: f32[1]) { while 0.0 < x[0] { x[0] = 2.0 } }"), {&x}, {}, {.most_steps = 1000});
   EXPECT_EQ(s.code(), absl::StatusCode::kResourceExhausted) << s;
 }
 
