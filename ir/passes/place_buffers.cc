@@ -404,6 +404,13 @@ class Placer {
 }  // namespace
 
 StatusOr<Func> PlaceBuffers(Func f) {
+  // What is in no global memory needs no prefetch, and none is a use of it.
+  f.body = RewriteStmts(f.body, [](const Stmt& s) -> Stmt {
+    if (As<Prefetch>(s) == nullptr) return nullptr;
+    const std::vector<Buffer> read = BuffersRead(s);
+    const bool helps = std::all_of(read.begin(), read.end(), [](Buffer b) { return b->scope == Scope::kGlobal; });
+    return helps ? nullptr : MakeSeq({});
+  });
   std::vector<Buffer> buffers;
   VisitStmts(f.body, [&](const Stmt& s) {
     const Alloc* a = As<Alloc>(s);

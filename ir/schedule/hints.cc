@@ -120,6 +120,7 @@ StatusOr<Func> PrefetchInto(Func f, const std::string& buffer, const std::string
         if (!a.CanProve(inside)) mask = c.And(mask, inside);
       }
     }
+    if (IsInt(a.Simplify(mask), 0)) continue;
     Stmt s = MakeStmt(Prefetch{c.Load(b, at, mask)});
     for (size_t k = loops.size(); k-- > 0;) s = MakeStmt(For{loops[k].var, loops[k].extent, loops[k].kind, s});
     out.push_back(std::move(s));
