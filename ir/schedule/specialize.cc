@@ -44,7 +44,8 @@ Stmt SimplifyAll(Analyzer& a, const Stmt& s) {
   }
   if (const For* n = As<For>(s)) a.BindRange(n->var, c.Int(0, n->var->type.dtype), a.Simplify(n->extent));
   if (const Block* n = As<Block>(s)) {
-    for (const BlockIter& i : n->iters) a.BindRange(i.var, c.Int(0), a.Simplify(i.extent));
+    // Not what their extents say: a padded block runs beyond them.
+    for (const BlockIter& i : n->iters) a.BindRange(i.var, a.Simplify(i.binding), c.Int(1));
   }
   const Stmt r = MapChildren(s, [&](Expr e) { return a.Simplify(e); }, walk);
   // One that does not run there may have an extent below 0.
