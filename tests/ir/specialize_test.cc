@@ -99,6 +99,22 @@ TEST(Specialize, MemoryOfABranch) {
   EXPECT_EQ(Refusal(kTwo, "specialize i n % 2 == 0 -> a\nscope t local"), "");
 }
 
+// What a padded block reads beyond its end stays masked.
+TEST(Specialize, PaddedBlocks) {
+  const auto f = After(kTwo, "scope t local\nsplit j 3 -> jo ji\npad b_t\nspecialize jo n < 9 -> a");
+  ASSERT_TRUE(f.ok()) << f.status();
+  EXPECT_TRUE(Has(Print(*f), "x[vi_a, vj_a; vj_a < 8]")) << Print(*f);
+}
+
+// A hint is no use of memory: what lives in a loop does not depend on it.
+TEST(Prefetch, IsNoUse) {
+  const auto f = After(kTwo, "prefetch x i 1\nscope t local");
+  ASSERT_TRUE(f.ok()) << f.status();
+  const auto lowered = LowerKernel(*f, {.options = {}, .target = *Target::Parse("cpu"), .name = "test"});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_TRUE(Has(Print(*lowered), "prefetch x[")) << Print(*lowered);
+}
+
 // A block leaves no condition, and enters none that its readers are not under.
 TEST(Specialize, WhatStepsMayNotMove) {
   constexpr std::string_view apart = R"(func @two(x: f32[n], y: f32[n]) where n in 1..64 {
