@@ -73,6 +73,21 @@ constexpr Helper kCHelpers[] = {
      "#else\n"
      "#define cinn_lanes\n"
      "#endif\n"},
+    {"cinn_unroll", 0,
+     "#define cinn_pragma(text) _Pragma(#text)\n"
+     "#if defined(__clang__)\n"
+     "#define cinn_unroll(n) cinn_pragma(unroll n)\n"
+     "#elif defined(__GNUC__) && __GNUC__ >= 8\n"
+     "#define cinn_unroll(n) cinn_pragma(GCC unroll n)\n"
+     "#else\n"
+     "#define cinn_unroll(n)\n"
+     "#endif\n"},
+    {"cinn_prefetch", 0,
+     "#ifdef __GNUC__\n"
+     "#define cinn_prefetch(p) __builtin_prefetch(p)\n"
+     "#else\n"
+     "#define cinn_prefetch(p) ((void)(p))\n"
+     "#endif\n"},
     // Any of several failing threads' codes will do.
     {"cinn_set_status", 0,
      "$F void cinn_set_status(int32_t* status, int32_t code) {\n"
@@ -280,6 +295,8 @@ const Dialect& CDialect() {
       .bounds_error = "",
       .parallel = "cinn_parallel",
       .unroll = "",
+      .unroll_by = "cinn_unroll($0)",
+      .prefetch = "cinn_prefetch($0);",
       .keep = "",
       .word_types = {},
       .word_makers = {},

@@ -185,6 +185,24 @@ class FuncEmitter {
           out_.Close();
           return absl::OkStatus();
         },
+        [&](const ir::While& n) -> Status {
+          out_.Open("for (;;)");
+          printer_.Begin({n.cond});
+          const std::string cond = printer_.Print(n.cond);
+          out_.Line("if (!(", cond, ")) break;");
+          ++nesting_;
+          const int splits = SplitsQuads(n.cond) ? 1 : 0;
+          split_quads_ += splits;
+          RETURN_IF_ERROR(Emit(n.body));
+          split_quads_ -= splits;
+          --nesting_;
+          out_.Close();
+          return absl::OkStatus();
+        },
+        [&](const ir::Prefetch& n) {
+          EmitPrefetch(n);
+          return absl::OkStatus();
+        },
         [&](const ir::Let& n) -> Status {
           if (!d_.HasKernels() && !host_.IsRead(n.var)) return absl::OkStatus();
           printer_.Begin({n.value});
@@ -235,6 +253,22 @@ class FuncEmitter {
         },
         [&](const ir::Launch&) { return Unsupported("a kernel launch"); },
         [&](const ir::Block& n) { return Unsupported(Cat("block ", n.name, ": lower the function first")); });
+  }
+
+  // Languages without the means do nothing.
+  void EmitPrefetch(const ir::Prefetch& n) {
+    for (Expr load : ir::LoadsOf(n)) {
+      if (d_.prefetch.empty() || load->type.lanes != 1 || load->buffer->scope != ir::Scope::kGlobal) continue;
+      const Expr index = load->args[0];
+      if (load->has_mask) {
+        printer_.Begin({ir::MaskOf(load)});
+        out_.Open("if (", printer_.Print(ir::MaskOf(load)), ")");
+      }
+      printer_.Begin({index});
+      const std::string at = printer_.Print(index);
+      out_.Line(Filled(d_.prefetch, "$0", Cat(printer_.NameOf(load->buffer), " + (", at, ")")));
+      if (load->has_mask) out_.Close();
+    }
   }
 
   // $0 is the call's text, $1 and on are its arguments.
@@ -489,10 +523,20 @@ class FuncEmitter {
     }
     printer_.Begin({n.extent});
     std::string extent = printer_.Print(n.extent);
+    if (n.extent->reads) {  // as it is before the loop
+      const std::string end = Cat(name, "_end");
+      out_.Line("const ", type, " ", end, " = ", extent, ";");
+      extent = end;
+    }
     const bool unroll = n.kind == ForKind::kUnrolled || facts_.unrolled.contains(n.var);
-    if (unroll && !d_.unroll.empty()) out_.Directive(d_.unroll);
-    // The registers of what runs seldom would be taken from what runs most.
-    if (!unroll && rests_ > 0 && !d_.keep.empty()) out_.Directive(d_.keep);
+    const int hint = n.kind.hints.unroll;
+    if (hint > 0) {
+      if (!d_.unroll_by.empty()) out_.Directive(Filled(d_.unroll_by, "$0", Cat(hint)));
+    } else if (unroll) {
+      if (!d_.unroll.empty()) out_.Directive(d_.unroll);
+    } else if (rests_ > 0 && !d_.keep.empty()) {
+      out_.Directive(d_.keep);  // the registers of what runs seldom would be taken from what runs most
+    }
     if (n.kind == ForKind::kParallel) out_.Directive(d_.parallel);
     const std::string head = Cat("for (", type, " ", name, " = 0; ", name, " < ", extent, "; ++", name, ")");
     if (ir::PipelineStages(n.kind) > 0 && d_.HasCopies()) {

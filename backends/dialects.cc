@@ -133,6 +133,12 @@ constexpr Helper kCommonHelpers[] = {
 // What does not fit becomes what the device's conversions make of it, as in eager PyTorch: they saturate; NaN is 0 in
 // 32 bits and the lowest integer in 64.
 constexpr Helper kCudaHelpers[] = {
+    {"cinn_prefetch", 0,
+     "$F void cinn_prefetch(const void* p) {\n"
+     "#ifdef __CUDA_ARCH__\n"
+     "  asm volatile(\"prefetch.global.L2 [%0];\" : : \"l\"(__cvta_generic_to_global(p)));\n"
+     "#endif\n"
+     "}\n"},
     {"cinn_i32_$t", kFloats, "$F int cinn_i32_$t($T a) { return (int)a; }\n"},
     {"cinn_i64_$t", kFloats, "$F long long cinn_i64_$t($T a) { return (long long)a; }\n"},
     {"cinn_u16_$t", kFloats, "$F unsigned short cinn_u16_$t($T a) { return (unsigned short)a; }\n"},
@@ -479,6 +485,8 @@ const Dialect& CudaDialect() {
       .bounds_error = "{ cinn_bounds_error(\"$0\", $1, $2); return; }",
       .parallel = "",
       .unroll = "#pragma unroll",
+      .unroll_by = "#pragma unroll $0",
+      .prefetch = "cinn_prefetch($0);",
       .keep = "#pragma unroll 1",
       .word_types = {"unsigned int", "uint2", "uint4"},
       .word_makers = {"$0", "make_uint2($0, $1)", "make_uint4($0, $1, $2, $3)"},

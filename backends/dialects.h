@@ -76,9 +76,12 @@ struct Dialect {
   std::string_view assertion;  // one that fails, with the text $0, of a value $1 that is not in $2 .. $3
   // Leaves a kernel that would touch what $0 says at index $1, outside of a buffer of $2 elements.
   std::string_view bounds_error;
-  std::string_view parallel;  // the line before a parallel loop
-  std::string_view unroll;    // the line before an unrolled loop
-  std::string_view keep;      // the line before a loop that the compiler is not to unroll
+  std::string_view parallel;   // the line before a parallel loop
+  std::string_view unroll;     // the line before an unrolled loop
+  std::string_view unroll_by;  // the line before a loop of which $0 iterations are to stand side by side
+  // The line that asks for what lies at $0, a pointer to global memory, ahead of its use. Empty: nothing does.
+  std::string_view prefetch;
+  std::string_view keep;  // the line before a loop that the compiler is not to unroll
   // The word_* spellings: contiguous accesses of 4, 8 or 16 bytes go through 32-bit words. Empty: element by element.
   std::string_view word_types[3];   // of 1, 2 and 4 words, with fields x y z w
   std::string_view word_makers[3];  // "make_uint2($0, $1)"

@@ -98,6 +98,7 @@ const Dialect& HipDialect() {
   static const Dialect* d = [] {
     auto* r = new Dialect(CudaDialect());
     r->name = "hip";
+    r->prefetch = "";
     r->header = "#include <hip/hip_runtime.h>\n";
     r->spellings = {{ExprOp::kErf, kF32, "cinn_erf_f32($0)", kAtom},
                     {ExprOp::kTanh, kF32, "cinn_tanh_f32($0)", kAtom},

@@ -221,7 +221,9 @@ class FunctionEmitter {
     exprs_.BeginStatement();
     ir::Match(
         s, [&](const ir::Seq& n) { EmitSeq(n); }, [&](const ir::For& n) { EmitFor(n); },
-        [&](const ir::If& n) { EmitIf(n); }, [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); },
+        [&](const ir::If& n) { EmitIf(n); }, [&](const ir::While& n) { EmitWhile(n); },
+        [&](const ir::Prefetch& n) { EmitPrefetch(n); },
+        [&](const ir::Let& n) { exprs_.Bind(n.var, exprs_.Emit(n.value)); },
         [&](const ir::Alloc& n) { EmitAlloc(n.buffer); }, [&](const ir::Store& n) { EmitStore(n); },
         [&](const ir::Block& n) { Fail(Internal("LLVM emitter: block '", n.name, "' in lowered code")); },
         [&](const ir::Barrier&) { Fail(Internal("LLVM emitter: barrier in host function @", func_.name)); },
@@ -288,6 +290,42 @@ class FunctionEmitter {
     EmitScope(body);
     b_.CreateBr(after);
   }
+  // Asked at the bottom, too.
+  void EmitWhile(const ir::While& n) {
+    only_calls_ = false;
+    llvm::BasicBlock* loop = NewBlock("while");
+    llvm::BasicBlock* after = NewBlock("");
+    b_.CreateCondBr(exprs_.Emit(n.cond), loop, after);
+    b_.SetInsertPoint(loop);
+    EmitScope(n.body);
+    exprs_.BeginStatement();
+    b_.CreateCondBr(exprs_.Emit(n.cond), loop, after);
+    b_.SetInsertPoint(after);
+  }
+
+  void EmitPrefetch(const ir::Prefetch& n) {
+    only_calls_ = false;
+    for (Expr load : ir::LoadsOf(n)) {
+      if (load->type.lanes != 1) continue;
+      llvm::BasicBlock* after = nullptr;
+      if (load->has_mask) {
+        llvm::BasicBlock* then = NewBlock("prefetch");
+        after = NewBlock("");
+        b_.CreateCondBr(exprs_.Emit(ir::MaskOf(load)), then, after);
+        b_.SetInsertPoint(then);
+        exprs_.BeginStatement();
+      }
+      // To be read, and kept in all caches; of data.
+      llvm::Value* address = exprs_.EmitAddress(func_.context->Address(load->buffer, ir::IndicesOf(load)));
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      if (after == nullptr) continue;
+      b_.CreateBr(after);
+      b_.SetInsertPoint(after);
+      exprs_.BeginStatement();
+    }
+  }
+
   // A body of one statement is a scope as well.
   void EmitScope(const Stmt& body) {
     const auto* seq = ir::As<ir::Seq>(body);
@@ -355,8 +393,26 @@ class FunctionEmitter {
     EmitScope(n.body);
     llvm::Value* next = b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", /*HasNUW=*/true, /*HasNSW=*/true);
     i->addIncoming(next, b_.GetInsertBlock());
-    b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, after, RepeatWeights(n.extent));
+    llvm::BranchInst* again = b_.CreateCondBr(b_.CreateICmpSLT(next, end), loop, after, RepeatWeights(n.extent));
+    SetHints(again, n.kind.hints);
     b_.SetInsertPoint(after);
+  }
+
+  void SetHints(llvm::BranchInst* again, const ir::LoopHints& hints) {
+    if (hints == ir::LoopHints()) return;
+    llvm::LLVMContext& c = b_.getContext();
+    const auto property = [&](const char* name, llvm::Constant* value) {
+      llvm::SmallVector<llvm::Metadata*, 2> parts = {llvm::MDString::get(c, name)};
+      if (value != nullptr) parts.push_back(llvm::ConstantAsMetadata::get(value));
+      return llvm::MDNode::get(c, parts);
+    };
+    llvm::SmallVector<llvm::Metadata*, 4> parts = {nullptr};  // itself: it is like no other
+    if (hints.unroll == 1) parts.push_back(property("llvm.loop.unroll.disable", nullptr));
+    if (hints.unroll > 1) parts.push_back(property("llvm.loop.unroll.count", b_.getInt32(hints.unroll)));
+    if (hints.scalar) parts.push_back(property("llvm.loop.vectorize.enable", b_.getFalse()));
+    llvm::MDNode* node = llvm::MDNode::getDistinct(c, parts);
+    node->replaceOperandWith(0, node);
+    again->setMetadata(llvm::LLVMContext::MD_loop, node);
   }
 
   void EmitParallel(const ir::For& n) {

@@ -112,6 +112,8 @@ const Dialect& MetalDialect() {
       .bounds_error = "",
       .parallel = "",
       .unroll = "#pragma unroll",
+      .unroll_by = "#pragma unroll $0",
+      .prefetch = "",
       .keep = "#pragma unroll 1",
       .word_types = {"cinn_uint", "uint2", "uint4"},
       .word_makers = {"$0", "uint2($0, $1)", "uint4($0, $1, $2, $3)"},

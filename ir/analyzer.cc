@@ -105,6 +105,11 @@ Analyzer::Assume::Assume(Analyzer& a, Expr cond)
   a.Learn(a.Simplify(cond));
   if (Learned()) a.Forget();
 }
+void Analyzer::Require(Expr cond) {
+  Learn(Simplify(cond));
+  undo_.clear();
+  Forget();
+}
 bool Analyzer::Assume::Learned() const {
   return a_.facts_.size() > facts_ || a_.truths_.size() > truths_ || a_.undo_.size() > undo_;
 }

@@ -26,6 +26,7 @@ class Analyzer {
 
   void BindRange(Expr var, Expr min, Expr extent);  // min <= var < min + extent
   void BindSymbol(const SymbolFact& fact);
+  void Require(Expr cond);  // it holds, for good; not while something is assumed
 
   Expr Simplify(Expr e);
   bool CanProve(Expr cond);

@@ -2,21 +2,22 @@
 
 namespace cinn_like::ir {
 
-Stmt CloneFresh(Context& c, const Stmt& s, NameSupply& names, const VarMap& map) {
+Stmt CloneFresh(Context& c, const Stmt& s, NameSupply& names, const VarMap& map, std::string_view suffix) {
   VarMap vars = map;
   BufferMap buffers;
   absl::flat_hash_map<std::string, std::string> blocks;
-  auto fresh = [&](Expr v) { vars[v] = c.Var(names.Fresh(v->name), v->type); };
+  const auto fresh_name = [&](const std::string& name) { return names.Fresh(Cat(name, suffix)); };
+  auto fresh = [&](Expr v) { vars[v] = c.Var(fresh_name(v->name), v->type); };
   VisitStmts(s, [&](const Stmt& x) {
     if (const For* n = As<For>(x)) fresh(n->var);
     if (const Let* n = As<Let>(x)) fresh(n->var);
     if (const Block* n = As<Block>(x)) {
-      blocks[n->name] = names.Fresh(n->name);
+      blocks[n->name] = fresh_name(n->name);
       for (const BlockIter& i : n->iters) fresh(i.var);
     }
     if (const Alloc* n = As<Alloc>(x)) {
       BufferNode b = *n->buffer;
-      b.name = names.Fresh(b.name);
+      b.name = fresh_name(b.name);
       for (Expr& e : b.shape) e = Substitute(c, e, vars);
       for (Expr& e : b.strides) e = Substitute(c, e, vars);
       buffers[n->buffer] = c.MakeBuffer(std::move(b));

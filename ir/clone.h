@@ -4,6 +4,6 @@
 
 namespace cinn_like::ir {
 // `s` with variables replaced by `map`, and with fresh names for the loops, lets, blocks, iterators and buffers that it
-// declares.
-Stmt CloneFresh(Context& c, const Stmt& s, NameSupply& names, const VarMap& map = {});
+// declares, which end in `suffix`.
+Stmt CloneFresh(Context& c, const Stmt& s, NameSupply& names, const VarMap& map = {}, std::string_view suffix = "");
 }  // namespace cinn_like::ir

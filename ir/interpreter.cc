@@ -77,6 +77,7 @@ class Machine {
           RunWhere([&](int t) { return cond.At(t)->i != 0; }, [&] { Run(n.then); });
           if (n.otherwise != nullptr) RunWhere([&](int t) { return cond.At(t)->i == 0; }, [&] { Run(n.otherwise); });
         },
+        [&](const While& n) { RunWhile(n); }, [&](const Prefetch& n) { CheckPrefetch(n); },
         [&](const Let& n) { vars_[n.var] = Eval(n.value); }, [&](const Alloc& n) { RunAlloc(n.buffer); },
         [&](const Store& n) { RunStore(n); }, [&](const Block& n) { RunBlock(n); },
         [&](const Barrier& n) {
@@ -195,6 +196,40 @@ class Machine {
         RunWhere([&](int t) { return i < extent_of(t); }, [&] { Run(n.body); });
       } else {
         Run(n.body);
+      }
+    }
+  }
+
+  // Threads leave it one by one.
+  void RunWhile(const While& n) {
+    const absl::InlinedVector<int, 1> all = active_;
+    while (error_.ok()) {
+      Take(static_cast<int64_t>(active_.size()));
+      const Value cond = Eval(n.cond);
+      absl::InlinedVector<int, 1> on;
+      for (int t : active_) {
+        if (cond.At(t)->i != 0) on.push_back(t);
+      }
+      if (on.empty() || !error_.ok()) break;
+      active_ = std::move(on);
+      Run(n.body);
+    }
+    active_ = all;
+  }
+
+  // That addresses are within their buffers: no memory is touched.
+  void CheckPrefetch(const Prefetch& n) {
+    for (Expr load : LoadsOf(n)) {
+      const Value mask = load->has_mask ? Eval(MaskOf(load)) : Scalar(1);
+      for (int l = 0; l < load->type.lanes; ++l) {
+        RunWhere([&](int t) { return mask.At(t, l).i != 0; },
+                 [&] {
+                   const Indices indices = EvalAll(IndicesOf(load));
+                   const View* view = Find(load->buffer);
+                   for (int t : active_) {
+                     if (error_.ok()) Locate(load->buffer, *view, indices, t, l);
+                   }
+                 });
       }
     }
   }

@@ -243,6 +243,37 @@ class Parser {
     return s;
   }
 
+  // A word that begins a statement, unless a buffer of that name is stored to.
+  bool EatWord(std::string_view word) {
+    Lexer ahead = lex_;
+    if (!ahead.Eat(word) || ahead.Is("[")) return false;
+    lex_ = ahead;
+    return true;
+  }
+
+  // "(unroll=4, vectorize=off)"
+  StatusOr<LoopHints> ParseHints() {
+    LoopHints r;
+    RETURN_IF_ERROR(lex_.Expect("("));
+    do {
+      ASSIGN_OR_RETURN(const std::string key, lex_.Ident("a hint"));
+      RETURN_IF_ERROR(lex_.Expect("="));
+      if (key == "unroll") {
+        ASSIGN_OR_RETURN(const int64_t count, lex_.Int("a number of iterations"));
+        if (count < 1 || count > kMostUnrolled)
+          return lex_.Error(Cat("expected to unroll 1 to ", kMostUnrolled, " iterations and got ", count));
+        r.unroll = static_cast<int>(count);
+      } else if (key == "vectorize") {
+        RETURN_IF_ERROR(lex_.Expect("off"));
+        r.scalar = true;
+      } else {
+        return lex_.Error(Cat("unknown hint '", key, "' (unroll, vectorize)"));
+      }
+    } while (lex_.Eat(","));
+    RETURN_IF_ERROR(lex_.Expect(")"));
+    return r;
+  }
+
   StatusOr<Stmt> ParseOther() {
     if (lex_.Eat("for")) {
       For n;
@@ -254,8 +285,12 @@ class Parser {
       RETURN_IF_ERROR(lex_.Expect("in"));
       RETURN_IF_ERROR(ExpectZero());
       ASSIGN_OR_RETURN(n.extent, ParseExpr(1));
-      if (lex_.Eat("@")) {
+      while (lex_.Eat("@")) {
         ASSIGN_OR_RETURN(std::string kind, lex_.Ident("a loop kind"));
+        if (kind == "hint") {
+          ASSIGN_OR_RETURN(n.kind.hints, ParseHints());
+          continue;
+        }
         if (lex_.Eat(".")) {
           ASSIGN_OR_RETURN(std::string axis, lex_.Ident("an axis"));
           kind += "." + axis;
@@ -264,6 +299,8 @@ class Parser {
         if (!k || kind.empty()) return lex_.Error(Cat("loop ", name, ": unknown kind '", kind, "'"));
         n.kind = *k;
       }
+      if (n.kind != ForKind::kSerial && n.kind.hints != LoopHints())
+        return lex_.Error(Cat("loop ", name, ": hints are of serial loops"));
       shared_.clear();
       auto vars = vars_;
       ASSIGN_OR_RETURN(n.var, DeclareVar(name, t));
@@ -281,6 +318,19 @@ class Parser {
         ASSIGN_OR_RETURN(n.otherwise, ParseBraces());
       }
       return MakeStmt(std::move(n));
+    }
+    if (EatWord("while")) {
+      While n;
+      ASSIGN_OR_RETURN(n.cond, ParseExpr(1));
+      if (n.cond->type.dtype != DType::kBool) return lex_.Error("the condition of while must be bool");
+      shared_.clear();
+      ASSIGN_OR_RETURN(n.body, ParseBraces());
+      return MakeStmt(std::move(n));
+    }
+    if (EatWord("prefetch")) {
+      Prefetch n;
+      ASSIGN_OR_RETURN(n.value, ParseExpr(1));
+      return MakeStmt(n);
     }
     if (lex_.Eat("alloc")) {
       ASSIGN_OR_RETURN(std::string name, lex_.Ident("a buffer name"));

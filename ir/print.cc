@@ -21,6 +21,13 @@ std::string PrintFloat(double v, DType t) {
   return s;
 }
 
+// " @hint(unroll=4, vectorize=off)"
+std::string Hints(const LoopHints& h) {
+  if (h == LoopHints()) return "";
+  const std::string unroll = h.unroll == 0 ? "" : Cat("unroll=", h.unroll);
+  return Cat(" @hint(", unroll, h.scalar ? Cat(unroll.empty() ? "" : ", ", "vectorize=off") : "", ")");
+}
+
 class Printer {
  public:
   // Prints the lets of the subexpressions that `roots` share, one a line.
@@ -139,9 +146,9 @@ class Printer {
         },
         [&](const For& n) {
           std::string head = Share({n.extent}, in);
-          head +=
-              Cat(in, "for ", n.var->name, n.var->type == kIndexType ? "" : ": " + ir::Print(n.var->type), " in 0..",
-                  Expression(n.extent, 0), n.kind == ForKind::kSerial ? "" : Cat(" @", Name(n.kind)), " ");
+          head += Cat(in, "for ", n.var->name, n.var->type == kIndexType ? "" : ": " + ir::Print(n.var->type),
+                      " in 0..", Expression(n.extent, 0), n.kind == ForKind::kSerial ? "" : Cat(" @", Name(n.kind)),
+                      Hints(n.kind.hints), " ");
           return head + body(n.body) + "\n";
         },
         [&](const If& n) {
@@ -150,6 +157,15 @@ class Printer {
           head += body(n.then);
           if (n.otherwise != nullptr) head += " else " + body(n.otherwise);
           return head + "\n";
+        },
+        [&](const While& n) {
+          std::string head = Share({n.cond}, in);
+          head += Cat(in, "while ", Expression(n.cond, 0), " ");  // names are the body's behind it
+          return head + body(n.body) + "\n";
+        },
+        [&](const Prefetch& n) {
+          std::string head = Share({n.value}, in);
+          return head + Cat(in, "prefetch ", Expression(n.value, 0), "\n");
         },
         [&](const Let& n) {
           std::string head = Share({n.value}, in);

@@ -32,6 +32,15 @@ std::string Name(const LoopKind& k) {
   return k.kind == ForKind::kIntrinsic ? Cat(kIntrinsicPrefix, *k.intrinsic) : std::string(Name(k.kind));
 }
 
+std::vector<Expr> LoadsOf(const Prefetch& n) {
+  std::vector<Expr> r;
+  Visit(n.value, [&](Expr e) {
+    if (e->op == ExprOp::kLoad) r.push_back(e);
+    return e->op != ExprOp::kLoad;
+  });
+  return r;
+}
+
 std::optional<LoopKind> ParseLoopKind(std::string_view text) {
   if (text.starts_with(kIntrinsicPrefix) && text.size() > kIntrinsicPrefix.size())
     return LoopKind::Intrinsic(std::string(text.substr(kIntrinsicPrefix.size())));
@@ -94,6 +103,14 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
         If r{fe(n.cond), fs(n.then), opt_stmt(n.otherwise)};
         return r.cond == n.cond && r.then == n.then && r.otherwise == n.otherwise ? s : MakeStmt(std::move(r));
       },
+      [&](const While& n) {
+        While r{fe(n.cond), fs(n.body)};
+        return r.cond == n.cond && r.body == n.body ? s : MakeStmt(std::move(r));
+      },
+      [&](const Prefetch& n) {
+        Prefetch r{fe(n.value)};
+        return r.value == n.value ? s : MakeStmt(r);
+      },
       [&](const Let& n) {
         Let r{n.var, fe(n.value)};
         return r.value == n.value ? s : MakeStmt(r);
@@ -138,7 +155,8 @@ void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std:
     for (Expr e : v) fe(e);
   };
   Match(
-      s, [&](const For& n) { fe(n.extent); }, [&](const If& n) { fe(n.cond); }, [&](const Let& n) { fe(n.value); },
+      s, [&](const For& n) { fe(n.extent); }, [&](const If& n) { fe(n.cond); }, [&](const While& n) { fe(n.cond); },
+      [&](const Prefetch& n) { fe(n.value); }, [&](const Let& n) { fe(n.value); },
       [&](const Store& n) {
         all(n.indices);
         fe(n.value);
@@ -176,6 +194,7 @@ void ForEachChild(const Stmt& s, const std::function<void(const Stmt&)>& f) {
         f(n.then);
         opt(n.otherwise);
       },
+      [&](const While& n) { f(n.body); }, [](const Prefetch&) {},
       [&](const Block& n) {
         opt(n.init);
         f(n.body);

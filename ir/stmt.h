@@ -61,18 +61,28 @@ enum class ForKind : uint8_t {
 };
 std::string_view Name(ForKind k);  // "", "parallel", "blockIdx.x", ...
 
+// What compilers of generated code are told of a serial loop; they may do otherwise. Text: @hint(unroll=4,
+// vectorize=off) behind the extent.
+struct LoopHints {
+  int unroll = 0;  // iterations side by side; 1: none, 0: as the compiler likes
+  bool scalar = false;
+  bool operator==(const LoopHints&) const = default;
+};
+inline constexpr int64_t kMostUnrolled = 1024;
+
 // How a loop runs. Text: that of its ForKind, or "intrinsic.NAME" of an instruction.
 struct LoopKind {
   LoopKind(ForKind k = ForKind::kSerial) : kind(k) {}  // NOLINT(google-explicit-constructor): all kinds but one
   static LoopKind Intrinsic(std::string name);
   operator ForKind() const { return kind; }  // NOLINT(google-explicit-constructor)
   friend bool operator==(const LoopKind& a, const LoopKind& b) {
-    return a.kind == b.kind && (a.kind != ForKind::kIntrinsic || *a.intrinsic == *b.intrinsic);
+    return a.kind == b.kind && a.hints == b.hints && (a.kind != ForKind::kIntrinsic || *a.intrinsic == *b.intrinsic);
   }
   friend bool operator==(const LoopKind& a, ForKind b) { return a.kind == b; }
 
   ForKind kind;
   std::shared_ptr<const std::string> intrinsic;  // of kIntrinsic; else null
+  LoopHints hints;                               // of kSerial
 };
 std::string Name(const LoopKind& k);
 std::optional<LoopKind> ParseLoopKind(std::string_view text);
@@ -109,6 +119,19 @@ struct If {
   Stmt then;
   Stmt otherwise;  // may be null
 };
+// while cond { body }: again and again, as long as the condition holds, which is asked before each time. Steps take it
+// and what stands in it as a whole; most useful is one within a block.
+struct While {
+  Expr cond = nullptr;
+  Stmt body;
+};
+// prefetch x[i + 8; i + 8 < n]: the elements that the outermost loads of the expression read are soon needed. A hint,
+// without effect on what is computed. Where a load has a mask that is false, nothing is done.
+struct Prefetch {
+  Expr value = nullptr;
+};
+// Those loads.
+std::vector<Expr> LoadsOf(const Prefetch& n);
 // let var = value, visible to the end of the enclosing sequence.
 struct Let {
   Expr var = nullptr;
@@ -206,7 +229,7 @@ const Call* FunctionCallOf(const Stmt& s);
 const Call* CallTaking(const Stmt& s, Buffer b);
 
 struct StmtNode {
-  std::variant<Seq, For, If, Let, Alloc, Store, Block, Barrier, Launch, Call> v;
+  std::variant<Seq, For, If, While, Let, Alloc, Store, Block, Barrier, Prefetch, Launch, Call> v;
 };
 template <class T>
 Stmt MakeStmt(T n) {

@@ -223,6 +223,11 @@ class Verifier {
     RETURN_IF_ERROR(Scoped([&] { return Walk(n.then); }));
     return n.otherwise == nullptr ? Status() : Scoped([&] { return Walk(n.otherwise); });
   }
+  Status Visit(const While& n) {
+    RETURN_IF_ERROR(Condition(n.cond));
+    return Scoped([&] { return Walk(n.body); });
+  }
+  Status Visit(const Prefetch& n) { return Check(n.value); }
   Status Visit(const Let& n) {
     RETURN_IF_ERROR(Check(n.value));
     if (n.value->type != n.var->type) {

@@ -43,6 +43,10 @@ class Checker {
       r.then = WalkUnder(n->cond, n->then);
       if (n->otherwise != nullptr) r.otherwise = WalkUnder(c_.Not(n->cond), n->otherwise);
       out.push_back(MakeStmt(std::move(r)));
+    } else if (const While* n = As<While>(s)) {
+      std::vector<Stmt> body = {Walk(n->body)};
+      AskLoads(n->cond, body);  // as it is asked again
+      out.push_back(MakeStmt(While{n->cond, MakeSeq(std::move(body))}));
     } else if (const Let* n = As<Let>(s)) {
       if (!ReadsMemory(n->value)) lets_[n->var] = Known(n->value);
       out.push_back(s);

@@ -102,7 +102,8 @@ StatusOr<Func> GuardStores(Func f) {
       missing.insert(n->kind);
       return r;
     }
-    if (As<Store>(s) != nullptr && !guarded(s).empty()) return guard(s);
+    // What asks again for what it stores is one thread's as a whole.
+    if ((As<Store>(s) != nullptr || As<While>(s) != nullptr) && !guarded(s).empty()) return guard(s);
     if (const Seq* q = As<Seq>(s)) {
       // Values and the stores of them go together: what the first thread stores, others would read.
       std::vector<Stmt> out;

@@ -76,6 +76,18 @@ bool MeetsInside(const Stmt& s) {
   });
 }
 
+// One iteration may take one branch and the next one the other, where both touch the same shared memory.
+bool BranchesMeet(const Stmt& s) {
+  bool found = false;
+  VisitStmts(s, [&](const Stmt& x) {
+    const If* n = As<If>(x);
+    found |=
+        n != nullptr && n->otherwise != nullptr && Conflicts(SharedAccesses(n->then), SharedAccesses(n->otherwise));
+    return !found;
+  });
+  return found;
+}
+
 // `s` with barriers inside; `pending` is what came before since the last barrier, and is updated.
 Stmt Insert(const Stmt& s, Accesses& pending) {
   if (const Seq* q = As<Seq>(s)) {
@@ -121,7 +133,7 @@ Stmt Insert(const Stmt& s, Accesses& pending) {
     if (is_loop) {
       // The next iteration starts like this one did.
       Accesses again = pending;
-      if (Conflicts(again, SharedAccesses(n->body)) && HasBarrier(body)) {
+      if (Conflicts(again, SharedAccesses(n->body)) && (HasBarrier(body) || BranchesMeet(body))) {
         body = MakeSeq({body, MakeStmt(Barrier{})});
         pending.Clear();
       }
@@ -174,9 +186,13 @@ class Meeting {
         return true;
       });
     };
+    if (const While* n = As<While>(s); n != nullptr && MeetsInside(s))
+      return Unimplemented("threads that meet in shared memory in a loop while ", Print(n->cond));
     const std::string apart = apart_, split_warp = split_warp_;
     if (const Let* n = As<Let>(s); n != nullptr && Varies(n->value)) varying_.insert(n->var);
     if (const If* n = As<If>(s); n != nullptr && Varies(n->cond)) apart_ = split_warp_ = Cat("under ", Print(n->cond));
+    // What it asks is written as it runs.
+    if (const While* n = As<While>(s)) apart_ = split_warp_ = Cat("while ", Print(n->cond));
     if (const For* n = As<For>(s)) {
       const bool is_thread = IsThreadAxis(n->kind);
       if (is_thread || Varies(n->extent)) varying_.insert(n->var);

@@ -55,7 +55,9 @@ bool ReadsOwnElement(const Block& b) {
 
 class Lowering {
  public:
-  explicit Lowering(const Func& f) : c_(*f.context), a_(f), names_(f) {}
+  explicit Lowering(const Func& f) : c_(*f.context), a_(f), names_(f) {
+    for (Buffer b : BuffersWritten(f.body)) written_.insert(b);
+  }
 
   Stmt Walk(const Stmt& s) {
     path_.push_back(s);
@@ -126,6 +128,10 @@ class Lowering {
       const Stmt& s = path_[i];
       const Stmt& child = path_[i + 1];
       if (const For* n = As<For>(s)) {
+        // It would be asked how far it goes before something changes that.
+        bool changes = false;
+        VisitLoads(n->extent, [&](Expr load) { changes |= written_.contains(load->buffer); });
+        if (changes) break;
         if (!reduce_vars.contains(n->var) || data_vars.contains(n->var)) continue;
         if (n->kind != ForKind::kSerial && n->kind != ForKind::kUnrolled && n->kind != ForKind::kVectorized &&
             PipelineStages(n->kind) == 0)
@@ -140,7 +146,7 @@ class Lowering {
               (alloc != nullptr && std::find(outputs.begin(), outputs.end(), alloc->buffer) != outputs.end());
         }
         if (others_touch) break;
-      } else if (const If* n = As<If>(s); n == nullptr || n->then != child || ReadsMemory(n->cond)) {
+      } else if (const If* n = As<If>(s); n == nullptr || ReadsMemory(n->cond)) {
         break;
       }
     }
@@ -171,7 +177,7 @@ class Lowering {
       if (const For* n = As<For>(path_[i]); n != nullptr && !start.contains(n->var)) {
         init = MakeStmt(For{n->var, n->extent, n->kind, init});
       } else if (const If* n = As<If>(path_[i])) {
-        init = Guarded(n->cond, init);
+        init = Guarded(path_[i + 1] == n->then ? n->cond : c_.Not(n->cond), init);
       }
     }
     init = RewriteConditions(CloneFresh(c_, init, names_, start));
@@ -191,6 +197,7 @@ class Lowering {
   Context& c_;
   Analyzer a_;
   NameSupply names_;
+  absl::flat_hash_set<Buffer> written_;
   std::vector<Stmt> path_;
   absl::flat_hash_map<Stmt, std::vector<Stmt>> hoisted_;
 };

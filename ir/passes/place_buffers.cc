@@ -44,6 +44,10 @@ class Placer {
       while (d < depth && d < a.path.size() && a.path[d] == accesses_[0].path[d]) ++d;
       depth = d;
     }
+    // What an iteration of a while leaves, the next one may read.
+    for (size_t d = 0; d < depth; ++d) {
+      if (As<While>(accesses_[0].path[d]) != nullptr) depth = d;
+    }
     RET_CHECK(depth > 0, b->name);
     const Stmt home = accesses_[0].path[depth - 1];
     inner_.clear();
@@ -400,6 +404,13 @@ class Placer {
 }  // namespace
 
 StatusOr<Func> PlaceBuffers(Func f) {
+  // What is in no global memory needs no prefetch, and none is a use of it.
+  f.body = RewriteStmts(f.body, [](const Stmt& s) -> Stmt {
+    if (As<Prefetch>(s) == nullptr) return nullptr;
+    const std::vector<Buffer> read = BuffersRead(s);
+    const bool helps = std::all_of(read.begin(), read.end(), [](Buffer b) { return b->scope == Scope::kGlobal; });
+    return helps ? nullptr : MakeSeq({});
+  });
   std::vector<Buffer> buffers;
   VisitStmts(f.body, [&](const Stmt& s) {
     const Alloc* a = As<Alloc>(s);

@@ -15,6 +15,10 @@ class Simplifier {
     if (const Seq* n = As<Seq>(s)) return WalkSeq(*n);
     if (const For* n = As<For>(s)) return WalkFor(*n, s);
     if (const If* n = As<If>(s)) return WalkIf(*n, s);
+    if (As<Prefetch>(s) != nullptr) {
+      Stmt r = Children(s);
+      return LoadsOf(*As<Prefetch>(r)).empty() ? MakeSeq({}) : r;
+    }
     if (const Store* n = As<Store>(s); n != nullptr && n->mask != nullptr) return WalkMasked(s);
     if (const Block* n = As<Block>(s)) {
       if (n->predicate != nullptr && IsInt(a_.Simplify(n->predicate), 0)) return MakeSeq({});

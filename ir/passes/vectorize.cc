@@ -142,6 +142,11 @@ class Lanes {
           r.mask = n.mask == nullptr ? mask_ : And(Vector(n.mask), mask_);
           return ok_ ? MakeStmt(std::move(r)) : nullptr;
         },
+        [&](const Prefetch& n) -> Stmt {
+          // Of the first lane, which stands for its neighbours; a hint may be left out.
+          const Expr value = Substitute(c_, n.value, {{var_, c_.Int(0)}});
+          return mask_ != nullptr || Depends(value) ? MakeSeq({}) : MakeStmt(Prefetch{value});
+        },
         [&](const auto&) -> Stmt { return nullptr; });
   }
 

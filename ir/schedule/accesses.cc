@@ -99,7 +99,9 @@ Expr Dependences::Prime(Expr var) {
 
 void Dependences::Collect(const Func& f) {
   std::vector<const For*> loops;
-  int statement = 0, conditions = 0;
+  int statement = 0, conditions = 0, whiles = 0;
+  Expr where = nullptr;  // the conditions around that no memory has a part in
+  const auto both = [&](Expr a, Expr b) { return a == nullptr ? b : c_.And(a, b); };
   std::vector<std::pair<Reduction*, Access>> steps;  // at their reduce iterators
 
   // Accesses of one block or bare statement.
@@ -109,6 +111,7 @@ void Dependences::Collect(const Func& f) {
     base = Access();
     base.loops = loops;
     base.statement = ++statement;
+    base.condition = where;
     base.is_conditional = conditions > 0;
     seen_reads.clear();
     seen_writes.clear();
@@ -171,7 +174,7 @@ void Dependences::Collect(const Func& f) {
       });
       return;
     }
-    const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr;
+    const bool conditional = As<If>(s) != nullptr || As<For>(s) != nullptr || As<While>(s) != nullptr;
     if (const For* n = As<For>(s)) {
       loops.push_back(n);
       base.loops = loops;
@@ -210,10 +213,21 @@ void Dependences::Collect(const Func& f) {
     } else if (const If* n = As<If>(s)) {
       begin();
       add_condition(n->cond);
-      ++conditions;
+      const Expr cond = Substitute(c_, n->cond, values_), before = where;
+      const bool reads = ReadsMemory(cond);  // what memory says may change between two runs
+      conditions += reads;
+      if (!reads) where = both(before, cond);
       go(n->then);
+      if (!reads) where = both(before, c_.Not(cond));
       if (n->otherwise != nullptr) go(n->otherwise);
-      --conditions;
+      where = before;
+      conditions -= reads;
+    } else if (const While* n = As<While>(s)) {
+      begin();
+      add_condition(n->cond);
+      ++conditions, ++whiles;
+      go(n->body);
+      --conditions, --whiles;
     } else if (const Block* n = As<Block>(s)) {
       begin();
       base.block = n;
@@ -224,12 +238,16 @@ void Dependences::Collect(const Func& f) {
       }
       if (n->predicate != nullptr) {
         add_condition(n->predicate);
-        // What memory says may change between two runs.
-        if (!ReadsMemory(n->predicate)) base.condition = Substitute(c_, n->predicate, values_);
-        base.is_conditional |= base.condition == nullptr;
+        const Expr predicate = Substitute(c_, n->predicate, values_);
+        if (ReadsMemory(predicate))
+          base.is_conditional = true;
+        else
+          base.condition = both(where, predicate);
       }
       std::unique_ptr<Reduction> sum = ReductionOf(c_, *n);
       if (sum != nullptr) {
+        // It may begin and go on more than once.
+        if (whiles > 0) sum->any_order = sum->scans = sum->starts_at_zero = false;
         reductions_.push_back(std::move(sum));
         base.sum = reductions_.back().get();
         Access step = base;

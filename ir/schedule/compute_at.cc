@@ -97,6 +97,11 @@ class Move {
         for (Expr v : VarsOf(i.binding)) {
           auto it = left.find(v);
           if (it == left.end() || reduce_vars.contains(v)) continue;
+          const std::vector<Expr> of_extent = VarsOf(it->second->extent);
+          if (it->second->extent->reads ||
+              std::any_of(of_extent.begin(), of_extent.end(), [&](Expr x) { return left.contains(x); }))
+            return Refuse("the extent ", Print(it->second->extent), " of loop ", v->name,
+                          " is out of memory or varies with loops that it would leave");
           Expr var = c_.Var(names_.Fresh(v->name));
           reduce_vars[v] = var;
           loops.push_back({var, it->second->extent, it->second->kind, nullptr});
@@ -138,13 +143,19 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   const Stmt target = loop_path.back();
   const For& at = *As<For>(target);
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(loop_path));
+  BindFactsOf(a, f, loop_path);
   Move move(c, a, f, Cat("compute_at ", block, " ", loop), block_path);
   const Block& producer = move.block();
   const Stmt nest = move.nest();
   auto refuse = [&](const auto&... why) { return move.Refuse(why...); };
   if (std::find(block_path.begin(), block_path.end(), target) != block_path.end())
     return refuse("the block is inside that loop already");
+  for (size_t k = 0; k < block_path.size(); ++k) {
+    const If* n = As<If>(block_path[k]);
+    const bool stays =
+        k + 1 < loop_path.size() && block_path[k] == loop_path[k] && block_path[k + 1] == loop_path[k + 1];
+    if (n != nullptr && !stays) return refuse("the block would leave the condition ", Print(n->cond));
+  }
   const std::vector<Buffer> outputs = BuffersWritten(producer.body);
   if (outputs.empty()) return refuse("the block writes nothing");
   auto is_output = [&](Buffer b) { return std::find(outputs.begin(), outputs.end(), b) != outputs.end(); };
@@ -324,7 +335,7 @@ StatusOr<Func> ReverseComputeAt(Func f, const std::string& block, const std::str
   ASSIGN_OR_RETURN(const StmtPath loop_path, FindLoop(f, loop));
   const Stmt target = loop_path.back();
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(loop_path));
+  BindFactsOf(a, f, loop_path);
   const std::string step = Cat("reverse_compute_at ", block, " ", loop);
   Move move(c, a, f, step, block_path);
   if (std::find(block_path.begin(), block_path.end(), target) != block_path.end())
@@ -334,6 +345,9 @@ StatusOr<Func> ReverseComputeAt(Func f, const std::string& block, const std::str
       static_cast<size_t>(std::find(block_path.begin(), block_path.end(), move.nest()) - block_path.begin());
   if (depth == 0 || loop_path.size() <= depth || loop_path[depth - 1] != block_path[depth - 1])
     return move.Refuse("the block shares a loop that is not around that one, or stands in another branch");
+  for (size_t k = depth; k < loop_path.size(); ++k) {
+    if (const If* n = As<If>(loop_path[k])) return move.Refuse("the loop stands under the condition ", Print(n->cond));
+  }
   const std::vector<const For*> chain = LoopsOf({loop_path.begin() + static_cast<ptrdiff_t>(depth), loop_path.end()});
   Dependences dependences(f);
   const Dependences::Range own = dependences.RangeOf(block_path.back()), there = dependences.RangeOf(target);

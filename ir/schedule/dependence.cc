@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/join.h"
 #include "ir/linear.h"
 #include "ir/schedule/region.h"
 
@@ -25,6 +26,25 @@ Expr Quotient(Analyzer& a, Expr x, Expr k) {
     return a.Simplify(c.Div(c.Add(c.Mul(rest, divisor), inner), c.Mul(k, divisor)));
   }
   return a.Simplify(c.Div(x, k));
+}
+
+// Whether both never hold, as one says the opposite of what the other one does: branches of one `if`.
+bool Exclude(Context& c, Expr a, Expr b, const VarMap& rename) {
+  const auto denials = [](Expr e) {
+    std::vector<Expr> r = ConjunctsOf(e);
+    std::erase_if(r, [](Expr x) { return x->op != ExprOp::kNot; });
+    return r;
+  };
+  if (denials(a).empty() && denials(b).empty()) return false;
+  b = Substitute(c, b, rename);
+  const auto denied = [](const std::vector<Expr>& denials, const std::vector<Expr>& said) {
+    return std::any_of(denials.begin(), denials.end(), [&](Expr e) {
+      const std::vector<Expr> parts = ConjunctsOf(e->args[0]);
+      return std::all_of(parts.begin(), parts.end(),
+                         [&](Expr x) { return std::find(said.begin(), said.end(), x) != said.end(); });
+    });
+  };
+  return denied(denials(a), ConjunctsOf(b)) || denied(denials(b), ConjunctsOf(a));
 }
 
 }  // namespace
@@ -64,6 +84,8 @@ VarMap Dependences::Rename(const Access& a, const Access& b, const std::vector<c
 
 std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const VarMap& rename) {
   VarMap known, primes = rename;
+  if (a.condition != nullptr && b.condition != nullptr && Exclude(c_, a.condition, b.condition, rename))
+    return std::nullopt;
   if (a.is_whole || b.is_whole || a.at.size() != b.at.size()) return known;
   // What stands for a's variable on b's side: its own prime where only a has the loop.
   for (const For* n : a.loops) {
@@ -307,6 +329,12 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
     their_extents[n->var] = n->extent;
   }
   const std::vector<Expr>&at = IndicesOf(read), &written = IndicesOf(write);
+  const std::vector<Expr> of_read = read.condition == nullptr ? std::vector<Expr>{} : ConjunctsOf(read.condition);
+  const auto holds_for_read = [&](Expr condition) {
+    const std::vector<Expr> parts = ConjunctsOf(condition);
+    return std::all_of(parts.begin(), parts.end(),
+                       [&](Expr e) { return std::find(of_read.begin(), of_read.end(), e) != of_read.end(); });
+  };
   // The same element by loops of the same form.
   if (own.size() <= theirs.size()) {
     VarMap map;
@@ -316,9 +344,7 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
       map[own[k]->var] = theirs[k]->var;
     }
     for (size_t d = 0; d < at.size() && equal; ++d) equal = a_.Simplify(Substitute(c_, written[d], map)) == at[d];
-    if (equal && (write.condition == nullptr ||
-                  (read.condition != nullptr && Substitute(c_, write.condition, map) == read.condition)))
-      return true;
+    if (equal && (write.condition == nullptr || holds_for_read(Substitute(c_, write.condition, map)))) return true;
   }
   // A box of elements, each dimension by loops of its own.
   VarSet taken;
@@ -330,7 +356,7 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
       if (e->op == ExprOp::kAnd) return holds(e->args[0]) && holds(e->args[1]);
       if (bounds.contains(a_.Simplify(e))) return true;
       const std::vector<Expr> vars = VarsOf(e);
-      return read.condition == e &&
+      return holds_for_read(e) &&
              std::none_of(vars.begin(), vars.end(), [&](Expr v) { return own_extents.contains(v); });
     };
     if (!holds(write.condition)) return false;

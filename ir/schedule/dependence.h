@@ -38,8 +38,9 @@ struct Access {
   std::vector<const For*> loops;   // around, outermost first
   const Block* block = nullptr;    // null outside of blocks
   const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
-  Expr condition = nullptr;        // of the block, in terms of the loops; null: none
-  bool is_conditional = false;     // under an if, or a masked store
+  // Of the block and of what it stands under, in terms of the loops, as far as no memory has a part in it; null: none.
+  Expr condition = nullptr;
+  bool is_conditional = false;  // under another, in a loop of a block, or a masked store
   // Read by all threads along an axis that no loop around is bound to: for private memory, or for a condition. For
   // shared memory only all blocks do: it is one of their threads that writes.
   bool by_all_threads = false, by_all_blocks = false;

@@ -87,7 +87,7 @@ absl::flat_hash_map<Buffer, StmtPath> HomesOf(const Func& f) {
     const bool holds_others = As<Seq>(s) != nullptr || As<For>(s) != nullptr || As<If>(s) != nullptr;
     if (holds_others) {
       ForEachChild(s, go);
-    } else {
+    } else if (As<Prefetch>(s) == nullptr) {  // a hint, which may be left out
       for (const std::vector<Buffer>& used : {BuffersRead(s), BuffersWritten(s)}) {
         for (Buffer b : used) {
           StmtPath& common = homes.try_emplace(b, path).first->second;

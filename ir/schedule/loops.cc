@@ -32,23 +32,31 @@ Stmt AddPredicate(Context& c, const Stmt& s, Expr cond) {
   });
 }
 
-// What stands in no block runs whatever the blocks' predicates say; nullptr: nothing does.
+// What stands in no block runs whatever the blocks' predicates say, and so does what memory is asked for in one of
+// them; nullptr: nothing does.
 Stmt FindOutsideBlocks(const Stmt& s) {
   Stmt found;
   VisitStmts(s, [&](const Stmt& x) {
-    if (As<Block>(x) != nullptr) return false;
-    const If* n = As<If>(x);
-    bool reads = false;
-    if (n != nullptr) {
-      Visit(n->cond, [&](Expr e) {
-        reads |= e->op == ExprOp::kLoad;
-        return true;
-      });
+    if (const Block* b = As<Block>(x); b != nullptr) {
+      if (found == nullptr && b->predicate != nullptr && b->predicate->reads) found = x;
+      return false;
     }
+    const If* condition = As<If>(x);
+    const For* loop = As<For>(x);
+    const bool reads = condition != nullptr ? condition->cond->reads : loop != nullptr && loop->extent->reads;
     const bool holds_others = As<Seq>(x) != nullptr || As<For>(x) != nullptr || As<If>(x) != nullptr;
     if (found == nullptr && (reads || (!holds_others && As<Alloc>(x) == nullptr))) found = x;
     return found == nullptr;
   });
+  return found;
+}
+
+// An extent that the loop itself, or what it stands in, may change before it is asked again.
+bool IsWritten(Expr extent, const Stmt& within) {
+  const std::vector<Buffer> written = extent->reads ? BuffersWritten(within) : std::vector<Buffer>{};
+  bool found = false;
+  VisitLoads(extent,
+             [&](Expr load) { found |= std::find(written.begin(), written.end(), load->buffer) != written.end(); });
   return found;
 }
 
@@ -61,6 +69,8 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
   ASSIGN_OR_RETURN(StmtPath path, FindLoop(f, loop));
   const For& n = *As<For>(path.back());
   if (n.kind != ForKind::kSerial) return InvalidArgument("split ", loop, ": the loop is already ", Name(n.kind));
+  if (IsWritten(n.extent, path.back()))
+    return InvalidArgument("split ", loop, ": the loop writes what its extent ", Print(n.extent), " reads");
   if (factors.empty() || names.size() != factors.size() + 1) {
     return InvalidArgument("split ", loop, ": ", factors.size(), " factors need ", factors.size() + 1, " names, got ",
                            names.size());
@@ -83,7 +93,7 @@ StatusOr<Func> Split(Func f, const std::string& loop, const std::vector<int64_t>
     if (i < factors.size()) weight /= factors[i];
   }
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(path));
+  BindFactsOf(a, f, path);
   Stmt body = Substitute(c, n.body, {{n.var, value}});
   if (!a.CanProve(c.Eq(c.Mod(n.extent, c.Int(tile)), c.Int(0)))) {
     if (const Stmt bare = FindOutsideBlocks(body)) {
@@ -105,11 +115,12 @@ StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, 
   const For& n = *As<For>(path.back());
   auto refuse = [&](const auto&... why) { return InvalidArgument("peel ", loop, ": ", why...); };
   if (n.kind != ForKind::kSerial) return refuse("the loop is already ", Name(n.kind));
+  if (n.extent->reads) return refuse("its extent ", Print(n.extent), " reads memory");
   if (count < 1 || count > kMaxTile) return refuse("expected a count of 1 to ", kMaxTile, " and got ", count);
   RETURN_IF_ERROR(CheckNewNames(f, {name}));
   Context& c = *f.context;
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(path));
+  BindFactsOf(a, f, path);
   const Expr number = c.Int(count), zero = c.Int(0);
   if (a.CanProve(c.Le(n.extent, number))) return refuse("of its ", Print(n.extent), " iterations none would be left");
   if (const std::string block = StartedBy(path.back()); !block.empty())
@@ -147,6 +158,8 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
       return InvalidArgument("fuse: the body of loop ", loops[i - 1], " is not just loop ", loops[i]);
     }
     if (n->kind != ForKind::kSerial) return InvalidArgument("fuse: loop ", loops[i], " is already ", Name(n->kind));
+    if (n->extent->reads)
+      return InvalidArgument("fuse: the extent ", Print(n->extent), " of loop ", loops[i], " reads memory");
     for (const For* outer : chain) {
       if (Uses(n->extent, outer->var)) {
         return InvalidArgument("fuse: the extent ", Print(n->extent), " of loop ", loops[i], " depends on loop ",
@@ -161,7 +174,7 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
   }
   // A reduction starts ahead of loops that are its own: of one with data loops, that they may not run must be seen.
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(path));
+  BindFactsOf(a, f, path);
   Status never;
   VisitStmts(s, [&](const Stmt& x) {
     const Block* b = As<Block>(x);
@@ -240,6 +253,11 @@ StatusOr<Func> Reorder(Func f, const std::vector<std::string>& loops) {
     }
     ++next;
   }
+  for (const For* n : chain) {
+    if (IsWritten(n->extent, path.back()))
+      return InvalidArgument("reorder: the nest writes what the extent ", Print(n->extent), " of ", n->var->name,
+                             " reads");
+  }
   for (size_t i = 0; i < order.size(); ++i) {
     for (size_t j = i; j < order.size(); ++j) {
       if (j > i && Uses(order[i]->extent, order[j]->var)) {
@@ -281,6 +299,9 @@ StatusOr<Func> PipelineLoop(Func f, const std::string& loop, int64_t stages) {
   constexpr int64_t kMost = 4;
   if (stages < 2 || stages > kMost)
     return InvalidArgument("pipeline ", loop, ": expected 2 to ", kMost, " stages and got ", stages);
+  ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
+  if (const Expr extent = As<For>(path.back())->extent; extent->reads)
+    return InvalidArgument("pipeline ", loop, ": its extent ", Print(extent), " reads memory");
   return SetKind(std::move(f), loop, static_cast<ForKind>(static_cast<int64_t>(ForKind::kPipelined2) + stages - 2));
 }
 
@@ -320,7 +341,7 @@ StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops) {
   }
   const For& first = *As<For>(paths[0].back());
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(paths[0]));
+  BindFactsOf(a, f, paths[0]);
   std::vector<Stmt> bodies;
   for (size_t i = 0; i < paths.size(); ++i) {
     const For& n = *As<For>(paths[i].back());

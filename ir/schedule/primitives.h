@@ -44,6 +44,18 @@ StatusOr<Func> ReverseComputeAt(Func f, const std::string& block, const std::str
 // names of its own; front: the first iterations. Where n may be less, so many as there are.
 StatusOr<Func> Peel(Func f, const std::string& loop, bool front, int64_t count, const std::string& name);
 
+// specialize i n == 64 -> s:  for i in 0..n {S}  =>  if n == 64 { for i_s in 0..64 {S'} } else { for i in 0..n {S} },
+// where S' is S as it is under the condition, with names that end in _s. A loop or a block; the condition is of
+// symbols, scalars and loops around.
+StatusOr<Func> Specialize(Func f, const std::string& target, const std::string& condition, const std::string& name);
+
+// annotate i unroll=4 vectorize=off: what compilers are told of a serial loop.
+StatusOr<Func> AnnotateLoop(Func f, const std::string& loop, const std::vector<std::string>& hints);
+
+// prefetch x i 8: at the start of each iteration of the serial loop i, what the one 8 iterations later reads of x,
+// memory that caches hold, is asked for, if there is such an iteration.
+StatusOr<Func> PrefetchInto(Func f, const std::string& buffer, const std::string& loop, int64_t distance);
+
 // merge a b c:  for a {S} for b {T} for c {U}  =>  for a {S; T[b := a]; U[c := a]}: siblings of equal extent, where
 // each reads of what an earlier one writes only what was written at the same iteration.
 StatusOr<Func> Merge(Func f, const std::vector<std::string>& loops);

@@ -29,7 +29,12 @@ std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, 
     Expr scale = rest.empty() ? c.Int(1) : MakeAtom(c, rest);
     if (Uses(scale, moving[0])) return std::nullopt;
     if (t.coef < 0 || !a.CanProve(c.Le(c.Int(0), scale))) return std::nullopt;
-    Expr reach = c.Mul(scale, c.Sub(inner.at(moving[0]), c.Int(1)));
+    // How far it runs must be known where the others stand still, too.
+    const Expr extent = inner.at(moving[0]);
+    const std::vector<Expr> of_extent = VarsOf(extent);
+    if (extent->reads || std::any_of(of_extent.begin(), of_extent.end(), [&](Expr v) { return inner.contains(v); }))
+      return std::nullopt;
+    Expr reach = c.Mul(scale, c.Sub(extent, c.Int(1)));
     size = AddScaled(size, ToLinear(c, reach), t.coef);
   }
   min.constant = whole.constant;

@@ -13,7 +13,8 @@ struct Span {
   Expr extent = nullptr;
 };
 
-// The span of index `e` when each variable of `inner` runs over 0..its extent; nullopt where `e` is no sum of them.
+// The span of index `e` when each variable of `inner` runs over 0..its extent; nullopt where `e` is no sum of them,
+// or one of these extents is out of memory or varies with another.
 //   io * 8 + ii with ii in 0..8  ->  io * 8 .. + 8
 std::optional<Span> SpanOf(Analyzer& a, Expr e, const absl::flat_hash_map<Expr, Expr>& inner);
 

@@ -166,6 +166,19 @@ const StepRow kSteps[] = {
        ASSIGN_OR_RETURN(const std::vector<int64_t> count, ParseFactors(w.args, 2));
        return Peel(std::move(f), w.args[0], w.args[1] == "front", count[0], w.names[0]);
      }},
+    {"specialize", "LOOP|BLOCK CONDITION -> NAME", 2, kMany, 1, 1,
+     [](Func f, const Words& w) {
+       return Specialize(std::move(f), w.args[0], absl::StrJoin(w.args.begin() + 1, w.args.end(), " "), w.names[0]);
+     }},
+    {"annotate", "LOOP unroll=N|vectorize=off ...", 2, kMany, 0, 0,
+     [](Func f, const Words& w) {
+       return AnnotateLoop(std::move(f), w.args[0], {w.args.begin() + 1, w.args.end()});
+     }},
+    {"prefetch", "BUFFER LOOP DISTANCE", 3, 3, 0, 0,
+     [](Func f, const Words& w) -> StatusOr<Func> {
+       ASSIGN_OR_RETURN(const std::vector<int64_t> distance, ParseFactors(w.args, 2));
+       return PrefetchInto(std::move(f), w.args[0], w.args[1], distance[0]);
+     }},
     {"stage", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return StageBuffer(std::move(f), w.args[0], w.args[1], w.names[0]); }},
     {"cache_write", "BUFFER BLOCK -> NAME", 2, 2, 1, 1,

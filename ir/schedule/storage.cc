@@ -165,6 +165,15 @@ StatusOr<Func> ReverseInline(Func f, const std::string& block) {
     producer_path = std::move(writers[0]);
   }
   if (buffer == nullptr) return refuse(why);
+  const auto conditions = [](const StmtPath& p) {
+    std::vector<std::pair<Stmt, Stmt>> r;
+    for (size_t k = 0; k + 1 < p.size(); ++k) {
+      if (As<If>(p[k]) != nullptr) r.emplace_back(p[k], p[k + 1]);
+    }
+    return r;
+  };
+  if (conditions(path) != conditions(producer_path))
+    return refuse("it stands under other conditions than what it reads");
 
   Block fused = *As<Block>(producer_path.back());
   const Store* store = As<Store>(fused.body);
@@ -426,13 +435,16 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
     if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
   }
   if (b.predicate == nullptr) return f;
+  bool waits = false;
+  VisitStmts(b.body, [&](const Stmt& s) { return !(waits |= As<While>(s) != nullptr); });
+  if (waits) return InvalidArgument("pad ", block, ": beyond the end, its loop `while` may never end");
   for (Buffer w : BuffersWritten(b.body)) {
     if (w->scope == Scope::kGlobal)
       return InvalidArgument("pad ", block, ": its result ", w->name,
                              " is in global memory, of which there is no more");
   }
   Analyzer a(c);
-  BindFacts(a, f, LoopsOf(path));
+  BindFactsOf(a, f, path);
   // What keeps its iterators inside may go; other conditions stay.
   Expr bounds = c.Bool(true), stays = nullptr;
   for (const BlockIter& i : b.iters) bounds = c.And(bounds, c.Lt(i.binding, i.extent));

@@ -21,6 +21,24 @@ StmtPath FindPath(const Stmt& root, const std::function<bool(const Stmt&)>& foun
   return path;
 }
 
+// `path` leads to what is called `name`.
+Status CheckNoWhile(const StmtPath& path, const std::string& name) {
+  const While* found = nullptr;
+  for (const Stmt& s : path) {
+    if (found == nullptr) found = As<While>(s);
+  }
+  if (found != nullptr)
+    return InvalidArgument(name, " stands in a loop while ", Print(found->cond), ", which steps leave as it is");
+  VisitStmts(path.back(), [&](const Stmt& s) {
+    if (found == nullptr) found = As<While>(s);
+    return As<Block>(s) == nullptr;
+  });
+  if (found != nullptr)
+    return InvalidArgument("in ", name, " stands a loop while ", Print(found->cond),
+                           " that is in no block: a block is what steps know");
+  return absl::OkStatus();
+}
+
 std::string NamesOf(const Func& f, const std::function<std::string(const Stmt&)>& name) {
   std::string r;
   VisitStmts(f.body, [&](const Stmt& s) {
@@ -41,6 +59,11 @@ StatusOr<StmtPath> FindLoop(const Func& f, const std::string& name) {
   StmtPath path = FindPath(f.body, [&](const Stmt& s) { return name_of(s) == name; });
   if (path.empty())
     return InvalidArgument("no loop '", name, "' in @", f.name, "; its loops are ", NamesOf(f, name_of));
+  for (const Stmt& s : path) {
+    if (const Block* n = As<Block>(s))
+      return InvalidArgument("loop ", name, " is a part of block ", n->name, ", which steps take as a whole");
+  }
+  RETURN_IF_ERROR(CheckNoWhile(path, Cat("loop ", name)));
   return path;
 }
 
@@ -52,6 +75,7 @@ StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name) {
   StmtPath path = FindPath(f.body, [&](const Stmt& s) { return name_of(s) == name; });
   if (path.empty())
     return InvalidArgument("no block '", name, "' in @", f.name, "; its blocks are ", NamesOf(f, name_of));
+  RETURN_IF_ERROR(CheckNoWhile(path, Cat("block ", name)));
   if (const Call* call = FunctionCallOf(As<Block>(path.back())->body))
     return InvalidArgument("block ", name, " calls \"", call->text, "\", which computes its outputs as a whole");
   return path;
@@ -116,14 +140,30 @@ void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops)
   for (const For* n : loops) a.BindRange(n->var, zero, n->extent);
 }
 
+void BindFactsOf(Analyzer& a, const Func& f, const StmtPath& path) {
+  BindFacts(a, f, LoopsOf(path));
+  for (size_t i = 0; i + 1 < path.size(); ++i) {
+    if (const If* n = As<If>(path[i])) a.Require(path[i + 1] == n->then ? n->cond : f.context->Not(n->cond));
+  }
+}
+
 Func SimplifyBindings(Func f, const Stmt& changed) {
   Context& c = *f.context;
   Analyzer a(c);
   StmtPath around = FindPath(f.body, [&](const Stmt& s) { return s == changed; });
-  if (!around.empty()) around.pop_back();
-  BindFacts(a, f, LoopsOf(around));
+  BindFactsOf(a, f, around);
   std::function<Stmt(const Stmt&)> go = [&](const Stmt& s) -> Stmt {
     if (const For* n = As<For>(s)) a.BindRange(n->var, c.Int(0), n->extent);
+    if (const If* n = As<If>(s)) {
+      If r = *n;
+      {
+        const Analyzer::Assume holds(a, n->cond);
+        r.then = go(n->then);
+      }
+      const Analyzer::Assume fails(a, c.Not(n->cond));
+      if (n->otherwise != nullptr) r.otherwise = go(n->otherwise);
+      return MakeStmt(std::move(r));
+    }
     if (const Block* n = As<Block>(s)) {
       Block b = *n;
       for (BlockIter& i : b.iters) i.binding = a.Simplify(i.binding);
@@ -163,9 +203,18 @@ StatusOr<Stmt> NestOfResults(Context& c, NameSupply& names, const StmtPath& path
     bool used = false;
     for (const BlockIter& i : b.iters) used |= i.kind == IterKind::kData && Uses(i.binding, n->var);
     if (!used) continue;
+    const Expr extent = Substitute(c, n->extent, loop_vars);
+    for (size_t k2 = depth; k2 < k; ++k2) {
+      const For* outer = As<For>(path[k2]);
+      if (outer != nullptr && Uses(extent, outer->var))
+        return InvalidArgument("the extent ", Print(n->extent), " of loop ", n->var->name, " varies with loop ",
+                               outer->var->name);
+    }
+    if (extent->reads)
+      return InvalidArgument("the extent ", Print(n->extent), " of loop ", n->var->name, " reads memory");
     Expr var = c.Var(names.Fresh(Cat(n->var->name, "_", suffix)));
     loop_vars[n->var] = var;
-    loops.push_back({var, n->extent, n->kind, nullptr});
+    loops.push_back({var, extent, n->kind, nullptr});
   }
   for (const BlockIter& i : b.iters) {
     if (i.kind != IterKind::kData) continue;

@@ -12,6 +12,7 @@ namespace cinn_like::ir {
 // A statement and those around it, outermost first (the function body is path[0], the statement itself path.back()).
 using StmtPath = std::vector<Stmt>;
 
+// No step takes a part of a block, or of a `while`, nor a loop with one in it that stands in no block.
 StatusOr<StmtPath> FindLoop(const Func& f, const std::string& name);
 StatusOr<StmtPath> FindBlock(const Func& f, const std::string& name);
 StatusOr<Buffer> FindBuffer(const Func& f, const std::string& name);  // parameters and allocations
@@ -26,6 +27,8 @@ Stmt WholeNest(const StmtPath& path);
 
 // The facts of a Func's symbols and of the loops of a path.
 void BindFacts(Analyzer& a, const Func& f, const std::vector<const For*>& loops = {});
+// Those of the conditions around the path's end as well.
+void BindFactsOf(Analyzer& a, const Func& f, const StmtPath& path);
 // Simplifies the bindings and predicate of every block in `changed`, a statement of `f`, with the ranges of the loops
 // around it; drops predicates that hold.
 Func SimplifyBindings(Func f, const Stmt& changed);

@@ -42,7 +42,12 @@ class Programs {
     const bool chains = Pick(10) == 0;
     for (int k = 0; k < count; ++k) {
       const std::string t = Cat("t", k);
-      switch (Pick(6)) {
+      switch (Pick(7)) {
+        case 6:  // as memory says
+          allocs += Cat("alloc ", t, ": f32[n, ", m_, "] @global\n");
+          nests += Nest(t, Repeats(t));
+          values_.push_back(t);
+          break;
         case 5:  // the largest element, and where it is first
           allocs += Cat("alloc ", t, ": f32[n] @global\nalloc at_", t, ": i64[n] @global\n");
           nests += Place(t);
@@ -174,7 +179,17 @@ class Programs {
                                                     "threadIdx.z", "blockIdx.x",  "blockIdx.x",  "blockIdx.y"};
       return Cat("bind ", a, " ", axes[static_cast<size_t>(device_->threads == 1 ? 5 + Pick(3) : Pick(8))]);
     }
-    switch (Pick(30)) {
+    switch (Pick(34)) {
+      case 30:
+      case 31: {
+        std::vector<std::string> conditions = {"n == 3", "n % 2 == 0", "n < 4", "n % 4 == 0 && 4 < n"};
+        if (!around.empty()) conditions.push_back(Cat(From(around), " < 2"));
+        return Cat("specialize ", Pick(3) == 0 ? block : a, " ", From(conditions), " -> ", name);
+      }
+      case 32:
+        return Cat("prefetch ", buffer, " ", a, " ", 1 + Pick(3));
+      case 33:
+        return Cat("annotate ", a, Pick(2) == 0 ? " vectorize=off" : Cat(" unroll=", 1 + Pick(4)));
       case 0:
       case 1:
         return Cat("split ", a, " ", 1 + Pick(5), " -> ", name, "o ", name, "i");
@@ -257,15 +272,24 @@ class Programs {
   }
 
  private:
-  std::string Loops(const std::string& t, const std::string& iters, const std::string& body) {
-    return Cat("for p", t, " in 0..n {\nfor r", t, " in 0..", m_, " {\nblock b_", t, "(", iters, ") ", body,
-               "\n}\n}\n");
+  std::string Loops(const std::string& t, const std::string& iters, const std::string& body,
+                    const std::string& extent = "") {
+    return Cat("for p", t, " in 0..n {\nfor r", t, " in 0..", extent.empty() ? Cat(m_) : extent, " {\nblock b_", t, "(",
+               iters, ") ", body, "\n}\n}\n");
   }
   std::string Nest(const std::string& t, const std::string& body) {
     return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " in 0..", m_, " = r", t), "{\n" + body + "\n}");
   }
+  // Doubled while it is small, then added to as often as an element of x says.
+  std::string Repeats(const std::string& t) {
+    const std::string at = Cat(t, "[i", t, ", j", t, "]");
+    return Cat(at, " = ", Value(t), "\nwhile 0.0 < ", at, " && ", at, " < 4.0 {\n", at, " = ", at, " * 2.0\n}\n",
+               "for times_", t, " in 0..min(max(i64(x[i", t, ", 0]), 0), 3) {\n", at, " = ", at, " + 1.0\n}");
+  }
   std::string ReduceLoops(const std::string& t, const std::string& body) {
-    return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " reduce 0..", m_, " = r", t), body);
+    // Of a part of some rows, as long as an element of x says.
+    const std::string extent = Pick(8) == 0 ? Cat("min(max(i64(x[p", t, ", 0]), 1), ", m_, ")") : "";
+    return Loops(t, Cat("i", t, " in 0..n = p", t, ", j", t, " reduce 0..", m_, " = r", t), body, extent);
   }
   std::string Reduce(const std::string& t, std::string_view op, const std::string& value) {
     const std::string at = Cat(t, "[i", t, "]");

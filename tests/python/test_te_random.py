@@ -70,6 +70,8 @@ def take_steps(s, rng, target):
             lambda: s.inline(block), lambda: s.cache_write(block[2:], block), lambda: s.peel(around[0], "back", 1),
             lambda: s.reverse_compute_at(block, rng.choice(anywhere)), lambda: s.reverse_inline(block),
             lambda: s.fission(around[0], rng.choice(s.blocks())), lambda: s.unroll_jam(rng.choice(around)),
+            lambda: s.specialize(rng.choice(around), "n % 2 == 0", to=f"s{len(s.history)}"),
+            lambda: s.annotate(around[-1], "unroll=4"), lambda: s.prefetch("A", around[0], 2),
         ])  # fmt: skip
         try:
             step()  # noqa: B023

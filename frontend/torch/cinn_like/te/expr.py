@@ -164,11 +164,15 @@ class Var(Expr):
 
 
 class ReduceAxis(Expr):
-    """low + `raw`, which runs over 0..extent."""
+    """low + `raw`, which runs over 0..extent; where that is out of memory, over as much of 0..most."""
 
-    __slots__ = ("extent", "raw")
+    __slots__ = ("extent", "most", "raw")
 
-    def __init__(self, low, high, name):
+    def __init__(self, low, high, name, most=None):
+        reads = isinstance(high, Expr) and any(e.op == "load" for e in postorder([high]))
+        if reads and (most is None or not isinstance(low, int) or low != 0):
+            raise ValueError(f"reduce_axis {name}: an end out of memory needs most=, and to begin at 0")
+        self.most = most if reads else None
         zero = isinstance(low, int) and low == 0
         if zero:
             super().__init__("var", "int64", data=name)

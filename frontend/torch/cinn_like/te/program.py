@@ -3,7 +3,7 @@ an iterator i is run by loop l_i."""
 
 import re
 
-from .expr import DTYPES, Expr, ReduceAxis, Var, Writer, postorder
+from .expr import DTYPES, Expr, ReduceAxis, Var, Writer, as_expr, cast, postorder
 from .stages import Extern, Stage, Tensor
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -140,11 +140,17 @@ class _Nest:
         axes = [a.raw for a in stage.axes]
         if len(set(map(id, axes))) != len(axes):
             raise ValueError(f"{self.name}: a reduce axis stands twice")
-        extents = [*stage.shape, *(a.extent for a in stage.axes)]
+        extents = [*stage.shape, *(a.extent if a.most is None else a.most for a in stage.axes)]
         self.iters = [(e, names.fresh(e.data), program.dim(n)) for e, n in zip([*stage.iters, *axes], extents)]
         self.texts = {e: name for e, name, _ in self.iters}
         self.loops = [names.fresh(f"l_{name}") for _, name, _ in self.iters]
+        self.ends = [extent for *_, extent in self.iters]  # of the loops
+        self.ragged = any(a.most is not None for a in stage.axes)
+        for k, a in enumerate(stage.axes, len(stage.iters)):
+            if a.most is not None:
+                self.ends[k] = self._end(a, k)
         self.block = names.claim(f"b_{self.name}", "block")
+        self.start = names.fresh(f"{self.block}_start") if self.ragged else None
         indices = ", ".join(name for _, name, _ in self.iters[: len(stage.iters)])
         self.places = [f"{program.name_of(t)}[{indices}]" for t in stage.outputs]
         self.running, self.running_types = self.places, []
@@ -159,17 +165,44 @@ class _Nest:
     def name(self):
         return self.program.name_of(self.stage.outputs[0])
 
-    def lines(self):
-        stage, lines = self.stage, []
-        for depth, (loop, (_, _, extent)) in enumerate(zip(self.loops, self.iters)):
+    def _end(self, axis, k):
+        """Where a loop that memory ends does, in terms of the loops around it."""
+        around = {e: loop for (e, _, _), loop in zip(self.iters[:k], self.loops)}
+        end = Expr("max", "int64", (cast(axis.extent, "int64"), as_expr(0, "int64")))
+        end = Expr("min", "int64", (end, as_expr(axis.most, "int64")))
+        lines = Writer(lambda e: around[e] if e in around else self._name(e), None).statement("", end)
+        if len(lines) > 1:
+            raise ValueError(f"{self.name}: the end of {axis.name} is written too deeply")
+        return lines[0]
+
+    def _start_lines(self):
+        """What rows without an element are: the start of a reduction whose loop may not run is a nest of its own."""
+        stage, names = self.stage, self.program._names
+        data = self.iters[: len(stage.iters)]
+        loops, lines = [names.fresh(f"{loop}_start") for loop in self.loops[: len(data)]], []
+        texts = {e: names.fresh(f"{name}_start") for e, name, _ in data}
+        for depth, (loop, (_, _, extent)) in enumerate(zip(loops, data)):
             lines.append("  " * (depth + 1) + f"for {loop} in 0..{extent} {{")
+        pad = "  " * (len(loops) + 1)
+        domains = ", ".join(f"{texts[e]} in 0..{extent} = {loop}" for (e, _, extent), loop in zip(data, loops))
+        lines.append(f"{pad}block {self.start}({domains}) {{")
+        indices = ", ".join(texts[e] for e, _, _ in data)
+        for t, e in zip(stage.outputs, stage.inits):
+            at = f"{self.program.name_of(t)}[{indices}] = "
+            lines += [f"{pad}  {line}" for line in Writer(self._name, None).statement(at, e)]
+        return [*lines, pad + "}", *("  " * (depth + 1) + "}" for depth in reversed(range(len(loops))))]
+
+    def lines(self):
+        stage, lines = self.stage, self._start_lines() if self.ragged else []
+        for depth, (loop, end) in enumerate(zip(self.loops, self.ends)):
+            lines.append("  " * (depth + 1) + f"for {loop} in 0..{end} {{")
         pad = "  " * (len(self.loops) + 1)
         domains = ", ".join(
             f"{name} {'reduce' if k >= len(stage.iters) or e is stage.along else 'in'} 0..{extent} = {loop}"
             for k, ((e, name, extent), loop) in enumerate(zip(self.iters, self.loops))
         )
         init = ""
-        if stage.inits:
+        if stage.inits and not self.ragged:
             starts = [line for at, e in zip(self.running, stage.inits) for line in self._statement(f"{at} = ", e)]
             init = "init {\n" + "".join(f"{pad}  {line}\n" for line in starts) + pad + "} "
         lines.append(f"{pad}block {self.block}({domains}) {init}{{")
@@ -224,7 +257,8 @@ def _flat(outputs):
 
 def _tensors_of(stage):
     handed = [x for x in stage.inputs if isinstance(x, Tensor)] if isinstance(stage, Extern) else []
-    return handed + [e.data[0] for e in postorder([*stage.values, *stage.inits]) if e.op == "load"]
+    ends = [a.extent for a in stage.axes if a.most is not None]
+    return handed + [e.data[0] for e in postorder([*stage.values, *stage.inits, *ends]) if e.op == "load"]
 
 
 def _stages_of(outputs):

@@ -108,10 +108,11 @@ def placeholder(shape, dtype="float32", name=None, strides=None):
     return Tensor(name, shape, dtype_of(dtype), None, strides)
 
 
-def reduce_axis(dom, name="k"):
-    """What a reduction runs over: (low, high), or a size."""
+def reduce_axis(dom, name="k", most=None):
+    """What a reduction runs over: (low, high), or a size. high may be an element of a tensor, length[i] in the function that
+    computes element i; it then counts as at least 0 and at most `most`."""
     low, high = dom if isinstance(dom, (tuple, list)) else (0, dom)
-    return ReduceAxis(low, high, name)
+    return ReduceAxis(low, high, name, most)
 
 
 class Reduction:
