@@ -39,6 +39,12 @@ on_devices = pytest.mark.parametrize("target, kind", DEVICES)
 needs_library = pytest.mark.skipif(not library.available(), reason="needs the shared library")
 
 
+@pytest.fixture(autouse=True)
+def tensors_of_the_host():
+    with torch.device("cpu"):
+        yield
+
+
 class Net(nn.Module):
     """Packed weights and weights that are read as they are."""
 
@@ -81,7 +87,7 @@ def test_a_model(tmp_path, target, kind):
 def test_tensors_of_the_device(tmp_path, target, kind):
     if kind != CUDA:
         pytest.skip("PyTorch has no tensors there")
-    model, net, _ = exported(tmp_path, target)
+    _, net, _ = exported(tmp_path, target)
     ids, x = torch.randint(0, 40, (7, 6)), torch.rand(7, 6, 32)
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
@@ -90,6 +96,10 @@ def test_tensors_of_the_device(tmp_path, target, kind):
         got = got.cpu()
     side.synchronize()
     assert torch.equal(got, net(ids, x)[0])
+    model = Net().eval().cuda()
+    path = cinn_like.aot(model, (ids.cuda(), x.cuda()), path=tmp_path / "there.so", target=target)
+    torch.testing.assert_close(cinn_like.load_library(path)(ids.cuda(), x.cuda())[0], model(ids.cuda(), x.cuda())[0].detach(),
+                               rtol=1e-4, atol=1e-4)  # fmt: skip
 
 
 @on_devices
