@@ -12,8 +12,9 @@ namespace cinn_like::hlir {
 namespace {
 
 std::string Colours(int64_t width, int64_t columns, std::string_view dtype = "u8") {
-  return Cat("graph @f(%x: ", dtype, "[n,40,", width, ",", columns, "]) where n in 1..64 hint 16 {\n  %0 = cast(%x) {dtype=f32} : f32[n,40,",
-             width, ",", columns, "]\n  %1 = reduce_sum(%0) {axes=[1,2]} : f32[n,", columns, "]\n  return %1\n}\n");
+  return Cat("graph @f(%x: ", dtype, "[n,40,", width, ",", columns,
+             "]) where n in 1..64 hint 16 {\n  %0 = cast(%x) {dtype=f32} : f32[n,40,", width, ",", columns,
+             "]\n  %1 = reduce_sum(%0) {axes=[1,2]} : f32[n,", columns, "]\n  return %1\n}\n");
 }
 
 CompileOptions Options() {
@@ -39,9 +40,9 @@ TEST(SplitReductions, ColumnsGetNeighbours) {
   EXPECT_EQ(Summed(Colours(160, 3), narrow), "f32[n0, 8, 3]");
   EXPECT_EQ(Summed(Colours(160, 4), wide), "f32[n0, 16, 4]");
   EXPECT_EQ(Summed(Colours(165, 3), wide), "f32[n0, 15, 3]");
-  EXPECT_EQ(Summed(Colours(163, 3), wide), "f32[n0, 3]");     // a prime
+  EXPECT_EQ(Summed(Colours(163, 3), wide), "f32[n0, 3]");    // a prime
   EXPECT_EQ(Summed(Colours(160, 16), wide), "f32[n0, 16]");  // they fill one
-  EXPECT_EQ(Summed(Colours(4, 3), wide), "f32[n0, 3]");       // not worth a kernel
+  EXPECT_EQ(Summed(Colours(4, 3), wide), "f32[n0, 3]");      // not worth a kernel
 }
 
 TEST(SplitReductions, SumsAreTheSame) {
@@ -61,8 +62,13 @@ TEST(SplitReductions, SumsAreTheSame) {
     std::vector<DLTensor> tensors;
     std::vector<CinnValue> args(2);
     for (ir::HostArray* a : {&x, &y}) {
-      tensors.push_back({a->bytes.data(), {kDLCPU, 0}, static_cast<int32_t>(a->shape.size()), {kDLFloat, 32, 1},
-                         a->shape.data(), nullptr, 0});
+      tensors.push_back({a->bytes.data(),
+                         {kDLCPU, 0},
+                         static_cast<int32_t>(a->shape.size()),
+                         {kDLFloat, 32, 1},
+                         a->shape.data(),
+                         nullptr,
+                         0});
     }
     for (size_t i = 0; i < 2; ++i) args[i] = {kCinnTensor, 0, {.tensor = &tensors[i]}};
     CinnCallEnv env{};
