@@ -94,6 +94,7 @@ struct Library {
   // Its only function, ready.
   CinnFunctionPtr Prepare(const char* name, std::span<const CinnValue> weights, const CinnCallEnv& env = Env()) {
     EXPECT_EQ(code, 0) << CinnLibraryError();
+    CinnLibraryRelease(self);
     if (CinnLibraryPrepare(lib, name, weights.data(), static_cast<int32_t>(weights.size()), &env, &self) != 0)
       return nullptr;
     return CinnLibraryLookup(lib, name);
