@@ -42,7 +42,6 @@ Bounds RangeOf(DType t) {
   return {};
 }
 bool Within(Bounds a, Bounds b) { return a.lo >= b.lo && a.hi <= b.hi; }
-bool IsKnown(Bounds b) { return b.lo > -kUnknown && b.hi < kUnknown; }
 
 }  // namespace
 
@@ -198,7 +197,7 @@ bool Analyzer::CannotWrap(const Linear& l, DType t) {
   if (!l.exact) return false;
   if (t == DType::kI64) {
     bool is_data = false;
-    for (const LinearTerm& x : l.terms) is_data = is_data || (IsData(x.atom) && !IsKnown(AtomBounds(x.atom)));
+    for (const LinearTerm& x : l.terms) is_data = is_data || (IsData(x.atom) && !AtomBounds(x.atom).IsKnown());
     if (!is_data) return true;
     // One loaded value as it is cannot wrap either.
     return l.terms.size() == 1 && l.terms[0].coef == 1 && l.constant == 0;
@@ -206,7 +205,7 @@ bool Analyzer::CannotWrap(const Linear& l, DType t) {
   if (l.terms.size() == 1 && l.terms[0].coef == 1 && l.constant == 0) return t != DType::kU64;
   if (l.terms.empty()) return t != DType::kU64;
   const Bounds b = BoundsOf(l);
-  return IsKnown(b) && Within(b, RangeOf(t));
+  return b.IsKnown() && Within(b, RangeOf(t));
 }
 
 Bounds Analyzer::BoundsOf(const Linear& l) {
@@ -230,7 +229,7 @@ Bounds Analyzer::AtomBounds(Expr atom) {
   Bounds b;
   if (atom->op == ExprOp::kMul && atom->type.lanes == 1) {
     b = Mul(ConstBounds(atom->args[0]), ConstBounds(atom->args[1]));
-    if (atom->type.dtype != DType::kI64 && !(IsKnown(b) && Within(b, range))) b = range;
+    if (atom->type.dtype != DType::kI64 && !(b.IsKnown() && Within(b, range))) b = range;
   } else {
     b = Intersect(ComputeBounds(atom), range);
   }
@@ -255,7 +254,7 @@ Bounds Analyzer::ComputeBounds(Expr e) {
   auto arg = [&](int i) { return ConstBounds(e->args[i]); };
   auto fit = [&](Bounds b) {
     const bool is_index = e->type.dtype == DType::kI64 && !IsData(e);
-    return is_index || (IsKnown(b) && Within(b, range)) ? b : range;
+    return is_index || (b.IsKnown() && Within(b, range)) ? b : range;
   };
   switch (e->op) {
     case ExprOp::kCast: {
@@ -314,7 +313,7 @@ Bounds Analyzer::ComputeBounds(Expr e) {
       return Union(arg(1), arg(2));
     case ExprOp::kAbs: {
       const Bounds a = arg(0);
-      if (!IsKnown(a) || a.lo <= RangeOf(e->type.dtype).lo) return range;
+      if (!a.IsKnown() || a.lo <= RangeOf(e->type.dtype).lo) return range;
       return {a.lo > 0 ? a.lo : a.hi < 0 ? -a.hi : 0, std::max(a.hi, -a.lo)};
     }
     case ExprOp::kBitAnd: {

@@ -35,6 +35,7 @@ class Analyzer {
   struct Bounds {
     int64_t lo = -kUnknown, hi = kUnknown;  // at +-kUnknown: not known
     bool IsConst() const { return lo == hi; }
+    bool IsKnown() const { return lo > -kUnknown && hi < kUnknown; }
   };
   Bounds ConstBounds(Expr e);
   // The largest known d >= 1 that divides `e`; 0 for the constant 0.

@@ -323,7 +323,7 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   }
   if (rest.IsConst()) return whole(0);
   const Bounds bounds = BoundsOf(rest);
-  if (bounds.lo > -kUnknown && bounds.hi < kUnknown && FloorDiv(bounds.lo, b) == FloorDiv(bounds.hi, b)) {
+  if (bounds.IsKnown() && FloorDiv(bounds.lo, b) == FloorDiv(bounds.hi, b)) {
     return whole(FloorDiv(bounds.lo, b));
   }
   if (rest.terms.size() > 1 && ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled(Constant(b - 1), rest, -1), 0))
@@ -361,6 +361,11 @@ Expr Analyzer::RewriteCompare(ExprOp op, Expr a, Expr b) {
     if (!is_equality || !IsInt(b)) return same;
     return (b->int_value != 0) == (op == ExprOp::kEq) ? a : Rules(c_.Not(a));
   }
+  // A number beyond what bounds speak of lies beyond every known bound.
+  for (const auto& [far, near] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (!IsInt(far) || Bounds{far->int_value, far->int_value}.IsKnown() || !ConstBounds(near).IsKnown()) continue;
+    return c_.Bool(is_equality ? op == ExprOp::kNe : (far->int_value > 0) == (far == b));
+  }
   const Linear la = LinearOf(a), lb = LinearOf(b);
   if (!CannotWrap(la, t) || !CannotWrap(lb, t)) return same;
   Linear d = AddScaled(lb, la, -1);
@@ -385,7 +390,7 @@ Expr Analyzer::RewritePositive(const Linear& d, DType t) {
     low.constant = d.constant;
     for (const LinearTerm& x : d.terms) AddTerm(divisor_of(x) % g == 0 ? high : low, x.atom, x.coef);
     const Bounds r = BoundsOf(low);
-    if (r.lo <= -kUnknown || r.hi >= kUnknown) continue;
+    if (!r.IsKnown()) continue;
     const int64_t m = CeilDiv(1 - r.hi, g);
     if (m != CeilDiv(1 - r.lo, g)) continue;
     // high >= g * m; where the coefficients allow, divided by g.

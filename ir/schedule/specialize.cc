@@ -48,14 +48,18 @@ Stmt SimplifyAll(Analyzer& a, const Stmt& s) {
     for (const BlockIter& i : n->iters) a.BindRange(i.var, a.Simplify(i.binding), c.Int(1));
   }
   const Stmt r = MapChildren(s, [&](Expr e) { return a.Simplify(e); }, walk);
-  // One that does not run there may have an extent below 0.
-  if (const For* n = As<For>(r); n != nullptr && IsInt(n->extent) && n->extent->int_value < 0)
-    return MakeStmt(For{n->var, c.Int(0, n->extent->type.dtype), n->kind, n->body});
+  // What does not run there may have an extent below 0.
+  const auto at_least_0 = [&](Expr extent) {
+    return IsInt(extent) && extent->int_value < 0 ? c.Int(0, extent->type.dtype) : extent;
+  };
+  if (const For* n = As<For>(r); n != nullptr && at_least_0(n->extent) != n->extent)
+    return MakeStmt(For{n->var, at_least_0(n->extent), n->kind, n->body});
   const Block* n = As<Block>(r);
-  if (n == nullptr || n->predicate == nullptr || !IsTrue(n->predicate)) return r;
-  Block always = *n;
-  always.predicate = nullptr;
-  return MakeStmt(std::move(always));
+  if (n == nullptr) return r;
+  Block plain = *n;
+  for (BlockIter& i : plain.iters) i.extent = at_least_0(i.extent);
+  if (n->predicate != nullptr && IsTrue(n->predicate)) plain.predicate = nullptr;
+  return MakeStmt(std::move(plain));
 }
 
 }  // namespace

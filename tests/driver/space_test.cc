@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "hlir/graph.h"
+#include "tests/rounds.h"
 
 namespace cinn_like {
 namespace {
@@ -167,7 +168,7 @@ TEST_P(Space, ComputesTheSameEverywhere) {
   const StatusOr<hlir::Graph> graph = hlir::Parse(GetParam().text);
   ASSERT_TRUE(graph.ok()) << graph.status();
   const StatusOr<std::string> text =
-      DescribeSpace(*graph, *Target::Parse("x86_64 -mcpu=native -num-threads=2"), {}, 10);
+      DescribeSpace(*graph, *Target::Parse("x86_64 -mcpu=native -num-threads=2"), {}, kRoundsDivisor > 1 ? 3 : 10);
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_TRUE(absl::StrContains(*text, Cat("_k0: ", GetParam().tactic, " bids "))) << *text;
   for (absl::string_view name : absl::StrSplit(GetParam().parameters, ' '))

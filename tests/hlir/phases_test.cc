@@ -103,7 +103,7 @@ TEST(Phases, ComputeTheSame) {
   std::mt19937 rng(seed);
   const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=2");
   int cut = 0, guarded = 0;
-  for (int round = 0; round < 60; ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     const Case random = RandomCase(rng);
     const StatusOr<ir::TeProgram> group = GroupOf(random.text, target);
     ASSERT_TRUE(group.ok()) << group.status() << random.text;
@@ -139,6 +139,7 @@ TEST(Phases, ComputeTheSame) {
     ExpectNear(*got, *want, random.text + s->text());
     ++cut;
   }
+  if (kRoundsDivisor > 1) return;
   EXPECT_GT(cut, 20);
   EXPECT_GT(guarded, 0);
 }

@@ -8,6 +8,7 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/schedule/schedule.h"
 #include "tests/hlir/kernels.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -27,8 +28,9 @@ TEST_P(Replayed, GivesTheSameFunction) {
   const Target target = *Target::Parse(GetParam());
   std::map<std::string_view, int> replayed;
   std::map<std::string, int> steps;
+  int kernels = 0;
   ForEachKernel(target, [&](const std::string& name, const ir::TeProgram& group) {
-    if (testing::Test::HasFailure()) return;
+    if (testing::Test::HasFailure() || !IsTried(kernels++)) return;
     const std::string stages = ir::Print(*ir::ToLoops(group));
     const StatusOr<ir::TeProgram> read = ir::ToStages(*ir::ParseFunc(stages));
     ASSERT_TRUE(read.ok()) << read.status() << stages;
@@ -48,6 +50,7 @@ TEST_P(Replayed, GivesTheSameFunction) {
       }
     }
   });
+  if (kRoundsDivisor > 1) return;
   // The suite has kernels for each step.
   for (const char* step : kStageSteps)
     EXPECT_TRUE(steps[step] > 0 || (!target.IsGpu() && kOnGpus.contains(step))) << step;

@@ -240,6 +240,22 @@ TEST(Simplify, BoundsBeyondTheirTypeAreUnknown) {
   EXPECT_FALSE(a.CanProve(c.Lt(c.Add(y, least), c.Int(5))));
 }
 
+TEST(Simplify, NumbersBeyondAllBounds) {
+  Context c;
+  Analyzer a(c);
+  const Expr x = c.Var("x"), any = c.Var("any");
+  a.BindRange(x, c.Int(1), c.Int(63));
+  for (const int64_t far : {std::numeric_limits<int64_t>::min(), -Analyzer::kUnknown, Analyzer::kUnknown,
+                            std::numeric_limits<int64_t>::max()}) {
+    const Expr number = c.Int(far);
+    EXPECT_TRUE(a.CanProve(c.Make(ExprOp::kNe, {x, number}))) << far;
+    EXPECT_EQ(a.Simplify(c.Eq(x, number)), c.Bool(false)) << far;
+    EXPECT_EQ(a.Simplify(c.Lt(x, number)), c.Bool(far > 0)) << far;
+    EXPECT_EQ(a.Simplify(c.Le(number, x)), c.Bool(far < 0)) << far;
+    EXPECT_EQ(a.Simplify(c.Eq(any, number)), c.Eq(any, number)) << far;
+  }
+}
+
 // Random expressions over random ranges: the same value everywhere, bounds and divisors that hold.
 struct Random {
   int shorter = 0, unstable = 0;
