@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <memory>
 
 #include "absl/container/flat_hash_set.h"
 #include "cinn_like/base/runtime_calls.h"
+#include "ir/analyzer.h"
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
@@ -60,7 +62,7 @@ class Verifier {
     double bytes = BytesOf(b->dtype);
     for (Expr e : b->shape) {
       RETURN_IF_ERROR(Extent(e));
-      if (IsInt(e)) bytes *= std::max(1.0, static_cast<double>(e->int_value));
+      bytes *= static_cast<double>(std::max<int64_t>(1, Least(e)));
     }
     if (bytes > kMaxBytes) return Error(Cat("buffer ", b->name, " is too large"));
     for (Expr e : b->strides) RETURN_IF_ERROR(Index(e));
@@ -70,6 +72,13 @@ class Verifier {
     }
     buffers_.insert(b);
     return {};
+  }
+
+  // Of an extent, whatever the symbols.
+  int64_t Least(Expr e) {
+    if (IsInt(e)) return e->int_value;
+    if (analyzer_ == nullptr) analyzer_ = std::make_unique<Analyzer>(f_);
+    return analyzer_->ConstBounds(e).lo;
   }
 
   Status Index(Expr e) {
@@ -332,6 +341,7 @@ class Verifier {
   static constexpr size_t kMostRank = 255;  // what runtime/call_function.h counts
 
   const Func& f_;
+  std::unique_ptr<Analyzer> analyzer_;  // of the symbols; made when it is asked
   Stmt at_;
   absl::flat_hash_set<std::string> names_, blocks_;
   absl::flat_hash_set<Expr> vars_, hidden_, checked_;
