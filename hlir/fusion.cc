@@ -107,8 +107,8 @@ class Planner {
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
       JoinChains();
-      JoinOperands();
       JoinEpilogues();
+      JoinOperands();
     }
     std::vector<FusionPlan::Group> groups;
     for (std::vector<int>& stages : Order()) {
@@ -229,9 +229,8 @@ class Planner {
   }
 
   // A contraction and what its operands are computed by, element by element: where some tactic computes them on the way
-  // in, in less time than to memory and back. Those for devices with kernels compute none.
+  // in, in less time than to memory and back.
   void JoinOperands() {
-    if (target_.HasKernels()) return;
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       if (!is_contraction_[i]) continue;
       for (int q : producers_[i]) {

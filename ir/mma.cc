@@ -1,6 +1,7 @@
 #include "ir/mma.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_join.h"
 #include "ir/linear.h"
@@ -87,14 +88,13 @@ class Matcher {
       body_ = Substitute(c_, b->body, Bindings(*b));
     }
     for (const For* n : loops_) extents_.push_back(n->extent->int_value);
-    const bool is_warp = kind_ == ForKind::kMma;
-    if (!is_warp && loops_.size() == 4) loops_.insert(loops_.begin(), nullptr), extents_.insert(extents_.begin(), 1);
+    // A loop of one iteration may be none.
+    if (loops_.size() == 4) loops_.insert(loops_.begin(), nullptr), extents_.insert(extents_.begin(), 1);
+    const int64_t most = kind_ == ForKind::kMma ? std::numeric_limits<int64_t>::max() : 32;
     if (extents_.size() != 5 || extents_[2] != 2 || extents_[3] != 2 || extents_[4] != 16 || extents_[1] % 2 != 0 ||
-        (is_warp ? extents_[0] < 2 : extents_[0] < 1 || extents_[1] > 32)) {
-      return Refuse("expected a nest of ",
-                    is_warp ? "I, J, 2, 2, 16 iterations with I > 1 and J even"
-                            : "[I,] J, 2, 2, 16 iterations with J even and at most 32",
-                    ", got ", absl::StrJoin(extents_, ", "));
+        extents_[0] < 1 || extents_[1] > most) {
+      return Refuse("expected a nest of [I,] J, 2, 2, 16 iterations with J even",
+                    kind_ == ForKind::kMma ? "" : " and at most 32", ", got ", absl::StrJoin(extents_, ", "));
     }
     return absl::OkStatus();
   }

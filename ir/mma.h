@@ -5,8 +5,8 @@
 //     for i in 0..I @mma_m16n8k16 { for j in 0..J { for h in 0..2 { for l in 0..2 { for k in 0..16 {
 //       acc[..] = acc[..] + f32(lhs[i * 16 + h * 8 + g, k]) * f32(rhs[j * 8 + t * 2 + l, k])
 //
-// Four warps have one such nest, of kind wgmma_m64k16, where the matrix units work for them together: rows of 64, of
-// which each warp has 16, and up to 256 columns; with I = 1 the nest begins at j.
+// With I = 1 the nest begins at j. Four warps have one such nest, of kind wgmma_m64k16, where the matrix units work for
+// them together: rows of 64, of which each warp has 16, and up to 256 columns.
 //
 //   for y in 0..32 @threadIdx.y { for t in 0..4 @threadIdx.x {
 //     for i in 0..I @wgmma_m64k16 { for j in 0..J { for h in 0..2 { for l in 0..2 { for k in 0..16 {

@@ -121,6 +121,28 @@ def norm_inputs(*shape, dtype):
     return [randn(*shape, dtype=dtype), randn(*shape, dtype=dtype), randn(*rows), lambda: torch.rand(rows, device=DEVICE) + 0.5, randn(shape[-1], dtype=dtype)]
 
 
+def scaled_weights(x, w, s):
+    """Integers, a scale for each row of them."""
+    return x @ (w.to(x.dtype) * s).t()
+
+
+def scaled_product(x, w, s):
+    return F.linear(x, w.to(x.dtype)) * s
+
+
+def scaled_groups(x, w, s, z):
+    """A scale and a zero point for each group of a row."""
+    return x @ ((w.unflatten(1, (s.shape[1], -1)).to(x.dtype) - z) * s).flatten(1).t()
+
+
+def integers(*shape, least=-127, most=128, dtype=torch.int8):
+    return lambda: torch.randint(least, most, shape, device=DEVICE, dtype=dtype)
+
+
+def scales(*shape):
+    return lambda: ((torch.rand(shape, device=DEVICE) + 0.5) / 2000).to(BF16)
+
+
 class Encoder(nn.Module):
     """The shape of MiniLM: 6 layers of 384, 12 heads."""
 
@@ -201,6 +223,13 @@ TIMED = [
      [*product(8192, 4096, 14336, BF16), randn(4096, 14336, dtype=BF16, scale=1 / 64)], 4 * 8192 * 4096 * 14336),
     ("matmul 4096^3 f32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3),
     ("matmul 4096^3 TF32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3, whole, "high"),
+    *[(f"int8 weights scaled {m}x8192x8192 bf16", scaled_weights, [randn(m, 8192, dtype=BF16), integers(8192, 8192), scales(8192, 1)], 0)
+      for m in (1, 4, 16, 64, 256)],
+    *[(f"int8 product scaled {m}x4096x11008 bf16", scaled_product, [randn(m, 4096, dtype=BF16), integers(11008, 4096), scales(11008)], 0)
+      for m in (1, 16)],
+    *[(f"4-bit weights, scaled groups {m}x4096x11008 bf16", scaled_groups,
+       [randn(m, 4096, dtype=BF16), integers(11008, 4096, least=0, most=16, dtype=torch.uint8), scales(11008, 32, 1),
+        lambda: torch.randint(4, 12, (11008, 32, 1), device=DEVICE).to(BF16)], 0) for m in (1, 16)],
     ("batched 256x512x64x512 bf16", torch.matmul, [randn(256, 512, 64, dtype=BF16), randn(256, 64, 512, dtype=BF16)], 2 * 256 * 512 * 64 * 512),
     ("attention 16x16x512x64 bf16", attention, [randn(16, 16, 512, 64, dtype=BF16) for _ in "qkv"], 4 * 256 * 512 * 512 * 64),
     *[(f"attention {name}, written out, 8x16x1024x64 bf16", f, [randn(8, 16, 1024, 64, dtype=BF16) for _ in "qkv"], 4 * 128 * 1024**2 * 64, one_sequence)

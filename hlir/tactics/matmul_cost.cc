@@ -1,6 +1,7 @@
 #include "hlir/tactics/matmul_cost.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "hlir/stage_analysis.h"
@@ -25,6 +26,10 @@ int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
 }
 
 constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
+// By loops over rows: a part of that rate (elements are converted and indexed, too); what an SM reads again, a second,
+// an element at a time, and in vectors from its own memory, where the other operand comes by once.
+constexpr double kRowFlops = 0.15;
+constexpr double kFarBytesPerSecond = 26e9, kNearBytesPerSecond = 100e9, kNearBytes = 64 << 10;
 
 }  // namespace
 
@@ -87,6 +92,34 @@ double PartAtAlignment(const SpeedRow& row, int alignment) {
 
 double SecondsWithoutReuse(double flops, const Target& target) {
   return flops / (kFlopsWithoutReuse * PeakFlops(target));
+}
+
+double SecondsOfRowProducts(const ir::TeProgram& group, const Target& target) {
+  double seconds = 0;
+  for (const ir::Stage& s : group.stages) {
+    const std::optional<Contraction> product = FindProduct(s);
+    if (!product) continue;
+    const double reads = TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
+    seconds += 2 * reads / (kRowFlops * PeakFlops(target));
+    // Of both operands: how often elements are read again, and their bytes.
+    std::array<double, 2> again, elements, width;
+    for (const size_t side : {0, 1}) {
+      const ir::Expr factor = side == 0 ? product->lhs : product->rhs;
+      elements[side] = 1;
+      for (const auto* list : {&s.iters, &s.reduce_iters}) {
+        for (const ir::StageIter& i : *list)
+          elements[side] *= ir::Uses(factor, i.var) ? TypicalSize(i.extent, group.symbols) : 1;
+      }
+      again[side] = std::max(reads - elements[side], 0.0);
+      width[side] = BytesOf(MainLoad(s, {factor})->type.dtype);
+    }
+    for (const size_t side : {0, 1}) {
+      const bool near = again[1 - side] == 0 && elements[side] * width[side] <= kNearBytes;
+      seconds += again[side] / Cores(target) *
+                 (near ? width[side] / kNearBytesPerSecond : std::max(width[side], 4.0) / kFarBytesPerSecond);
+    }
+  }
+  return seconds;
 }
 
 }  // namespace cinn_like::hlir

@@ -39,5 +39,8 @@ DType NarrowestType(const ir::Stage& s, ir::Buffer result);
 double PartAtAlignment(const SpeedRow& row, int alignment);
 // Of products whose every operand comes from a cache, for each one again.
 double SecondsWithoutReuse(double flops, const Target& target);
+// What loops over rows take for the group's products beside reading each parameter once: to multiply, and to read
+// operands again, for each result that needs them, from a GPU's caches.
+double SecondsOfRowProducts(const ir::TeProgram& group, const Target& target);
 
 }  // namespace cinn_like::hlir

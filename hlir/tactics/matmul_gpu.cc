@@ -1,7 +1,9 @@
 // Contractions on a GPU: a block computes a tile of results, each thread a few rows and columns of it in registers.
 // Both operands pass through shared memory, a few steps of the reduction at a time, read through their own access maps:
-// transposed, batched, grouped and windowed (convolutions) alike. The epilogue runs over the finished registers. Of
-// 16-bit operands, warps take the products by their matrix units (ir/mma.h), and panels are fetched some steps ahead.
+// transposed, batched, grouped and windowed (convolutions) alike, and computed on the way (weights of integers,
+// scaled). The epilogue runs over the finished registers. Of 16-bit operands, warps take the products by their matrix
+// units (ir/mma.h), and panels are fetched some steps ahead. Where there are few results, the reduction is cut into
+// slices.
 //   out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, j, k]):   j is the side along which results are contiguous
 #include <algorithm>
 #include <cmath>
@@ -50,11 +52,12 @@ constexpr Tile kTiles[] = {{16, 16, 8, 8, 0.6},  {8, 16, 8, 8, 0.6},  {8, 8, 8, 
                            {4, 32, 4, 4, 0.4},   {8, 16, 2, 4, 0.25}, {4, 32, 2, 4, 0.25}, {8, 8, 2, 4, 0.25},
                            {16, 16, 1, 4, 0.15}, {8, 16, 1, 4, 0.15}, {4, 32, 1, 4, 0.15}, {8, 8, 1, 4, 0.15},
                            {4, 4, 4, 4, 0.25},   {4, 8, 2, 4, 0.2},   {4, 4, 2, 4, 0.15}};
-// By matrix units, warps of 64x64, 64x32 or 32x64, and 32x32 results.
+// By matrix units, warps of 64x64, 64x32 or 32x64, 32x32, and of few rows 16x64 and 16x32 results.
 constexpr Tile kMmaTiles[] = {{16, 16, 8, 16, 1, 64, 1, true},   {32, 8, 8, 16, 0.95, 64, 1, true},
                               {16, 8, 8, 16, 0.85, 64, 1, true}, {16, 8, 8, 8, 0.65, 64, 1, true},
                               {16, 8, 4, 16, 0.65, 64, 1, true}, {16, 8, 4, 8, 0.55, 64, 1, true},
-                              {8, 16, 4, 8, 0.45, 64, 1, true},  {8, 8, 4, 8, 0.4, 64, 1, true}};
+                              {8, 16, 4, 8, 0.45, 64, 1, true},  {8, 8, 4, 8, 0.4, 64, 1, true},
+                              {8, 4, 2, 16, 0.3, 64, 1, true},   {8, 4, 2, 8, 0.2, 64, 1, true}};
 // By those of four warps, of 64 rows and twice as many columns as there are sums in a thread.
 constexpr Tile kWgmmaTiles[] = {{64, 4, 2, 64, 1, 64, 1, true, true},
                                 {64, 4, 2, 32, 0.6, 64, 1, true, true},
@@ -118,7 +121,7 @@ class MatmulGpu {
   bool IsCandidate() const {
     if (group_.stages.empty() || group_.stages.size() > 2) return false;
     const Stage& acc = group_.stages[0];
-    const std::optional<Contraction> con = FindContraction(acc);
+    const std::optional<Contraction> con = FindProduct(acc);
     if (!con || acc.outputs.size() != 1) return false;
     if (group_.stages.size() == 2 && (!group_.stages[1].IsPointwise() || group_.stages[1].outputs.size() != 1))
       return false;
@@ -187,7 +190,7 @@ class MatmulGpu {
       }
     }
     const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
-    const std::optional<Contraction> con = FindContraction(acc);
+    const std::optional<Contraction> con = FindProduct(acc);
     if (!con || !Pays(*con)) return false;
     Iters m = con->m, n = con->n;
     const auto holds = [](const Iters& side, Expr var) {
@@ -254,6 +257,13 @@ class MatmulGpu {
     return divisor % 16 != 0 && divisor % 8 == 0 ? 8 : 16;
   }
 
+  double TilesOf(const Tile& t) const {
+    const auto tiles = [&](Expr e, int64_t tile) {
+      return std::ceil(TypicalSize(e, group_.symbols) / static_cast<double>(tile));
+    };
+    return TypicalSize(extent_b_, group_.symbols) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N());
+  }
+
   // The cheapest tile; its predicted time.
   double ChooseTile(Point& point) {
     const bool has_mma = HasMma();
@@ -267,7 +277,8 @@ class MatmulGpu {
     }
     for (Tile t : kMmaTiles) {
       t.depth = DepthFor(t);
-      if (has_mma) bid(t);
+      // Where there are tiles for all SMs, slices would compute what other tiles' warps do.
+      for (t.slices = 1; has_mma && t.slices <= (TilesOf(t) < 2 * Cores(target_) ? 16 : 1); t.slices *= 2) bid(t);
     }
     for (Tile t : kWgmmaTiles) {
       if (has_mma && SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a" && IsFetchedAhead(t)) bid(t);
@@ -300,12 +311,21 @@ class MatmulGpu {
   Expr Held(Expr operand) const { return tile_.mma ? operand->args[0] : operand; }
   int64_t HeldBytes(const Tile& t) const { return t.mma ? 2 : Width(); }
 
-  // Copies of a panel.
+  // An operand that is copied into its panel as it lies in memory.
+  bool IsCopied(size_t operand) const {
+    const Expr held = ProductOf(flat_)->args[operand]->args[0];
+    return held->op == ExprOp::kLoad;
+  }
+  bool AreCopied() const { return IsCopied(0) && IsCopied(1); }
+
+  // Copies of a panel. What is computed on its way is not waited for in groups: the next one is made beside the
+  // products of this one.
   int64_t Stages(const Tile& t) const {
     if (!t.mma) return 1;
-    const int64_t steps = IsInt(extent_k_) ? (extent_k_->int_value + t.depth - 1) / t.depth : kMostStages;
+    const int64_t depth = t.depth * t.slices;
+    const int64_t steps = IsInt(extent_k_) ? (extent_k_->int_value + depth - 1) / depth : kMostStages;
     if (t.wgmma && steps > 1) return std::clamp<int64_t>(steps + 1, kMostWgmmaStages - 1, kMostWgmmaStages);
-    return std::clamp<int64_t>(steps, 1, kMostStages);
+    return std::clamp<int64_t>(steps, 1, AreCopied() ? kMostStages : 2);
   }
   int64_t SharedBytes(const Tile& t) const {
     const int64_t gap = t.mma && !t.wgmma ? kRowOffset : 0;
@@ -327,48 +347,42 @@ class MatmulGpu {
 
   double SecondsOf(const Tile& t) {
     if (t.mma) return SecondsOfMma(t);
-    auto size = [&](Expr e) { return TypicalSize(e, group_.symbols); };
-    auto tiles = [&](Expr e, int64_t tile) { return std::ceil(size(e) / static_cast<double>(tile)); };
-    const double width = static_cast<double>(Width()), k = size(extent_k_);
+    const double width = static_cast<double>(Width()), k = TypicalSize(extent_k_, group_.symbols);
     const double cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
-    const double blocks = size(extent_b_) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N());
-    const double in_turn = std::ceil(blocks / cores);  // of one SM
+    const double in_turn = std::ceil(TilesOf(t) / cores);  // of one SM
     const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kBusyThreads);
     const double flops = in_turn * 2 * static_cast<double>(t.M() * t.N()) * k * (width > 4 ? 2 : 1);
     const double compute = flops * cores / (PeakFlops(target_) * t.efficiency * busy);
     const double moving = in_turn * static_cast<double>(t.M() + t.N()) * width * k / kSmBytesPerSecond;
     // Each panel is waited for, by as many blocks at once as registers hold.
     const double together = static_cast<double>(kRegisters / RegistersOf(t));
-    const double panels = tiles(extent_k_, t.depth * t.slices) + (t.slices > 1 ? 1 : 0);
+    const double panels = std::ceil(k / static_cast<double>(t.depth * t.slices)) + (t.slices > 1 ? 1 : 0);
     return kKernelSeconds + std::ceil(in_turn / together) * panels * kPanelSeconds +
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
-  // Copies of less than 4 bytes can't be asked for ahead.
+  // Copies of less than 4 bytes can't be asked for ahead, nor what is computed.
   bool IsFetchedAhead(const Tile& t) {
-    return Stages(t) > 1 && AsRead(left_, t.M(), t.depth).vector > 1 && AsRead(right_, t.N(), t.depth).vector > 1;
+    return Stages(t) > 1 && AreCopied() && AsRead(left_, t.M(), t.depth).vector > 1 &&
+           AsRead(right_, t.N(), t.depth).vector > 1;
   }
 
   // While some blocks compute, others of an SM wait for their first panel or write their results.
   double SecondsOfMma(const Tile& t) {
-    const auto tiles = [&](Expr e, int64_t tile) {
-      return std::ceil(TypicalSize(e, group_.symbols) / static_cast<double>(tile));
-    };
     const auto results = static_cast<double>(t.M() * t.N());
-    const double cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
-    const double steps = tiles(extent_k_, t.depth);
-    const double in_turn =
-        std::ceil(TypicalSize(extent_b_, group_.symbols) * tiles(extent_m_, t.M()) * tiles(extent_n_, t.N()) / cores);
+    const double steps = std::ceil(TypicalSize(extent_k_, group_.symbols) / static_cast<double>(t.depth * t.slices));
+    const double in_turn = std::ceil(TilesOf(t) / static_cast<double>(std::max<int64_t>(target_.cores, 1)));
     const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kMmaBusyThreads);
     const double rate = t.wgmma ? SpeedsOf(target_).own_wgmma : SpeedsOf(target_).own_mma;
-    const double depth = steps * static_cast<double>(t.depth);
+    const double depth = steps * static_cast<double>(t.depth * t.slices);
     const double compute = in_turn * 2 * results * depth / (rate * 1e9 * t.efficiency * busy);
     const double moving = in_turn * static_cast<double>((t.M() + t.N()) * HeldBytes(t)) * depth /
                           (t.wgmma ? kPanelBytesPerSecond : kSmBytesPerSecond);
     const auto together = static_cast<double>(
         std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
     const double waits = IsFetchedAhead(t) ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
-    const double written = in_turn * results * kResultSeconds,
+    // Slices meet in shared memory.
+    const double written = in_turn * results * (t.slices > 1 ? 2 : 1) * kResultSeconds,
                  memory = CostOfMatmuls(group_).bytes / BytesPerSecond(target_);
     const double longest = std::max({compute, moving, written, memory});
     return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) + longest +
@@ -377,11 +391,7 @@ class MatmulGpu {
 
   // The panel with how a tile of so many values of its side and of the reduction is read from memory.
   Panel AsRead(Panel panel, int64_t side, int64_t depth) {
-    const auto load_of = [&](const Stage& acc) {
-      Expr e = ProductOf(acc)->args[panel.operand];
-      while (e->op == ExprOp::kCast) e = e->args[0];
-      return e;
-    };
+    const auto load_of = [&](const Stage& acc) { return MainLoad(acc, {ProductOf(acc)->args[panel.operand]}); };
     const Expr load = load_of(flat_), own = load_of(unfolded_), mask = MaskOf(load);
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load)),
                own_offset = ElementOffset(c_, own->buffer, IndicesOf(own));
@@ -397,7 +407,8 @@ class MatmulGpu {
     const bool masked = mask != nullptr && Uses(mask, var);
     const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
     const int64_t length = panel.along_side ? side : depth;
-    panel.vector = kAccessBytes / BytesOf(load->buffer->dtype);
+    // Elements of integers take more room in the panel.
+    panel.vector = kAccessBytes / std::max<int64_t>(BytesOf(load->buffer->dtype), HasMma() ? 2 : Width());
     while (panel.vector > 1 && (masked || divisor % panel.vector != 0 || length % panel.vector != 0)) panel.vector /= 2;
     return panel;
   }
@@ -425,7 +436,9 @@ class MatmulGpu {
     // Slices take turns in a panel.
     s.Step("unfold ", acc, " vk ", tile_.slices, " ", tile_.depth, " -> vo vz vd")
         .Step("rfactor ", acc, " vz -> slices");
-    s.Run("fold slices -> sz[slices_0] sb[slices_1] si[slices_2] sj[slices_3] sk[vo, vd]");
+    // Through a panel goes a loop of its own.
+    const bool one = IsInt(extent_k_) && extent_k_->int_value <= tile_.slices * tile_.depth;
+    s.Step("fold slices -> sz[slices_0] sb[slices_1] si[slices_2] sj[slices_3] ", one ? "sk[vo, vd]" : "so[vo] sd[vd]");
     s.Run("define parts[vz, vb, vi, vj] = slices[vz, vb, vi, vj]");
     return true;
   }
@@ -459,22 +472,28 @@ class MatmulGpu {
     if (sliced) s.Step("compute_at ", sum, " p").Run("compute_at b_parts p");
     s.Step("compute_at ", acc_block, " p");
     const std::vector<std::string> acc = s.LoopsAround(acc_block);  // p, slices, rows, columns, reduction
-    RET_CHECK(acc.size() == (sliced ? 5 : 4), s.text());
-    const std::string rows = acc[acc.size() - 3], columns = acc[acc.size() - 2];
-    s.Step("split ", acc.back(), " ", tile_.depth, " -> ko ki");
-    s.Step("reorder ko ki ", sliced ? acc[1] + " " : "", rows, " ", columns);
-    for (const Panel* p : {&left_, &right_}) s.Step("compute_at ", p->block(), " ko");
+    const size_t first = sliced ? 2 : 1;
+    const bool cut = acc.size() == first + 4;
+    RET_CHECK(acc.size() == first + 3 || (sliced && cut), s.text());
+    const std::string rows = acc[first], columns = acc[first + 1];
+    panels_ = acc[first + 2], steps_ = acc.back();
+    if (!cut) {
+      s.Step("split ", acc.back(), " ", tile_.depth, " -> ko ki");
+      panels_ = "ko", steps_ = "ki";
+    }
+    s.Step("reorder ", panels_, " ", steps_, " ", sliced ? acc[1] + " " : "", rows, " ", columns);
+    for (const Panel* p : {&left_, &right_}) s.Step("compute_at ", p->block(), " ", panels_);
     s.Run("bind p blockIdx.x");  // not before: what is moved into a loop of blocks takes longer to prove
     RETURN_IF_ERROR(s.status());
     for (const Panel* p : {&left_, &right_}) RETURN_IF_ERROR(Fill(s, *p));
-    if (tile_.mma) return WriteMma(s, acc_block, rows, columns);
-    std::string steps = "ki";
+    if (tile_.mma) return WriteMma(s, acc_block, sliced ? acc[1] : "", rows, columns);
+    std::string steps = steps_;
     if (tile_.depth > kUnroll && tile_.depth % kUnroll == 0) {
-      s.Step("split ki ", kUnroll, " -> kj kl");
+      s.Step("split ", steps_, " ", kUnroll, " -> kj kl");
       steps = "kj kl";
     }
     BindTile(s, "a", sliced ? acc[1] : "", rows, columns, steps);
-    s.Step("unroll ", steps.substr(steps.size() - 2)).Step("split_init ", acc_block, " ko -> b_init");
+    s.Step("unroll ", steps == steps_ ? steps_ : "kl").Step("split_init ", acc_block, " ", panels_, " -> b_init");
     if (sliced) {
       const std::vector<std::string> parts = s.LoopsAround("b_parts"), total = s.LoopsAround(sum);
       RET_CHECK(parts.size() == 4 && total.size() == 4, s.text());
@@ -516,9 +535,29 @@ class MatmulGpu {
            base, "_l");
   }
 
-  Status WriteMma(Schedule& s, const std::string& acc_block, const std::string& rows, const std::string& columns) {
-    const auto bind = [&](const std::string& base) {
-      s.Step("fuse ", base, "_v ", base, "_w -> ", base, "_z");
+  // Of results that slices leave in shared memory all warps of the block take a part: of `rows` and `columns`, and of
+  // what runs for each of them.
+  void BindParts(Schedule& s, const std::string& base, const std::string& rows, const std::string& columns,
+                 const std::string& inner) {
+    const int64_t warps = tile_.Threads() / (kWarpRows * kWarpColumns);
+    const int64_t by_columns = std::min(warps, tile_.N() / (2 * kWarpColumns));
+    const int64_t by_rows = std::min(warps / by_columns, tile_.M() / kWarpRows);
+    const auto name = [&](const char* loop) { return Cat(" ", base, loop); };
+    s.Step("split ", rows, " ", tile_.M() / kWarpRows / by_rows, " ", kWarpRows, " ->", name("_v"), name("_h"),
+           name("_y"));
+    s.Step("split ", columns, " ", tile_.N() / (2 * kWarpColumns) / by_columns, " ", kWarpColumns, " 2 ->", name("_w"),
+           name("_j"), name("_x"), name("_l"));
+    s.Step("reorder", name("_v"), name("_w"), name("_y"), name("_x"), name("_h"), name("_j"), name("_l"),
+           inner.empty() ? "" : " ", inner);
+    s.Step("fuse", name("_v"), name("_w"), " ->", name("_z"));
+    for (const char* axis : {"z", "y", "x"}) s.Step("bind ", base, "_", axis, " threadIdx.", axis);
+    s.Step("unroll", name("_h")).Step("unroll", name("_j")).Step("vectorize", name("_l"));
+  }
+
+  Status WriteMma(Schedule& s, const std::string& acc_block, const std::string& slice, const std::string& rows,
+                  const std::string& columns) {
+    const auto bind = [&](const std::string& base, const std::string& slice) {
+      s.Step("fuse ", slice, slice.empty() ? "" : " ", base, "_v ", base, "_w -> ", base, "_z");
       if (tile_.wgmma) s.Step("fuse ", base, "_q ", base, "_g -> ", base, "_y");
       s.Step("bind ", base, "_z threadIdx.z")
           .Step("bind ", base, "_y threadIdx.y")
@@ -526,19 +565,31 @@ class MatmulGpu {
     };
     BindWarps(s, "a", rows, columns);
     const bool splits = tile_.depth > kMmaDepth;
-    if (splits) s.Step("split ki ", kMmaDepth, " -> kk ke");
+    if (splits) s.Step("split ", steps_, " ", kMmaDepth, " -> kk ke");
     const std::string y = tile_.wgmma ? "q a_g" : "y";
-    s.Step("reorder a_v a_w a_", y, " a_x ", splits ? "kk " : "", "a_i a_j a_h a_l ", splits ? "ke" : "ki");
-    bind("a");
-    s.Step("split_init ", acc_block, " ko -> b_init")
-        .Run(!tile_.wgmma ? "tensorize a_i mma_m16n8k16"
-                          : Cat("tensorize ", tile_.m == 2 ? "a_j" : "a_i", " wgmma_m64k16"));
+    s.Step("reorder ", slice, slice.empty() ? "" : " ", "a_v a_w a_", y, " a_x ", splits ? "kk " : "",
+           "a_i a_j a_h a_l ", splits ? "ke" : steps_);
+    bind("a", slice);
+    s.Step("split_init ", acc_block, " ", panels_, " -> b_init")
+        .Step("tensorize ", tile_.m == 2 ? "a_j " : "a_i ", tile_.wgmma ? "wgmma_m64k16" : "mma_m16n8k16");
     if (splits) s.Run("unroll kk");
+    if (Stages(tile_) > 1) s.Step("pipeline ", panels_, " ", Stages(tile_));
+    if (!slice.empty()) {
+      const std::vector<std::string> parts = s.LoopsAround("b_parts"), total = s.LoopsAround("b_" + flat_.name);
+      RET_CHECK(parts.size() == 4 && total.size() == 4, s.text());
+      BindWarps(s, "s", parts[2], parts[3]);
+      s.Step("reorder ", parts[1], " s_v s_w s_y s_x s_i s_h s_j s_l");
+      bind("s", parts[1]);
+      s.Run("unroll s_i").Run("unroll s_h").Run("unroll s_j").Run("vectorize s_l");
+      BindParts(s, "t", total[1], total[2], total[3]);
+      s.Step("unroll ", total[3]).Step("split_init b_", flat_.name, " ", total[3], " -> b_start");
+      BindParts(s, "o", "ii", "ji", "");
+      return s.status();
+    }
     BindWarps(s, "o", "ii", "ji");
     s.Run(tile_.wgmma ? "reorder o_v o_w o_q o_g o_x o_i o_h o_j o_l" : "reorder o_v o_w o_y o_x o_i o_h o_j o_l");
-    bind("o");
+    bind("o", "");
     s.Run("unroll o_i").Run("unroll o_h").Run("unroll o_j").Run("vectorize o_l");
-    if (Stages(tile_) > 1) s.Step("pipeline ko ", Stages(tile_));
     return s.status();
   }
 
@@ -558,8 +609,8 @@ class MatmulGpu {
 
   // All threads of the block fetch a panel, each several accesses.
   Status Fill(Schedule& s, const Panel& panel) {
-    std::vector<std::string> around = s.LoopsAround(panel.block());  // p, ko, steps, side
-    around.erase(around.begin(), std::find(around.begin(), around.end(), "ko") + 1);
+    std::vector<std::string> around = s.LoopsAround(panel.block());  // p, panels, steps, side
+    around.erase(around.begin(), std::find(around.begin(), around.end(), panels_) + 1);
     RET_CHECK(!around.empty() && around.size() <= 2, s.text());
     if (around.size() == 2 && !panel.along_side && !tile_.mma) {
       s.Step("reorder ", around[1], " ", around[0]);
@@ -568,7 +619,7 @@ class MatmulGpu {
     std::vector<std::pair<char, int64_t>> axes = {{'y', tile_.rows}, {'x', tile_.columns}};
     if (tile_.mma)
       axes = {{'z', tile_.Threads() / (ThreadRows() * kWarpColumns)}, {'y', ThreadRows()}, {'x', kWarpColumns}};
-    if (tile_.slices > 1) axes.insert(axes.begin(), {'z', tile_.slices});
+    if (tile_.slices > 1 && !tile_.mma) axes.insert(axes.begin(), {'z', tile_.slices});
     FillByThreads(s, panel.name, std::move(around), panel.vector, axes);
     return s.status();
   }
@@ -582,6 +633,7 @@ class MatmulGpu {
   Expr extent_b_ = nullptr, extent_m_ = nullptr, extent_n_ = nullptr, extent_k_ = nullptr;
   Tile tile_ = kTiles[0];
   Panel left_, right_;
+  std::string panels_, steps_;  // loops of the reduction: from panel to panel, and through one
 };
 
 }  // namespace

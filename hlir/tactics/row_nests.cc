@@ -56,7 +56,7 @@ Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
 
 // {contraction, pointwise stage}
 bool HasEpilogue(const TeProgram& p) {
-  return p.stages.size() == 2 && FindContraction(p.stages[0]) && p.stages[1].IsPointwise();
+  return p.stages.size() == 2 && FindProduct(p.stages[0]) && p.stages[1].IsPointwise();
 }
 
 }  // namespace

@@ -66,8 +66,8 @@ class RowsGpu {
         point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
-    const double seconds = kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) +
-                           SecondsWithoutReuse(CostOfMatmuls(r_.group).flops, target_);
+    const double seconds =
+        kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) + SecondsOfRowProducts(r_.group, target_);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     Status status = absl::OkStatus();

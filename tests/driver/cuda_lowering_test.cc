@@ -44,6 +44,12 @@ const Target& AnyHopper() {
   return target;
 }
 
+// Has fewer cores than there are tiles.
+const Target& FewCores() {
+  static const Target target = *Target::Parse("cuda -arch=sm_90 -shared-bytes=232448 -sm-count=2");
+  return target;
+}
+
 // What a call of the library computes, written from its arguments alone: it takes the place of the call's own meaning.
 StatusOr<ir::Stmt> ProductOf(const ir::Func& f, const ir::Call& call) {
   ASSIGN_OR_RETURN(const MatmulSpec spec, MatmulSpec::Decode(call.args[0]->int_value));
@@ -1063,12 +1069,12 @@ TEST(CudaLowering, MatrixUnits) {
   graphs.emplace_back(
       "(%x: bf16[3,40,264], %w: bf16[3,264,72]) {\n  %0 = matmul(%x, %w) : bf16[3,40,72]\n  return %0\n}\n");
   const auto source_of = [](const Graph& g) {
-    const StatusOr<Compiled> compiled = Lower(g, true, AnyHopper());
+    const StatusOr<Compiled> compiled = Lower(g, true, FewCores());
     EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     if (!compiled.ok()) return std::string();
     EXPECT_EQ(Count(compiled->text, "tensorize"), 1) << Print(g) << compiled->text;
     EXPECT_EQ(Count(compiled->text, "pipeline"), 1) << Print(g) << compiled->text;
-    std::string source = Emit(g, AnyHopper());
+    std::string source = Emit(g, FewCores());
     EXPECT_GT(Count(source, " cinn_mma_"), 0) << source;
     EXPECT_GT(Count(source, "cp.async.wait_group"), 0) << source;
     return source;
@@ -1077,7 +1083,7 @@ TEST(CudaLowering, MatrixUnits) {
     if (!IsSeen(static_cast<int>(i % 9))) continue;
     const Graph g = ParseGraph(Cat("graph @product", graphs[i]));
     EXPECT_GT(Count(source_of(g), "  cinn_copy16("), 0) << Print(g);
-    if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng, false, AnyHopper());
+    if (IsTried(static_cast<int>(i)) && (i % 3 == 0 || i >= 8)) ExpectRuns(g, 56, rng, false, FewCores());
     if (HasFatalFailure()) return;
   }
   // Windows of images, and rows that begin anywhere, are copied 2 bytes at a time, which waits.
@@ -1098,9 +1104,56 @@ TEST(CudaLowering, MatrixUnits) {
   EXPECT_EQ(Count(older->text, "tensorize"), 0) << older->text;
 }
 
+// Weights of integers are converted and moved to their zero points where panels are made, one kernel for all of it; of
+// few results the warps of a block have slices of the reduction each, whose sums meet in shared memory.
+TEST(CudaLowering, ComputedOperands) {
+  std::mt19937 rng(13);
+  struct Case {
+    std::string type, rows;
+    int64_t depth, columns;
+    bool of_groups, bias;
+    std::string where;
+  };
+  int cases = 0, sliced = 0;
+  for (const Case& x : {Case{"bf16", "16", 1024, 72, false, false, ""}, Case{"f16", "5", 520, 64, false, true, ""},
+                        Case{"bf16", "40", 512, 40, true, true, ""}, Case{"bf16", "33", 77, 30, false, false, ""},
+                        Case{"f32", "9", 96, 40, true, false, ""},
+                        Case{"bf16", "n", 256, 48, true, false, " where n in 1..64 hint 8"}}) {
+    const int64_t groups = x.of_groups ? x.depth / 32 : 1, group = x.depth / groups;
+    const auto of = [&](const std::string& type, const auto&... dims) {
+      std::string r = type;
+      for (const std::string& d : {Cat(dims)...}) r += Cat(r == type ? "[" : ",", d);
+      return r + "]";
+    };
+    const std::string weights = of(x.type, x.columns, groups, group);
+    const std::string result = of(x.type, x.rows, x.columns);
+    const Graph g = ParseGraph(Cat(
+        "graph @computed(%x: ", of(x.type, x.rows, x.depth), ", %w: ", of("i8", x.columns, groups, group),
+        ", %z: ", of("i8", x.columns, groups, 1), ", %b: ", of(x.type, x.columns), ")", x.where,
+        " {\n  %0 = cast(%w) {dtype=", x.type, "} : ", weights, "\n  %6 = cast(%z) {dtype=", x.type,
+        "} : ", of(x.type, x.columns, groups, 1), "\n  %1 = sub(%0, %6) : ", weights, "\n  %2 = reshape(%1) {shape=[",
+        x.columns, ",", x.depth, "]} : ", of(x.type, x.columns, x.depth),
+        "\n  %3 = transpose(%2) {perm=[1,0]} : ", of(x.type, x.depth, x.columns), "\n  %4 = matmul(%x, %3) : ", result,
+        "\n", x.bias ? Cat("  %5 = add(%4, %b) : ", result, "\n  return %5\n}\n") : "  return %4\n}\n"));
+    if (!IsSeen(++cases)) continue;
+    const StatusOr<Compiled> compiled = Lower(g, true, ManyCores());
+    ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, " by "), 1) << Print(g) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, " by matmul_gpu"), 1) << Print(g) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, "mma_m16n8k16"), x.type == "f32" ? 0 : 1) << compiled->text;
+    sliced += Count(compiled->text, "rfactor");
+    Emit(g, ManyCores());
+    if (IsTried(cases)) ExpectRuns(g, 11, rng, false, ManyCores());
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(sliced, 0);
+}
+
 // Of those, the products that pay run on four warps' units at once on Hopper, from panels in memory that these permute.
 TEST(CudaLowering, MatrixUnitsOfFourWarps) {
   std::mt19937 rng(12);
+  const Target few =
+      *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448 -sm-count=2");  // fewer than there are tiles
   const auto product = [](const std::string& t, int64_t m, int64_t k, int64_t n, int transposed) {
     const bool x = transposed % 2 != 0, w = transposed / 2 != 0;
     return ParseGraph(Cat("graph @product(%x: ", t, "[", x ? k : m, ",", x ? m : k, "], %w: ", t, "[", w ? n : k, ",",
@@ -1109,12 +1162,12 @@ TEST(CudaLowering, MatrixUnitsOfFourWarps) {
                           "[", k, ",", n, "]\n  %2 = matmul(%0, %1) : ", t, "[", m, ",", n,
                           "]\n  %3 = add(%2, %b) : ", t, "[", m, ",", n, "]\n  return %3\n}\n"));
   };
-  const auto source_of = [](const Graph& g) {
-    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+  const auto source_of = [&](const Graph& g) {
+    const StatusOr<Compiled> compiled = Lower(g, true, few);
     EXPECT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     if (!compiled.ok()) return std::string();
     EXPECT_EQ(Count(compiled->text, "wgmma_m64k16"), 1) << Print(g) << compiled->text;
-    return Emit(g);
+    return Emit(g, few);
   };
   for (const int transposed : {0, 1, 2, 3}) {
     if (!IsSeen(transposed)) continue;
@@ -1130,7 +1183,7 @@ TEST(CudaLowering, MatrixUnitsOfFourWarps) {
     const Graph g = product("bf16", 72, 136, 136, transposed);
     // A last panel that is not full is stored by threads, which the units must be told.
     EXPECT_EQ(Count(source_of(g), "fence.proxy.async") > 0, transposed == 1);
-    if (IsSeen(transposed)) ExpectRuns(g, 1, rng);
+    if (IsSeen(transposed)) ExpectRuns(g, 1, rng, false, few);
   }
   if (IsSeen(1)) source_of(product("f16", 1000, 520, 776, 3));
   const Graph rows = ParseGraph(
