@@ -471,10 +471,13 @@ class FuncEmitter {
       const bool last = i + 1 == m.size();
       const int next = last ? first : mma_.NewFragments();
       if (last) {
-        // Behind the last iteration there is nothing to wait for, and what is loaded is not used.
+        // Behind the last iteration there is nothing to wait for, and what is loaded, of a place that exists, is not
+        // used.
         RETURN_IF_ERROR(emit(waits));
-        const Expr after = f_.context->Add(n.var, f_.context->Int(1, index));
-        RETURN_IF_ERROR(mma_.Load(first_at(after), first, "", around_));
+        ir::Context& c = *f_.context;
+        const Expr after = c.Add(n.var, c.Int(1, index));
+        const Expr next_one = c.Select(c.Lt(after, n.extent), after, c.Int(0, index));
+        RETURN_IF_ERROR(mma_.Load(first_at(next_one), first, "", around_));
       } else {
         RETURN_IF_ERROR(mma_.Load(m[i + 1], next, kConstFragment, around_));
       }

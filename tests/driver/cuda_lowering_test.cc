@@ -1096,6 +1096,11 @@ TEST(CudaLowering, MatrixUnits) {
   product("bf16", 999, 777, 601, 0);
   const std::string odd = source_of(ParseGraph(Cat("graph @product", graphs[0])));
   EXPECT_EQ(Count(odd, "  cinn_copy"), 0) << odd;
+  // As many panels as there are copies of one: behind the last there is none to load from.
+  graphs.clear();
+  product("bf16", 72, 128, 72, 0);
+  const std::string two = source_of(ParseGraph(Cat("graph @product", graphs[0])));
+  EXPECT_EQ(Count(two, " < 2 ? "), 2) << two;
   // Older GPUs have other tiles.
   product("bf16", 72, 264, 72, 0);
   const StatusOr<Compiled> older =
