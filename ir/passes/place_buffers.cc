@@ -247,29 +247,38 @@ class Placer {
     go(body);
   }
 
-  // A thread's number that indices speak of by its digits alone, t / 4 and t % 4, becomes two threads' numbers.
+  // A thread's number that indices speak of by its digits alone, t / 8, t / 4 % 2 and t % 4, becomes several threads'
+  // numbers, the lowest digit's first.
   void SplitThreads(std::vector<std::vector<Expr>>& indices, Analyzer& analyzer) {
-    const auto inner = inner_;
-    for (const auto& [thread, info] : inner) {
-      if (!info.is_thread || !IsInt(info.extent)) continue;
-      int64_t factor = 0;
+    std::vector<Expr> threads;
+    for (const auto& [thread, info] : inner_) {
+      if (info.is_thread && IsInt(info.extent)) threads.push_back(thread);
+    }
+    while (!threads.empty()) {
+      const Expr thread = threads.back();
+      threads.pop_back();
+      const int64_t extent = inner_.at(thread).extent->int_value;
       const auto is_digit = [&](Expr e) {
         return (e->op == ExprOp::kDiv || e->op == ExprOp::kMod) && e->args[0] == thread && IsInt(e->args[1]);
       };
+      int64_t factor = extent;
       for (const std::vector<Expr>& index : indices) {
         for (Expr e : index) {
           Visit(e, [&](Expr x) {
-            if (is_digit(x)) factor = x->args[1]->int_value;
+            if (is_digit(x)) factor = std::min(factor, x->args[1]->int_value);
             return true;
           });
         }
       }
-      if (factor < 2 || info.extent->int_value % factor != 0) continue;
+      if (factor < 2 || factor == extent || extent % factor != 0) continue;
       const Expr high = c_.Var(Cat(thread->name, "_high"), thread->type),
                  low = c_.Var(Cat(thread->name, "_low"), thread->type);
       Rewriter rewrite(c_, [&](Expr e) -> Expr {
-        if (!is_digit(e) || e->args[1]->int_value != factor) return nullptr;
-        return e->op == ExprOp::kDiv ? high : low;
+        if (!is_digit(e) || e->args[1]->int_value % factor != 0) return nullptr;
+        const Expr rest = c_.Int(e->args[1]->int_value / factor, thread->type.dtype);
+        if (e->op == ExprOp::kDiv) return IsInt(rest, 1) ? high : c_.Div(high, rest);
+        if (IsInt(rest, 1)) return low;
+        return c_.Add(c_.Mul(c_.Mod(high, rest), c_.Int(factor, thread->type.dtype)), low);
       });
       std::vector<std::vector<Expr>> digits = indices;
       bool alone = true;
@@ -282,9 +291,10 @@ class Placer {
       if (!alone) continue;
       indices = std::move(digits);
       inner_.erase(thread);
-      inner_[high] = {c_.Int(info.extent->int_value / factor), true};
+      inner_[high] = {c_.Int(extent / factor), true};
       inner_[low] = {c_.Int(factor), true};
       for (Expr v : {high, low}) analyzer.BindRange(v, c_.Int(0), inner_[v].extent);
+      threads.push_back(high);
     }
   }
 

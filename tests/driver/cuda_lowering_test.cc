@@ -1122,6 +1122,8 @@ TEST(CudaLowering, ComputedOperands) {
   int cases = 0, sliced = 0;
   for (const Case& x : {Case{"bf16", "16", 1024, 72, false, false, ""}, Case{"f16", "5", 520, 64, false, true, ""},
                         Case{"bf16", "40", 512, 40, true, true, ""}, Case{"bf16", "33", 77, 30, false, false, ""},
+                        Case{"bf16", "64", 1024, 64, false, false, ""},
+
                         Case{"f32", "9", 96, 40, true, false, ""},
                         Case{"bf16", "n", 256, 48, true, false, " where n in 1..64 hint 8"}}) {
     const int64_t groups = x.of_groups ? x.depth / 32 : 1, group = x.depth / groups;
