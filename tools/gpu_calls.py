@@ -224,7 +224,7 @@ TIMED = [
     ("matmul 4096^3 f32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3),
     ("matmul 4096^3 TF32", torch.matmul, product(4096, 4096, 4096, F32), 2 * 4096**3, whole, "high"),
     *[(f"int8 weights scaled {m}x8192x8192 bf16", scaled_weights, [randn(m, 8192, dtype=BF16), integers(8192, 8192), scales(8192, 1)], 0)
-      for m in (1, 4, 16, 64, 256)],
+      for m in (1, 2, 4, 8, 16, 32, 64, 128, 256)],
     *[(f"int8 product scaled {m}x4096x11008 bf16", scaled_product, [randn(m, 4096, dtype=BF16), integers(11008, 4096), scales(11008)], 0)
       for m in (1, 16)],
     *[(f"4-bit weights, scaled groups {m}x4096x11008 bf16", scaled_groups,

@@ -71,6 +71,7 @@ constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
 constexpr double kMmaBusyThreads = 128;     // keep an SM's matrix units busy
 constexpr double kStepSeconds = 0.05e-6;    // of a panel that was asked for in time, with a barrier
 constexpr double kResultSeconds = 0.12e-9;  // of an SM, two neighbours at a time
+constexpr double kOfCopies = 0.9;           // of the rate of copies, what panels come from memory at
 constexpr double kExposed = 0.06;           // of what takes less time than the longest part, beside it
 
 Expr Product(Context& c, const Iters& iters) {
@@ -383,7 +384,7 @@ class MatmulGpu {
     const double waits = IsFetchedAhead(t) ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
     // Slices meet in shared memory.
     const double written = in_turn * results * (t.slices > 1 ? 2 : 1) * kResultSeconds,
-                 memory = CostOfMatmuls(group_).bytes / BytesPerSecond(target_);
+                 memory = CostOfMatmuls(group_).bytes / (kOfCopies * BytesPerSecond(target_));
     const double longest = std::max({compute, moving, written, memory});
     return kKernelSeconds + std::ceil(in_turn / together) * (waits + results * kResultSeconds) + longest +
            kExposed * (compute + moving + written + memory - longest);
