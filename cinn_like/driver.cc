@@ -92,7 +92,11 @@ class GraphLowering {
     std::vector<ir::Module> modules(lowered_.kernels.size());
     std::vector<LoweredKernel> choices(lowered_.kernels.size());
     RETURN_IF_ERROR(ForEachKernel([&](size_t i) { return Lower(i, modules[i], choices[i]); }));
-    for (size_t i = 0; i < choices.size(); ++i) seconds_[i] = choices[i].seconds;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const bool is_as_bid = choices[i].refused.empty() && choices[i].seconds < hlir::kNaiveSeconds;
+      if (source_ == nullptr || (is_as_bid && !hlir::IsContested(*source_, lowered_.kernels[i]))) continue;
+      seconds_[i] = choices[i].seconds;
+    }
     if (source_ != nullptr) lost_ = hlir::FindLostOps(*source_, lowered_.kernels, seconds_, context_.target);
     if (!lost_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < lowered_.kernels.size(); ++i) {

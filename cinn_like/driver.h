@@ -80,7 +80,8 @@ StatusOr<std::unique_ptr<CompiledFunction>> CompileGraph(const hlir::Graph& grap
                                                          const Devices& devices = Devices::BuiltIn());
 
 // The first half of CompileGraph, which takes the smaller part of its time: from here on the report tells what is lost
-// to the target's framework, with few exceptions, which Finish finds. A graph from the disk cache is done.
+// to the target's framework, with few exceptions, which Finish finds: what was to be cheap may be refused when it is
+// lowered, and then the framework is asked again. A graph from the disk cache is done.
 StatusOr<std::unique_ptr<CompiledFunction>> BidOnGraph(const hlir::Graph& graph, const Target& target,
                                                        const CompileOptions& options,
                                                        const Devices& devices = Devices::BuiltIn());
