@@ -29,6 +29,7 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
+#include "ir/serial_loops.h"
 #include "runtime/prepared_state.h"
 
 namespace cinn_like {
@@ -158,6 +159,8 @@ class GraphLowering {
       return hlir::CheckIsLowered(kernel.group, module);
     };
     ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids_[i]), kernel.group, context_.target, lower));
+    for (std::string& loop : ir::FindSerialLoops({c.proposal.func.context, {c.proposal.func}}, module))
+      c.refused.push_back(Cat("tactic ", c.proposal.tactic, ": ", std::move(loop)));
     choice = {
         {}, std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds, std::move(c.refused)};
     if (!remembers_ || module.funcs.size() != 1) return absl::OkStatus();
