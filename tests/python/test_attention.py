@@ -295,6 +295,7 @@ def test_keys_in_no_even_tiles(rows, keys):
 def test_masks_of_the_caller():
     g = torch.Generator(torch.get_default_device()).manual_seed(1)
     check(with_bias, [*tensors(), torch.randn(HEADS, ROWS, ROWS, generator=g)])
+    check(with_bias, [*tensors(256, 256), torch.randn(BATCH, HEADS, 256, 1, generator=g)])  # one number a row
     keep = torch.rand(BATCH, ROWS, generator=g) < 0.7
     keep[0, :50] = False
     check(with_padding, [*tensors(), keep])
