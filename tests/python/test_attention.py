@@ -309,7 +309,7 @@ def test_masks_of_the_caller():
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_types(dtype):
-    for f in (plain, causal, in_f32):
+    for f in (plain, causal, in_f32, divided_after, divided_before, one_more):
         check(f, tensors(dtype=dtype), tolerance=2e-2)
 
 
