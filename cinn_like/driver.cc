@@ -29,6 +29,7 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
+#include "ir/serial_loops.h"
 #include "runtime/prepared_state.h"
 
 namespace cinn_like {
@@ -92,7 +93,11 @@ class GraphLowering {
     std::vector<ir::Module> modules(lowered_.kernels.size());
     std::vector<LoweredKernel> choices(lowered_.kernels.size());
     RETURN_IF_ERROR(ForEachKernel([&](size_t i) { return Lower(i, modules[i], choices[i]); }));
-    for (size_t i = 0; i < choices.size(); ++i) seconds_[i] = choices[i].seconds;
+    for (size_t i = 0; i < choices.size(); ++i) {
+      const bool is_as_bid = choices[i].refused.empty() && choices[i].seconds < hlir::kNaiveSeconds;
+      if (source_ == nullptr || (is_as_bid && !hlir::IsContested(*source_, lowered_.kernels[i]))) continue;
+      seconds_[i] = choices[i].seconds;
+    }
     if (source_ != nullptr) lost_ = hlir::FindLostOps(*source_, lowered_.kernels, seconds_, context_.target);
     if (!lost_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < lowered_.kernels.size(); ++i) {
@@ -154,6 +159,8 @@ class GraphLowering {
       return hlir::CheckIsLowered(kernel.group, module);
     };
     ASSIGN_OR_RETURN(hlir::Choice c, hlir::AcceptCheapest(*std::move(bids_[i]), kernel.group, context_.target, lower));
+    for (std::string& loop : ir::FindSerialLoops({c.proposal.func.context, {c.proposal.func}}, module))
+      c.refused.push_back(Cat("tactic ", c.proposal.tactic, ": ", std::move(loop)));
     choice = {
         {}, std::move(c.proposal.tactic), std::move(c.proposal.schedule), c.proposal.seconds, std::move(c.refused)};
     if (!remembers_ || module.funcs.size() != 1) return absl::OkStatus();

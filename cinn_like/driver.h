@@ -32,7 +32,9 @@ struct CompileReport {
   int64_t peak_rss_bytes = 0;        // memory of the process at its most, so far
   int64_t added_rss_bytes = 0;       // by compiling: at its most if that raised the peak, else what it left behind
   std::vector<std::string> tactics;  // "k0: rows_cpu", one a kernel
-  std::vector<std::string> refused;  // "kernel k0: tactic matmul_gpu: ...": tactics that failed where others then ran
+  // "kernel k0: tactic matmul_gpu: ...": tactics that failed where others then ran, and loops that are not what a
+  // schedule made of them ("@f: loop v is not vectorized but serial").
+  std::vector<std::string> refused;
   // What the target's framework (-framework=...) computes faster. Where there is anything, nothing was compiled: the
   // caller leaves these ops to the framework and compiles the rest.
   std::vector<hlir::LostOp> lost;
@@ -80,7 +82,8 @@ StatusOr<std::unique_ptr<CompiledFunction>> CompileGraph(const hlir::Graph& grap
                                                          const Devices& devices = Devices::BuiltIn());
 
 // The first half of CompileGraph, which takes the smaller part of its time: from here on the report tells what is lost
-// to the target's framework, with few exceptions, which Finish finds. A graph from the disk cache is done.
+// to the target's framework, with few exceptions, which Finish finds: what was to be cheap may be refused when it is
+// lowered, and then the framework is asked again. A graph from the disk cache is done.
 StatusOr<std::unique_ptr<CompiledFunction>> BidOnGraph(const hlir::Graph& graph, const Target& target,
                                                        const CompileOptions& options,
                                                        const Devices& devices = Devices::BuiltIn());

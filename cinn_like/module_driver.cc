@@ -12,6 +12,7 @@
 #include "ir/known_bounds.h"
 #include "ir/lower.h"
 #include "ir/schedule/schedule.h"
+#include "ir/serial_loops.h"
 #include "ir/te.h"
 #include "runtime/prepared_state.h"
 
@@ -262,7 +263,8 @@ class ModuleCompilation : public CompiledFunction {
     signature_text_ = SignatureText(*entry);
     context_.name = entry->name;
     report_.kernels = report_.unique_kernels = static_cast<int>(m.funcs.size()) - 1;
-    ASSIGN_OR_RETURN(module_, ir::LowerModule(std::move(m), context_));
+    ASSIGN_OR_RETURN(module_, ir::LowerModule(m, context_));
+    report_.refused = ir::FindSerialLoops(m, module_);
     report_.seconds = times_.Get();
     return absl::OkStatus();
   }

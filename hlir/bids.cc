@@ -195,6 +195,21 @@ double SecondsOfValues(const ir::TeProgram& group, const Target& target) {
   return work / (SpeedsOf(target).own_rows * 1e9 * Cores(target));
 }
 
+// What is no tuned kernel either, in the framework: each stage as loops of its own.
+double SecondsOfLoops(const ir::TeProgram& group, const SpeedRow& row, const Target& target) {
+  double seconds = 0;
+  for (const ir::Stage& s : group.stages) {
+    double bytes = 0;
+    for (ir::Buffer b : InputsOf(s)) bytes += TypicalBytes(b, group.symbols);
+    for (ir::Buffer b : s.outputs) bytes += TypicalBytes(b, group.symbols);
+    const double places = TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
+    const double work = CostOf(s.values, nullptr) * places;
+    seconds += row.call_seconds +
+               std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
+  }
+  return seconds;
+}
+
 FrameworkKernel KernelOf(const Graph& source, const ir::Stage& s) {
   return s.origin < 0 ? FrameworkKernel::kNone : source.ops()[s.origin].def->framework_kernel;
 }
@@ -237,7 +252,16 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       if (s.IsScan() && tuned.empty()) theirs += SecondsOfValues(kernel.group, target);
       tuned.push_back(i);
     }
-    if (tuned.empty()) continue;
+    if (tuned.empty() && IsContested(source, kernel)) continue;  // of an op's own kernel, with which it counts
+    if (tuned.empty()) {
+      theirs = SecondsOfLoops(kernel.group, *row, target);
+      for (const std::vector<int>& call : kernel.origins) {
+        for (int op : call) {
+          if (op >= 0 && theirs < seconds[k]) lost.insert({op, {op, seconds[k], theirs}});
+        }
+      }
+      continue;
+    }
     if (kernel.is_fused) {
       double bytes = 0;
       for (const ir::Param& p : kernel.group.params) {

@@ -13,11 +13,12 @@ struct LostOp {
   double own_seconds = 0, framework_seconds = 0;
 };
 
-// Whether the kernel computes a part of an op for which frameworks have a kernel. The time of others decides nothing.
+// Whether the kernel computes a part of an op for which frameworks have a kernel.
 bool IsContested(const Graph& source, const LoweredGraph::Kernel& kernel);
 
 // `kernels` are of `graph` after passes, `source` is the graph before them, to whose ops stages refer; `seconds`
-// predicts one call of each kernel that is contested. Nothing is lost where the target names no framework.
+// predicts one call of each kernel. The time of one that is not contested decides only where it is not what its tactic
+// promised: 0 means that it is. Nothing is lost where the target names no framework.
 std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGraph::Kernel>& kernels,
                                 const std::vector<double>& seconds, const Target& target);
 

@@ -183,11 +183,12 @@ class Planner {
   // Whether `load` takes a vector's lanes, which are rows, from here and there.
   bool IsScattered(Expr load, const Stage& s) const {
     const bool is_given = IsGiven(load->buffer);
-    for (size_t d = 0; d < load->buffer->shape.size(); ++d) {
+    const std::vector<Expr>& shape = load->buffer->shape;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      const bool lies_apart =
+          std::any_of(shape.begin() + static_cast<ptrdiff_t>(d) + 1, shape.end(), [](Expr n) { return !IsInt(n, 1); });
       for (const StageIter& i : s.iters) {
-        if (is_given && chain_.RoleOf(i.var) == Role::kRow && Uses(load->args[d], i.var) &&
-            d + 1 < load->buffer->shape.size())
-          return true;
+        if (is_given && lies_apart && chain_.RoleOf(i.var) == Role::kRow && Uses(load->args[d], i.var)) return true;
       }
     }
     return false;

@@ -35,6 +35,30 @@ class Finder {
         std::count_if(stages().begin(), stages().end(), [](const Stage& s) { return FindContraction(s).has_value(); }));
   }
 
+  // What a product computes of other stages' results before it multiplies (probabilities under a mask) is a stage.
+  void KeepFactors() {
+    for (size_t k = stages().size(); k-- > 0;) {
+      const Stage& s = stages()[k];
+      const auto product = FindProduct(s);
+      if (!product || FindContraction(s)) continue;
+      for (Expr factor : {product->lhs, product->rhs}) {
+        bool is_inner = false;
+        VisitLoads(factor, [&](Expr e) {
+          is_inner |= std::any_of(stages().begin(), stages().end(),
+                                  [&](const Stage& x) { return &x != &s && Contains(x.outputs, e->buffer); });
+        });
+        if (!is_inner || !IsComputed(factor) || !PrintsWithin(factor, kMostNodesOfStep)) continue;
+        std::string iters;
+        for (const auto* list : {&s.iters, &s.reduce_iters}) {
+          for (const StageIter& i : *list) {
+            if (Uses(factor, i.var)) iters += Cat(iters.empty() ? "" : ", ", i.var->name);
+          }
+        }
+        if (s_.Try(Cat("define ", s_.Fresh("factor"), "[", iters, "] = ", Print(factor)))) return;
+      }
+    }
+  }
+
   // The second contraction, perhaps without what its elements have in common; its results are an allocation's, and what
   // follows runs over the same iterators.
   bool FindSum() {
@@ -43,6 +67,7 @@ class Finder {
       if (stages()[k].IsReduction() && !FindContraction(stages()[k]))
         s_.Try(Cat("hoist ", stages()[k].name, " -> ", name));
     }
+    if (CountContractions() < 2) KeepFactors();
     if (CountContractions() != 2) return false;
     size_t sum = 0;
     for (size_t k = 0; k < stages().size(); ++k) {

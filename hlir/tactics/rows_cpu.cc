@@ -248,9 +248,11 @@ int ChooseVectorDim(const RowNests& r, const Target& target) {
 }
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
-// through registers if lines are whole numbers of vectors, and columns of them written out.
+// through registers if lines are whole numbers of vectors, and columns of them written out. Where nothing else is read
+// along what is written, each line of it is one store: tiles are long where they are read.
 Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
   ir::Schedule& s = r.schedule;
+  const bool copies_alone = r.FindInputsAlong(t.out).empty();
   ASSIGN_OR_RETURN(const size_t copies, r.StageInputs(r.FindInputsAlong(t.in)));
   for (ir::Buffer b : r.Temporaries()) s.Step("scope ", b->name, " local align 64");
   const std::vector<int> in = r.LineAround(t.in), out = r.LineAround(t.out);
@@ -269,17 +271,18 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     return a.Simplify(n);
   };
   // Several vectors, where the line is that long.
-  const auto choose = [&](std::string_view name, ir::Expr length, bool whole) {
+  const auto choose = [&](std::string_view name, ir::Expr length, bool whole, int64_t vectors) {
     std::vector<int64_t> options = {lanes};
     while (options.back() < 2 * kTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
       options.push_back(2 * options.back());
-    int64_t predicted = std::min(options.back(), kTileVectors * lanes);
+    int64_t predicted = std::min(options.back(), vectors * lanes);
     const int64_t divisor = a.KnownDivisor(length);
     while (whole && predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
     return point.Choose(name, options, predicted);
   };
   const ir::Expr length = length_of(in);
-  const int64_t rows = choose("tile_in", length, true), columns = choose("tile_out", length_of(out), false);
+  const int64_t rows = choose("tile_in", length, true, copies_alone ? 2 * kTileVectors : kTileVectors),
+                columns = choose("tile_out", length_of(out), false, copies_alone ? 1 : kTileVectors);
   const bool is_whole = a.KnownDivisor(length) % rows == 0;
   std::vector<std::string> tasks;
   for (size_t i = 0; i < r.nests.size(); ++i) {

@@ -9,8 +9,6 @@ namespace cinn_like::hlir {
 
 namespace {
 
-constexpr double kNaiveSeconds = 1e3;
-
 bool IsCheaper(const Proposal& a, const Proposal& b) { return a.seconds < b.seconds; }
 
 std::string Refusal(const Tactic& t, const Status& why) { return Cat("tactic ", t.name, ": ", why.message()); }

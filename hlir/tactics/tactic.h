@@ -34,7 +34,9 @@ struct Tactic {
 // The built-in tactics, most special first.
 const std::vector<Tactic>& BuiltInTactics();
 
-// Loops as they stand: every group on every target has this proposal, whatever becomes of the others.
+// Loops as they stand: every group on every target has this proposal, whatever becomes of the others, at a price that
+// wins no bid.
+constexpr double kNaiveSeconds = 1e3;
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target);
 
 struct Choice {

@@ -1,6 +1,7 @@
 // chain: reductions over one dimension of which later ones need an earlier one's result run in one loop.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "ir/join.h"
 #include "ir/linear.h"
@@ -45,15 +46,17 @@ bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
 }
 
 // How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
-// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known.
-// That factor is 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow
-// where the whole does not.
+// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known. In
+// place of m there may be max(m, b) with b that is the same for all elements. That factor is 1 at most whatever part of
+// the elements m is the maximum of, so that partial results never overflow where the whole does not.
 class Repair {
  public:
   // `a` knows the range of elements, `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
-  Repair(Analyzer& a, Expr m, Expr x, Expr moved) : a_(a), c_(a.context()), m_(m), x_(x), moved_(moved) {}
+  // `given(b)`: b at the maximum's iterators; null where it is not the same for all elements.
+  Repair(Analyzer& a, Expr m, Expr x, Expr was, Expr is, std::function<Expr(Expr)> given)
+      : a_(a), c_(a.context()), m_(m), x_(x), was_(was), is_(is), given_(std::move(given)) {}
 
-  // h in terms of `moved`, which is m - m'; null: m is no part of e.
+  // h in terms of `was` and `is`, m and m'; null: m is no part of e.
   StatusOr<Expr> Of(Expr e) {
     if (!Reads(e, m_->buffer)) return Expr(nullptr);
     switch (e->op) {
@@ -104,9 +107,20 @@ class Repair {
     return Unknown(e);
   }
 
-  // c * (x - m) with `moved` for x - m.
+  // By how much less x - m is at another m.
+  Expr Moved(Expr was, Expr is) {
+    return c_.Select(c_.Eq(was, is), c_.Const(0, was->type.dtype), c_.Make(ExprOp::kSub, {was, is}));
+  }
+
+  // c * (x - m) with what moves for x - m.
   StatusOr<Expr> Exponent(Expr e) {
-    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return moved_;
+    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return Moved(was_, is_);
+    if (e->op == ExprOp::kSub && e->args[0] == x_ && e->args[1]->op == ExprOp::kMax) {
+      for (size_t k = 0; k < 2; ++k) {
+        const Expr bound = e->args[1]->args[k] == m_ ? given_(e->args[1]->args[1 - k]) : nullptr;
+        if (bound != nullptr) return Moved(c_.Make(ExprOp::kMax, {was_, bound}), c_.Make(ExprOp::kMax, {is_, bound}));
+      }
+    }
     const bool scales = e->op == ExprOp::kMul || e->op == ExprOp::kDiv;
     for (size_t k = 0; scales && k < 2; ++k) {
       if (!IsPositive(e->args[1 - k]) || (k == 1 && e->op == ExprOp::kDiv)) continue;
@@ -129,7 +143,8 @@ class Repair {
 
   Analyzer& a_;
   Context& c_;
-  const Expr m_, x_, moved_;
+  const Expr m_, x_, was_, is_;
+  const std::function<Expr(Expr)> given_;
   bool selects_ = false;
 };
 
@@ -266,7 +281,7 @@ class Chainer {
                              " later loops need, is no maximum of floats");
     if (!IsAt(stores->indices[0], b, IterKind::kData))
       return InvalidArgument("block ", b.name, " does not write at its iterators");
-    moved_ = c_.Var("#moved", Type{maximum_->dtype});
+    was_ = c_.Var("#was", Type{maximum_->dtype}), is_ = c_.Var("#is", Type{maximum_->dtype});
     max_at_ = stores->indices[0], element_ = join->elements[0];
     if (Reads(element_, maximum_)) return InvalidArgument("block ", b.name, " reads ", maximum_->name, " elsewhere");
     // From the first of the loops to the last nobody else writes it.
@@ -368,6 +383,18 @@ class Chainer {
     return rewrite(e);
   }
 
+  // Without the roundings on the way, of which factors know nothing.
+  Expr Widened(Expr e) {
+    Rewriter rewrite(c_, [&](Expr x) -> Expr {
+      if (x->op != ExprOp::kCast || x->args[0]->op != ExprOp::kCast) return nullptr;
+      const Expr narrow = x->args[0], wide = narrow->args[0];
+      const bool rounds = x->type == wide->type && IsFloat(x->type.dtype) && IsFloat(narrow->type.dtype) &&
+                          BytesOf(narrow->type.dtype) < BytesOf(x->type.dtype);
+      return rounds ? Widened(wide) : nullptr;
+    });
+    return rewrite(e);
+  }
+
   Status AddSum(const Member& m, Expr running, Expr element) {
     const Block& b = m.block();
     if (Reads(element, running->buffer))
@@ -406,8 +433,9 @@ class Chainer {
     }
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
-    Repair repair(of_max, load, Substitute(c_, element_, at), moved_);
-    StatusOr<Expr> factor = repair.Of(element);
+    Repair repair(of_max, load, Widened(Substitute(c_, element_, at)), was_, is_,
+                  [&](Expr e) { return AtMaximum(e, load); });
+    StatusOr<Expr> factor = repair.Of(Widened(element));
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
     selects_ = selects_ || repair.selects();
     size_t k = 0;
@@ -415,6 +443,22 @@ class Chainer {
     if (k == factors_.size()) factors_.push_back(*factor);
     sums_.push_back({b.name, running, std::vector<Expr>(load->args), k});
     return absl::OkStatus();
+  }
+
+  // What nothing here writes, in terms of the maximum's iterators, which `load` has the places of; null: there are
+  // other iterators in it.
+  Expr AtMaximum(Expr e, Expr load) {
+    VarMap map;
+    for (size_t d = 0; d < max_at_.size(); ++d) {
+      if (load->args[d]->op == ExprOp::kVar) map[load->args[d]] = max_at_[d];
+    }
+    bool is_given = true;
+    VisitLoads(e, [&](Expr x) { is_given = is_given && !Writes(f_.body, x->buffer); });
+    for (Expr v : VarsOf(e)) {
+      const auto is_symbol = [&](const SymbolFact& s) { return s.var == v; };
+      is_given = is_given && (map.contains(v) || std::any_of(f_.symbols.begin(), f_.symbols.end(), is_symbol));
+    }
+    return is_given ? Substitute(c_, e, map) : nullptr;
   }
 
   // 0, or what counts for 0: a product of which a factor is.
@@ -649,11 +693,11 @@ class Chainer {
           const Stmt find, nest(path, Cat("b_", factors[k]->name), "new", [&](const VarMap& vars) {
             const std::vector<Expr> i = at(max_at_, vars);
             const Expr was = c_.Load(old, i), is = c_.Load(maximum_, i);
-            const Expr zero = c_.Const(0, maximum_->dtype), one = c_.Const(1, maximum_->dtype);
-            const Expr moved = c_.Select(c_.Eq(was, is), zero, c_.Make(ExprOp::kSub, {was, is}));
+            const Expr one = c_.Const(1, maximum_->dtype);
             // A name of its own: selects are no branches around powers.
             const Expr power = c_.Var(names.Fresh("power"), Type{maximum_->dtype});
-            const Expr value = c_.Cast(maximum_->dtype, Substitute(c_, factors_[k], {{moved_, moved}}));
+            const Expr factor = Substitute(c_, Substitute(c_, factors_[k], vars), {{was_, was}, {is_, is}});
+            const Expr value = c_.Cast(maximum_->dtype, factor);
             // What was summed while there was nothing above -inf counts for nothing beside what is: below 0.
             const Expr from_nothing = c_.Select(c_.Eq(is, none), one, c_.Const(-1, maximum_->dtype));
             return MakeSeq({MakeStmt(Let{power, value}),
@@ -707,9 +751,9 @@ class Chainer {
   Expr element_ = nullptr;    // of which it is the maximum
   std::vector<Temp> temps_;
   std::vector<Sum> sums_;
-  bool selects_ = false;       // elements of sums
-  std::vector<Expr> factors_;  // different ones, of `moved_`
-  Expr moved_ = nullptr;       // the maximum as it was, less as it is
+  bool selects_ = false;               // elements of sums
+  std::vector<Expr> factors_;          // different ones, of these two and the maximum's iterators
+  Expr was_ = nullptr, is_ = nullptr;  // the maximum before and after an iteration
   std::vector<Stmt> allocs_;
 };
 

@@ -117,8 +117,10 @@ StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::stri
     return e->reads && std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
                                     [&](const StageIter& i) { return Uses(e, i.var); });
   };
-  std::vector<std::pair<ExprOp, Expr>> common;
+  std::vector<std::pair<ExprOp, Expr>> common;  // select: a condition without which all elements are 0
+  bool some = false;                            // some elements are 0 whatever the factors are
   const DType type = s.outputs[0]->dtype;
+  const auto is_zero = [](Expr e) { return e->op == ExprOp::kFloat && e->float_value == 0; };
   // What is left of `e`; null: nothing.
   std::function<Expr(Expr)> rest_of = [&](Expr e) -> Expr {
     if (is_common(e)) {
@@ -137,6 +139,19 @@ StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::stri
       common.push_back({ExprOp::kDiv, c.Cast(type, e->args[1])});
       const Expr x = rest_of(e->args[0]);
       return x == nullptr ? c.Const(1, e->type.dtype) : x;
+    }
+    for (size_t zero : {1, 2}) {
+      if (e->op != ExprOp::kSelect || !is_zero(e->args[zero])) continue;
+      const Expr chosen = zero == 1 ? c.Not(e->args[0]) : e->args[0];
+      if (is_common(e->args[0])) {
+        common.push_back({ExprOp::kSelect, chosen});
+        return rest_of(e->args[3 - zero]);
+      }
+      const size_t before = common.size();
+      const Expr x = rest_of(e->args[3 - zero]);
+      if (common.size() == before) return e;
+      some = true;
+      return c.Select(chosen, x == nullptr ? c.Const(1, e->type.dtype) : x, c.Const(0, e->type.dtype));
     }
     return e;
   };
@@ -161,8 +176,16 @@ StatusOr<TeProgram> Hoist(TeProgram p, const std::string& stage, const std::stri
   sum.outputs = {c.MakeBuffer({.name = name, .dtype = type, .shape = std::move(shape)})};
   sum.inits = s.inits;
   sum.values = join.Joined(c, RunningOf(c, sum), {Substitute(c, rest, own)});
-  Expr value = c.Load(sum.outputs[0], VarsOf(s.iters));
-  for (const auto& [op, factor] : common) value = c.Make(op, {value, factor});
+  const Expr whole = c.Load(sum.outputs[0], VarsOf(s.iters)), zero = c.Const(0, type);
+  Expr value = whole;
+  for (const auto& [op, factor] : common) {
+    if (op != ExprOp::kSelect) value = c.Make(op, {value, factor});
+  }
+  // Of nothing but such elements the sum is 0 at infinite factors, too.
+  if (some) value = c.Select(c.Eq(whole, zero), zero, value);
+  for (const auto& [op, factor] : common) {
+    if (op == ExprOp::kSelect) value = c.Select(factor, value, zero);
+  }
   s.values = {value};
   s.inits.clear();
   s.reduce_iters.clear();

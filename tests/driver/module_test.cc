@@ -79,6 +79,16 @@ TEST(Module, AFunctionGetsAnEntry) {
   }
 }
 
+// What can't be vectors is computed all the same, and the report says so.
+TEST(Module, LoopsThatStaySerialAreNamed) {
+  auto f = Lower(kScale, "split l_i 512 -> a b\nvectorize b");
+  ASSERT_TRUE(f.ok()) << f.status();
+  ASSERT_TRUE((*f)->Finish().ok());
+  EXPECT_EQ(Call((*f)->entry(), (*f)->self(), 13), Doubled(13));
+  EXPECT_EQ((*f)->report().refused, std::vector<std::string>{"@scale_k0: loop b is not vectorized but serial"});
+  EXPECT_TRUE((*Lower(kScale, kSplit))->report().refused.empty());
+}
+
 TEST(Module, AnEntryOfItsOwn) {
   std::string text = kScale;
   text.replace(text.find("out)"), 4, "out, n: i64)");

@@ -2,8 +2,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
+#include "backends/device.h"
 #include "cinn_like/driver.h"
 #include "gtest/gtest.h"
+#include "hlir/tactics/tactic.h"
+#include "ir/pass_table.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 namespace {
@@ -23,8 +27,9 @@ CompileOptions Uncached() {
   return options;
 }
 
-std::vector<int> LostOps(const char* graph, const std::string& target, const CompileOptions& options = Uncached()) {
-  const auto compiled = CompileGraph(*hlir::Parse(graph), *Target::Parse(target), options);
+std::vector<int> LostOps(const char* graph, const std::string& target, const CompileOptions& options = Uncached(),
+                         const Devices& devices = Devices::BuiltIn()) {
+  const auto compiled = CompileGraph(*hlir::Parse(graph), *devices.ParseTarget(target), options, devices);
   EXPECT_TRUE(compiled.ok()) << compiled.status();
   if (!compiled.ok()) return {};
   std::vector<int> r;
@@ -286,6 +291,61 @@ TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
     const auto compiled = CompileGraph(*hlir::Parse(head(n)), *Target::Parse(target), Uncached());
     EXPECT_TRUE(!compiled.ok() || (*compiled)->report().lost.empty()) << (*compiled)->report().lost[0].own_seconds;
   }
+}
+
+// A CPU that differs from the built-in one in what bids and passes it has beside ours: its tactic promises more than it
+// keeps, its pass refuses whatever is not loops as they stand.
+StatusOr<std::vector<hlir::Proposal>> Boast(const ir::TeProgram&, const Target&, hlir::Until until, hlir::Point&) {
+  if (until == hlir::Until::kSchedule) return Internal("no");
+  return std::vector<hlir::Proposal>{{"boast", {}, "", 1e-9}};
+}
+StatusOr<ir::Func> RefuseVectors(ir::Func f, const PassContext&) {
+  if (absl::StrContains(ir::Print(f), "ramp(") || absl::StrContains(ir::Print(f), "parallel")) return Internal("no");
+  return f;
+}
+constexpr RuntimeDevice kRuntime = {kDLExtDev, kDLExtDev, GetHostDevice};
+
+struct OtherCpu {
+  OtherCpu(const std::vector<hlir::Tactic>* tactics, const std::vector<ir::HookedPass>* passes) : kind(HostKind()) {
+    kind.name = "other", kind.alias = "", kind.type = kDLExtDev;
+    kind.tactics = tactics, kind.passes = passes;
+    EXPECT_TRUE(devices.Add({&kind, &kRuntime}).ok());
+  }
+  DeviceKind kind;
+  Devices devices = Devices::BuiltIn();
+};
+
+// What runs in its place is weighed once more, when all of it is known.
+TEST(Bids, ACheapTacticThatIsRefusedLoses) {
+  const std::vector<hlir::Tactic> tactics = {{"boast", Boast}};
+  const OtherCpu other(&tactics, nullptr);
+  const Target target = *other.devices.ParseTarget("other -framework=amd-avx512");
+  const auto bid = BidOnGraph(*hlir::Parse(kConvolution), target, Uncached(), other.devices);
+  ASSERT_TRUE(bid.ok()) << bid.status();
+  EXPECT_TRUE((*bid)->report().lost.empty());
+  ASSERT_TRUE((*bid)->Finish().ok());
+  ASSERT_EQ((*bid)->report().lost.size(), 1u);
+  EXPECT_EQ((*bid)->report().lost[0].op, 1);
+  EXPECT_EQ((*bid)->entry(), nullptr);
+}
+
+// Loops as they stand lose to the framework's of one op after the other, where it has no tuned kernel either.
+TEST(Bids, LoopsAsTheyStandLose) {
+  constexpr char kSoftmax[] = R"(graph @f(%x: f32[64,4096], %y: f32[64,4096]) {
+  %0 = add(%x, %y) : f32[64,4096]
+  %1 = softmax(%0) {axis=1} : f32[64,4096]
+  return %1
+}
+)";
+  const std::vector<ir::HookedPass> passes = {{"vectorize", {"refuse_vectors", RefuseVectors}}};
+  const OtherCpu other(nullptr, &passes);
+  EXPECT_EQ(LostOps(kSoftmax, "other -mcpu=znver4 -num-threads=1 -framework=amd-avx512", Uncached(), other.devices),
+            std::vector<int>{1});  // and the sum, which was part of it, is compiled by itself
+  EXPECT_TRUE(LostOps(kSoftmax, "cpu -mcpu=znver4 -num-threads=1 -framework=amd-avx512").empty());
+  const auto text = EmitGraph(*hlir::Parse(kSoftmax), *other.devices.ParseTarget("other -mcpu=znver4"), Uncached(),
+                              "schedule", other.devices);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_TRUE(absl::StrContains(*text, "by naive")) << *text;
 }
 
 }  // namespace

@@ -101,6 +101,7 @@ const std::vector<std::string> kElement = {
     "exp(X(I, J) - m[I])",           "exp2((X(I, J) - m[I]) * 1.4427)",
     "exp((X(I, J) - m[I]) / 3.0)",   "select(u[I, J] < 0.0, 0.0, exp(0.5 * (X(I, J) - m[I])))",
     "exp(X(I, J) - m[I]) * u[I, J]", "select(X(I, J) < -50000.0, 0.0, exp(X(I, J) - m[I]))",
+    "exp(X(I, J) - max(m[I], 2.5))", "exp((X(I, J) - max(u[I, 0], m[I])) * 0.5) * u[I, J]",
 };
 
 Case RandomCase(std::mt19937& g) {
@@ -188,6 +189,7 @@ const Refused kRefused[] = {
      nullptr,
      "the exponent u[c, r] - m[c] is not x[c, r]"},
     {"Grows", {"", "exp((x[I, J] - m[I]) * -1.0)", "", "", 0, 0, 0}, nullptr, "times a positive number"},
+    {"OtherBound", {"", "exp(x[I, J] - max(m[I], u[I, J]))", "", "", 0, 0, 0}, nullptr, "is not x[c, r]"},
     {"OtherElement", {"", "exp(x[I, (J + 1) % 8] - m[I])", "", "", 0, 0, 0}, nullptr, "is not x[c, r]"},
     {"OtherRow", {"", "exp(x[I, J] - m[1 - I])", "", "", 0, 0, 0}, nullptr, "is not x[1 - c, r]"},
     {"Unknown", {"", "tanh(x[I, J] - m[I])", "", "", 0, 0, 0}, nullptr, "there is no factor for tanh"},

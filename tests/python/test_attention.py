@@ -116,12 +116,61 @@ def with_bias(q, k, v, bias):
     return torch.softmax(scores(q, k) + bias, -1) @ v
 
 
+def masked_twice(q, k, v, keep):  # rows that see nothing are 0
+    keep = keep[:, None, None, :]
+    s = torch.where(keep, scores(q, k), -1e4)
+    return torch.where(keep, torch.softmax(s, -1), 0.0) @ v
+
+
+def zero_where_nothing_is_seen(q, k, v, keep):
+    keep = keep[:, None, None, :] & (torch.arange(q.shape[-2], device=q.device)[:, None] != 5)
+    p = torch.softmax(scores(q, k).masked_fill(~keep, -INF), -1)
+    return p.masked_fill(~keep.any(-1, keepdim=True), 0.0) @ v
+
+
+def of_documents(q, k, v, keep):
+    document = torch.arange(q.shape[-2], device=q.device)[None] // 30 + 7 * keep
+    same = (document[:, :, None] == document[:, None, :]) & torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+    return torch.softmax(scores(q, k) + torch.where(same[:, None], 0.0, -INF).to(q.dtype), -1) @ v
+
+
 def with_padding(q, k, v, keep):
     return torch.softmax(scores(q, k).masked_fill(~keep[:, None, None, :], -INF), -1) @ v
 
 
+def one_more(q, k, v):  # a key of score 0 and no value
+    s = scores(q, k)
+    m = s.amax(-1, keepdim=True).clamp(min=0)
+    e = torch.exp(s - m)
+    return e / (e.sum(-1, keepdim=True) + torch.exp(-m)) @ v
+
+
+def sinks(q, k, v):  # such a key for each head, of another score
+    sink = torch.arange(HEADS, device=q.device).to(q.dtype)[:, None, None] / 2 - 1
+    s = scores(q, k)
+    m = torch.maximum(s.amax(-1, keepdim=True), sink)
+    e = torch.exp(s - m)
+    return (e @ v) / (e.sum(-1, keepdim=True) + torch.exp(sink - m))
+
+
+def gated(q, k, v):  # what is multiplied after softmax
+    p = torch.einsum("bhid,bhjd->bhij", q, k).mul(0.2).softmax(-1)
+    return torch.einsum("bhij,bhjd->bhid", p * torch.arange(HEADS, device=q.device)[:, None, None], v)
+
+
+def keys_first(q, k, v):
+    return torch.softmax(k @ turned(q) * SIZE**-0.5, -2).transpose(-1, -2) @ v
+
+
+def window_by_products(q, k, v):
+    ones = torch.ones(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device)
+    s = 5 * torch.tanh(scores(q, k) / 5) + (1 - ones.tril() * ones.triu(-30)) * -1e9
+    return torch.softmax(s, -1).matmul(v)
+
+
 WRITTEN = [plain, scaled_before, causal, causal_by_mask, causal_by_sum, late, window, alibi, soft_cap, divided_after,
-           divided_before, without_maximum, einsum, heads_inside, groups, grouped, flat, in_f32]
+           divided_before, without_maximum, einsum, heads_inside, groups, grouped, flat, in_f32, one_more, sinks, gated, keys_first,
+           window_by_products]
 
 
 def tensors(rows=ROWS, keys=ROWS, dtype=torch.float32):
@@ -246,16 +295,21 @@ def test_keys_in_no_even_tiles(rows, keys):
 def test_masks_of_the_caller():
     g = torch.Generator(torch.get_default_device()).manual_seed(1)
     check(with_bias, [*tensors(), torch.randn(HEADS, ROWS, ROWS, generator=g)])
+    check(with_bias, [*tensors(256, 256), torch.randn(BATCH, HEADS, 256, 1, generator=g)])  # one number a row
     keep = torch.rand(BATCH, ROWS, generator=g) < 0.7
     keep[0, :50] = False
     check(with_padding, [*tensors(), keep])
+    for f in (masked_twice, zero_where_nothing_is_seen, of_documents):
+        check(f, [*tensors(), keep])
     keep[1] = False  # every row of it is NaN, as in eager
     check(with_padding, [*tensors(), keep])
+    for f in (masked_twice, zero_where_nothing_is_seen):
+        check(f, [*tensors(), keep])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_narrow_types(dtype):
-    for f in (plain, causal, in_f32):
+    for f in (plain, causal, in_f32, divided_after, divided_before, one_more):
         check(f, tensors(dtype=dtype), tolerance=2e-2)
 
 

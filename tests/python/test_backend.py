@@ -671,6 +671,25 @@ def test_ops_that_are_lost_when_all_is_compiled(reference, monkeypatch):
     assert sorted(bids) == sorted(compiles) == [1, 1, 2, 3], (bids, compiles)
 
 
+def test_what_is_lost_when_all_is_compiled_goes_back_in_any_round(reference, monkeypatch):
+    make = function.compile_function
+
+    def compile_function(text, target, device, signature):
+        class Refused:
+            @property
+            def call(self):
+                raise function.LostOps([[0, 1e3, 1e-3]])  # the region's first op
+
+        return Refused() if "-framework=" in target else make(text, target, device, signature)
+
+    monkeypatch.setattr(function, "compile_function", compile_function)
+    x = torch.randn(5, 7)
+    gm = make_fx(lambda x: (x.sin().tanh().cos().exp().neg(),))(x)
+    torch.testing.assert_close(fx.compile_graph(gm, [x])([x]), gm(x))
+    report = cinn_like.report()
+    assert len(report.fallback_ops) == 5 and not report.subgraphs and not report.failures
+
+
 def test_ops_go_back_in_three_rounds(reference, monkeypatch):
     """What is left then is compiled, whoever is faster."""
     make = function.compile_function

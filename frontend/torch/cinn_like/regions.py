@@ -22,7 +22,8 @@ from .stitch import stitch
 # Tracing and compiling are serialised: several threads may hit a new graph at once.
 lock = threading.RLock()
 
-# Rounds in which ops may go back to the framework; what is compiled after them stays.
+# Rounds in which ops may go back to the framework by price; what is compiled after them stays. What is compiled and lost
+# after all, which is seldom, begins them anew.
 _ROUNDS = 3
 
 _THREADS = 8  # that compile regions of one graph
@@ -77,6 +78,7 @@ class _Shares:
             if not self._leave_lost(self._compiled):
                 break
             with lock:
+                self._round = 0
                 self.bid()
                 self.compile()
         results = {region: self._compiled[key] for region, key in self._keys().items()}

@@ -22,7 +22,7 @@ class Subgraph:
     peak_rss_bytes: int = 0  # of the process
     added_rss_bytes: int = 0  # by compiling
     tactics: list = dataclasses.field(default_factory=list)  # "kernel: tactic", what schedules each
-    refused: list = dataclasses.field(default_factory=list)  # "kernel k: tactic t: why" another runs in its place
+    refused: list = dataclasses.field(default_factory=list)  # "kernel k: tactic t: why" another runs in its place, or a loop is serial
     text: str = dataclasses.field(default="", repr=False)
 
 
