@@ -1,6 +1,7 @@
 #include "cinn_like/c_api.h"
 
 #include "cinn_like/base/json.h"
+#include "cinn_like/base/side_by_side.h"
 #include "cinn_like/base/tensor.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
@@ -268,6 +269,13 @@ const char* CinnRunOnText(const char* text, const char* schedule, const char* pa
     return nullptr;
   }
   result = *std::move(made);
+  return result.c_str();
+}
+
+const char* CinnSideBySide(const char* before, const char* after, const char* before_title, const char* after_title) {
+  thread_local std::string result;
+  const auto text = [](const char* x) { return x == nullptr ? "" : x; };
+  result = cinn_like::SideBySide(text(before), text(after), text(before_title), text(after_title));
   return result.c_str();
 }
 

@@ -53,6 +53,10 @@ CINN_API const char* CinnListFunctions(void);
 // simplify", on graph text "cse | dce"), and prints what comes out. Either may be empty. Null on an error. `target`:
 // what passes may assume of the machine.
 CINN_API const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target);
+// Two texts side by side, line by line, under two titles, with a mark between lines that differ. What cinn_opt
+// --show=diffs prints of each step.
+CINN_API const char* CinnSideBySide(const char* before, const char* after, const char* before_title,
+                                    const char* after_title);
 // What a caller puts between the source text of kernels and their code: generated text, or `source`, goes through
 // `rewrite`, and what comes out to the device's compiler, or to `compile`. Text is that of all kernels, as
 // CinnFunctionSource gives it ("cuda", "opencl", "hip", "metal"); of target "c" that of all functions but the entry,

@@ -8,11 +8,15 @@
 
 namespace cinn_like {
 
+// What is given back: what comes out in the end; also what went in and what each step and pass that changes something
+// makes, under a headline; or what each of them changes, beside the text before.
+enum class Show : uint8_t { kEnd, kSteps, kDiffs };
+
 // `schedule`, steps one a line (ir/schedule/schedule.h), runs first, on loop text alone; then `passes`, separated by
 // '|', of which `lower` is all of lowering. Without either the text is parsed, verified and printed. Graph text starts
 // with `graph`, after `//` comments; all other is loop text.
 StatusOr<std::string> RunOnText(std::string_view text, std::string_view schedule, std::string_view passes,
-                                const PassContext& context);
+                                const PassContext& context, Show show = Show::kEnd);
 
 // "lower, lower_blocks, ..."
 std::string LoopPassList();

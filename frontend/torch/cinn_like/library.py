@@ -31,6 +31,7 @@ class Library:
             ("CinnListSteps", text, []),
             ("CinnListFunctions", text, []),
             ("CinnRunOnText", text, [text, text, text, text]),
+            ("CinnSideBySide", text, [text, text, text, text]),
             ("CinnLowerModule", ctypes.c_int32, [text, text, text, ctypes.POINTER(abi.SourceHooks), ctypes.POINTER(pointer)]),
             ("CinnGiveBytes", None, [pointer, text, ctypes.c_size_t]),
             ("CinnCheck", ctypes.c_int32, [text, text]),
@@ -87,6 +88,9 @@ class Library:
         if out is None:
             raise ValueError(self.last_error())
         return out.decode()
+
+    def side_by_side(self, before, after, titles):
+        return self._lib.CinnSideBySide(*(x.encode() for x in (before, after, *titles))).decode()
 
     def lower_module(self, text, schedule, target, hooks=None):
         """Loop text and a schedule as a function that `finish` makes callable. `hooks`: an abi.SourceHooks, whose callbacks

@@ -32,17 +32,7 @@ class Diff:
         self.before, self.after, self.titles = before, after, titles
 
     def __str__(self):
-        a, b = self.before.splitlines(), self.after.splitlines()
-        width = min(max(map(len, [*a, self.titles[0]])), _WIDTH)
-        rows = [(self.titles[0], " ", self.titles[1])]
-        for op, i, i_end, j, j_end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-            mark = {"equal": " ", "replace": "|", "delete": "<", "insert": ">"}[op]
-            for k in range(max(i_end - i, j_end - j)):
-                left = a[i + k] if i + k < i_end else ""
-                right = b[j + k] if j + k < j_end else ""
-                rows.append((left, mark, right))
-        clip = lambda line: line if len(line) <= width else line[: width - 3] + "..."  # noqa: E731
-        return "\n".join(f"{clip(left):{width}} {mark} {right}".rstrip() for left, mark, right in rows) + "\n"
+        return library.get().side_by_side(self.before, self.after, self.titles)
 
     __repr__ = __str__
 
