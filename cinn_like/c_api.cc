@@ -343,6 +343,11 @@ int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_functions,
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }
 
 const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
+  size_t size = 0;
+  return CinnFunctionBytes(fn, kind, &size);
+}
+
+const char* CinnFunctionBytes(const CinnFunction* fn, const char* kind, size_t* size) {
   thread_local std::string text;
   auto source = fn->compiled->Source(kind);
   if (!source.ok()) {
@@ -350,6 +355,7 @@ const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
     return nullptr;
   }
   text = *std::move(source);
+  *size = text.size();
   return text.c_str();
 }
 

@@ -47,7 +47,7 @@ class Library:
             ("CinnFunctionCallPacked", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
             ("CinnExportLibrary", ctypes.c_int32, [ctypes.POINTER(pointer), ctypes.c_int32, text, pointer, ctypes.c_int32]),
             ("CinnFunctionInfo", text, [pointer]),
-            ("CinnFunctionSource", text, [pointer, text]),
+            ("CinnFunctionBytes", pointer, [pointer, text, ctypes.POINTER(ctypes.c_size_t)]),
         ]:
             function = getattr(lib, name)
             function.restype, function.argtypes = result, arguments
@@ -150,8 +150,13 @@ class Library:
             raise RuntimeError(self.last_error())
 
     def source(self, handle, kind):
-        text = self._lib.CinnFunctionSource(handle, kind.encode())
-        return None if text is None else text.decode()
+        """Text, or bytes of what is none ("object", "cubin", ...); None: there is no such kind."""
+        size = ctypes.c_size_t()
+        start = self._lib.CinnFunctionBytes(handle, kind.encode(), ctypes.byref(size))
+        if start is None:
+            return None
+        data = ctypes.string_at(start, size.value)
+        return data if b"\0" in data else data.decode()
 
 
 def available():
