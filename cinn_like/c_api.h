@@ -125,7 +125,8 @@ CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx", "resources". Null
 // where there is none; the text lives until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
-// The same, and of how many bytes: those of "object", "cubin", "fatbin" and "hsaco" are no text.
+// The same, and of how many bytes: those of "object", "kernels" (runtime/library.h), "cubin", "fatbin" and "hsaco" are
+// no text.
 CINN_API const char* CinnFunctionBytes(const CinnFunction* fn, const char* kind, size_t* size);
 
 #ifdef __cplusplus

@@ -147,7 +147,7 @@ TEST(Module, SourceWithoutTheDevice) {
   const auto none = (*f)->Source("opencl");
   EXPECT_EQ(Message(none.status()),
             "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, "
-            "fatbin, resources");
+            "fatbin, resources, kernels");
   const auto c = Lower(kScale, "", "c");
   EXPECT_TRUE(absl::StrContains(*(*c)->Source("c"), "int32_t scale("));
   EXPECT_FALSE((*c)->Finish().ok());
