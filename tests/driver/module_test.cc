@@ -159,6 +159,12 @@ TEST(Module, Library) {
   const Status written = (*f)->ExportLibrary(path, {});
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_GT(std::filesystem::file_size(path), 1000u);
+  CinnLibrary* library = nullptr;
+  ASSERT_EQ(CinnLibraryOpen(path.c_str(), &library), 0) << CinnLibraryError();
+  EXPECT_TRUE(absl::StrContains(CinnLibraryDescription(library),
+                                "\n@scale(x: f32[n], y: f32[n] out) where n in 1..4096\n  target "))
+      << CinnLibraryDescription(library);
+  CinnLibraryClose(library);
   std::filesystem::remove(path);
 }
 

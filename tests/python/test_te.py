@@ -632,6 +632,34 @@ def scaled(target):
 
 
 @opencl
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_roles_of_threads(target):
+    """16 of 64 threads fill the ring, two iterations ahead of all; then 32 add with other loops than the rest."""
+    text = """func @rows(x: f32[n, 512] align 16, y: f32[n, 64] out) where n in 1..4096 {
+      alloc s: f32[64] @shared
+      for i in 0..n {
+        for k in 0..8 {
+          for t in 0..16 {
+            for v in 0..4 {
+              block a(vi in 0..n = i, vt in 0..512 = k * 64 + t * 4 + v) { s[vt % 64] = x[vi, vt] }
+            }
+          }
+          for u in 0..64 {
+            block b(wi in 0..n = i, wu in 0..64 = u, wk reduce 0..8 = k) init { y[wi, wu] = 0.0 } {
+              y[wi, wu] = y[wi, wu] + s[63 - wu]
+            }
+          }
+        }
+      }
+    }"""
+    steps = "split_init b k -> start\nbind i blockIdx.x\nbind t threadIdx.x\nbind u threadIdx.x\nbind u_init threadIdx.x\n" \
+            "vectorize v\npipeline k 3\nspecialize b u < 32 -> first"  # fmt: skip
+    x = array((5, 512))
+    close(te.build(text, target, steps)(x), x.reshape(5, 8, 64)[:, :, ::-1].sum(1), 1e-4)
+    source = te.build(text, "cuda -arch=sm_90a", steps).get_source()
+    assert "if (i2 < 16)" in source and "cp.async" in source and " < 32)" in source, source
+
+
 def test_source_of_ones_own():
     build, x = scaled("opencl"), array(100)
     source = """
@@ -709,6 +737,9 @@ def test_a_function_is_saved_and_loaded_again(tmp_path):
     a, b = (te.placeholder((n,), "float32", name) for name in "ab")
     f = te.build(te.create_schedule(te.compute((n,), lambda i: a[i] + b[i] * 2, "c")))
     f.export_library(str(tmp_path / "axpy.so"))
+    for wrong, message in ((), "expected functions to write, got none"), ((f, "f"), "expected what te.build gives, got str"):
+        with pytest.raises(TypeError, match=message):
+            te.export_library(tmp_path / "none.so", *wrong)
     loaded = cinn_like.load_library(str(tmp_path / "axpy.so"))
     for count in (1, 77):
         x, y = array(count), array(count)

@@ -26,7 +26,11 @@ class _Bound:
 def export_library(path, *built):
     """Writes functions that `te.build` gave as one shared library. Those of one name, for several targets, are variants of
     one function: the first that runs where the file is loaded is taken."""
+    if not built:
+        raise TypeError("export_library: expected functions to write, got none")
     for f in built:
+        if not isinstance(f, Function):
+            raise TypeError(f"export_library: expected what te.build gives, got {type(f).__name__}")
         if f._unnamed:
             raise ValueError(f"{f.name}: a file calls functions by name: register_func({f._unnamed[0].of!r}) first")
     with contextlib.ExitStack() as stack:
