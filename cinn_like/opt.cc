@@ -4,6 +4,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cinn_like/base/side_by_side.h"
+#include "cinn_like/driver.h"
+#include "cinn_like/module_driver.h"
 #include "hlir/pipeline.h"
 #include "ir/lower.h"
 #include "ir/pass_table.h"
@@ -113,6 +115,19 @@ StatusOr<std::string> RunOnText(std::string_view text, std::string_view schedule
   if (!schedule.empty()) return InvalidArgument("a schedule needs loop text: cinn_compile --emit=stages gives it");
   if (show != Show::kEnd) return ShowOnGraphText(text, passes, context, show);
   return hlir::RunOnGraphText(passes, text, context);
+}
+
+StatusOr<std::string> EmitText(std::string_view text, std::string_view schedule, std::string_view passes,
+                               std::string_view kind, const PassContext& context) {
+  if (IsGraphText(text)) {
+    ASSIGN_OR_RETURN(const std::string made, RunOnText(text, schedule, passes, context));
+    ASSIGN_OR_RETURN(const hlir::Graph graph, hlir::Parse(made));
+    return EmitGraph(graph, context.target, context.options, kind);
+  }
+  std::string steps(schedule);
+  for (const std::string& step : Pieces(passes)) steps += Cat("\n", step);
+  ASSIGN_OR_RETURN(const auto function, LowerModuleText(text, steps, context.target, context.options));
+  return function->Source(kind);
 }
 
 }  // namespace cinn_like

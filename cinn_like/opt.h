@@ -18,6 +18,11 @@ enum class Show : uint8_t { kEnd, kSteps, kDiffs };
 StatusOr<std::string> RunOnText(std::string_view text, std::string_view schedule, std::string_view passes,
                                 const PassContext& context, Show show = Show::kEnd);
 
+// The code that the text becomes for context.target: `kind` as CompiledFunction::Source has it ("cuda", "resources",
+// "asm", ...). Graph text goes through `passes` first; of loop text they are further steps of the schedule.
+StatusOr<std::string> EmitText(std::string_view text, std::string_view schedule, std::string_view passes,
+                               std::string_view kind, const PassContext& context);
+
 // "lower, lower_blocks, ..."
 std::string LoopPassList();
 
