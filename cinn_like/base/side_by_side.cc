@@ -44,8 +44,10 @@ std::vector<Run> FindRuns(const Lines& a, const Lines& b) {
     for (size_t i = p.a_begin; i < p.a_end; ++i) {
       std::map<size_t, size_t> next;
       if (const auto found = places.find(a[i]); found != places.end()) {
-        for (const size_t j : found->second) {
-          if (j < p.b_begin || j >= p.b_end) continue;
+        const std::vector<size_t>& at = found->second;
+        for (auto place = std::lower_bound(at.begin(), at.end(), p.b_begin); place != at.end() && *place < p.b_end;
+             ++place) {
+          const size_t j = *place;
           const auto before = j == 0 ? ending.end() : ending.find(j - 1);
           const size_t size = next[j] = (before == ending.end() ? 0 : before->second) + 1;
           if (size > best.size) best = {i + 1 - size, j + 1 - size, size};
