@@ -59,7 +59,7 @@ StatusOr<std::string> RunOnLoopText(std::string_view text, std::string_view sche
                                     const PassContext& context, Show show) {
   ASSIGN_OR_RETURN(ir::Module module, ir::ParseModule(text));
   RETURN_IF_ERROR(ir::Verify(module));
-  Shown shown(show, ir::Print(module));
+  Shown shown(show, show == Show::kEnd ? "" : ir::Print(module));
   const auto see = [&](std::string_view step, const ir::Module& made) {
     if (show != Show::kEnd) shown.See(step, ir::Print(made));
   };
