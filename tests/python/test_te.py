@@ -388,7 +388,7 @@ def test_axes_of_threads():
 def test_words_of_loop_text():
     """What no buffer can be called is a fine name of an index or an axis."""
     A, k = te.placeholder((4, 2), name="A"), te.reduce_axis((0, 2), "nan")
-    f = te.build(te.create_schedule(te.compute((4,), lambda true: te.sum(A[true, k], axis=k))))
+    f = te.build(te.create_schedule(te.compute((4,), lambda true: te.sum(A[true, k], axis=k)), name="launch"))
     close(f(np.ones((4, 2), "f")), np.full(4, 2, "f"))
 
 
