@@ -11,7 +11,8 @@
 //
 // Functions for several devices lie side by side in a module whose entries say which (`func @f entry opencl (...)`):
 //
-//   ASSIGN_OR_RETURN(auto compiler, Compiler::Create({cpu, opencl}));
+//   const Target targets[] = {cpu, opencl};
+//   ASSIGN_OR_RETURN(auto compiler, Compiler::Create(targets));
 #pragma once
 #include <memory>
 #include <span>
