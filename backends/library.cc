@@ -211,9 +211,7 @@ class Linking {
         std::find(std::begin(kLibraryDevices), std::end(kLibraryDevices), v.device) != std::end(kLibraryDevices);
     if (!is_known) changes.weak = device;
     for (const KernelImages& form : part.kernels) {
-      Artifact artifact;
-      form.AddTo(artifact);
-      const std::string bytes = artifact.Encode(kLibraryKernelsKey);
+      const std::string bytes = form.Encode();
       v.kernels.push_back({AddData(kLibraryKernelsSymbol, bytes), static_cast<int64_t>(bytes.size())});
     }
     if (!part.kernels.empty()) {

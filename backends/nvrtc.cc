@@ -51,13 +51,13 @@ std::vector<std::string> Glob(const std::string& pattern) {
   return r;
 }
 
-// The folders that hold packages ("site-packages") of which a library is loaded.
+// The folders that hold packages ("site-packages") of which a library is loaded: PyTorch's, NVIDIA's, our own.
 std::vector<std::string> PackageFolders() {
   std::vector<std::string> r;
   dl_iterate_phdr(
       [](dl_phdr_info* info, size_t, void* data) {
         const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-        for (std::string_view part : {"/torch/lib/", "/nvidia/"}) {
+        for (std::string_view part : {"/torch/lib/", "/nvidia/", "/cinn_like/libcinn_like.so"}) {
           const size_t at = path.find(part);
           if (at != path.npos) static_cast<std::vector<std::string>*>(data)->emplace_back(path.substr(0, at));
         }

@@ -1,10 +1,23 @@
 #include "backends/system_linker.h"
 
+#include <dlfcn.h>
+
 #include <vector>
 
 #include "backends/child_process.h"
 
 namespace cinn_like {
+namespace {
+
+// Where this process has its C library from, and its libm: LLVM's linker looks nowhere by itself.
+std::string SystemFolder() {
+  Dl_info info;
+  if (dladdr(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &info) == 0 || info.dli_fname == nullptr) return "/lib";
+  const std::string path = info.dli_fname;
+  return path.substr(0, path.rfind('/'));
+}
+
+}  // namespace
 
 StatusOr<std::string> LinkSharedLibrary(const LinkInputs& inputs) {
   TemporaryFolder folder;
@@ -23,9 +36,9 @@ StatusOr<std::string> LinkSharedLibrary(const LinkInputs& inputs) {
   RETURN_IF_ERROR(folder.Write("exports.map", map + " local: *; };\n"));
 
   // Compilers hand the linker's options on and know where their own support library is.
-  static constexpr const char* kLinkers[] = {"cc", "gcc", "clang", "ld"};
+  static constexpr const char* kLinkers[] = {"cc", "gcc", "clang", "ld", "ld.lld", "ld.lld-19"};
   for (const std::string linker : kLinkers) {
-    const bool is_compiler = linker != "ld";
+    const bool is_compiler = !linker.starts_with("ld");
     const auto link = [&](const std::string& result, const std::vector<std::string>& files,
                           const std::vector<std::string>& options,
                           const std::vector<std::string>& libraries) -> StatusOr<Ended> {
@@ -37,7 +50,8 @@ StatusOr<std::string> LinkSharedLibrary(const LinkInputs& inputs) {
       }
       command.insert(command.end(), files.begin(), files.end());
       command.insert(command.end(), libraries.begin(), libraries.end());
-      if (is_compiler) command.push_back("-lgcc");  // conversions of 16-bit floats on old CPUs
+      // Of compilers: conversions of 16-bit floats on old CPUs.
+      command.push_back(is_compiler ? "-lgcc" : Cat("-L", SystemFolder()));
       return RunProgram(command);
     };
     StatusOr<Ended> ended = link(needed, {needed_object}, {Cat("-soname=", inputs.needed)}, {});
@@ -54,7 +68,7 @@ StatusOr<std::string> LinkSharedLibrary(const LinkInputs& inputs) {
     if (ended->status != 0) return Internal("linker '", linker, "' failed: ", ended->text);
     return folder.Read("out.so");
   }
-  return absl::FailedPreconditionError("no linker: there is no cc, gcc, clang or ld in PATH");
+  return absl::FailedPreconditionError("no linker: there is no cc, gcc, clang, ld or ld.lld in PATH");
 }
 
 }  // namespace cinn_like

@@ -1,4 +1,5 @@
-// Objects -> a shared library, by the linker of this system: cc, gcc, clang or ld, started without a shell.
+// Objects -> a shared library, by the linker of this system, cc, gcc, clang or ld, or where it has none by LLVM's
+// own, ld.lld; started without a shell.
 #pragma once
 #include <span>
 #include <string>

@@ -1,6 +1,7 @@
 #include "cinn_like/c_api.h"
 
 #include "cinn_like/base/json.h"
+#include "cinn_like/base/side_by_side.h"
 #include "cinn_like/base/tensor.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
@@ -271,6 +272,13 @@ const char* CinnRunOnText(const char* text, const char* schedule, const char* pa
   return result.c_str();
 }
 
+const char* CinnSideBySide(const char* before, const char* after, const char* before_title, const char* after_title) {
+  thread_local std::string result;
+  const auto text = [](const char* x) { return x == nullptr ? "" : x; };
+  result = cinn_like::SideBySide(text(before), text(after), text(before_title), text(after_title));
+  return result.c_str();
+}
+
 int32_t CinnFinish(CinnFunction* fn) {
   const int32_t code = SetLastError(fn->compiled->Finish());
   fn->info = InfoJson(*fn->compiled);
@@ -335,6 +343,11 @@ int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_functions,
 const char* CinnFunctionInfo(const CinnFunction* fn) { return fn->info.c_str(); }
 
 const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
+  size_t size = 0;
+  return CinnFunctionBytes(fn, kind, &size);
+}
+
+const char* CinnFunctionBytes(const CinnFunction* fn, const char* kind, size_t* size) {
   thread_local std::string text;
   auto source = fn->compiled->Source(kind);
   if (!source.ok()) {
@@ -342,6 +355,7 @@ const char* CinnFunctionSource(const CinnFunction* fn, const char* kind) {
     return nullptr;
   }
   text = *std::move(source);
+  *size = text.size();
   return text.c_str();
 }
 

@@ -53,6 +53,10 @@ CINN_API const char* CinnListFunctions(void);
 // simplify", on graph text "cse | dce"), and prints what comes out. Either may be empty. Null on an error. `target`:
 // what passes may assume of the machine.
 CINN_API const char* CinnRunOnText(const char* text, const char* schedule, const char* passes, const char* target);
+// Two texts side by side, line by line, under two titles, with a mark between lines that differ. What cinn_opt
+// --show=diffs prints of each step.
+CINN_API const char* CinnSideBySide(const char* before, const char* after, const char* before_title,
+                                    const char* after_title);
 // What a caller puts between the source text of kernels and their code: generated text, or `source`, goes through
 // `rewrite`, and what comes out to the device's compiler, or to `compile`. Text is that of all kernels, as
 // CinnFunctionSource gives it ("cuda", "opencl", "hip", "metal"); of target "c" that of all functions but the entry,
@@ -121,6 +125,9 @@ CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx", "resources". Null
 // where there is none; the text lives until this thread's next call.
 CINN_API const char* CinnFunctionSource(const CinnFunction* fn, const char* kind);
+// The same, and of how many bytes: those of "object", "kernels" (runtime/library.h), "cubin", "fatbin" and "hsaco" are
+// no text.
+CINN_API const char* CinnFunctionBytes(const CinnFunction* fn, const char* kind, size_t* size);
 
 #ifdef __cplusplus
 }

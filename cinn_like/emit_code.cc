@@ -4,6 +4,7 @@
 
 #include "backends/c_program.h"
 #include "backends/host_compile.h"
+#include "runtime/kernel_images.h"
 
 namespace cinn_like {
 
@@ -25,6 +26,11 @@ StatusOr<std::string> EmitCode(const EntryModule& code, const PassContext& conte
   if (compiler != nullptr) {
     const std::vector<std::string> forms = compiler->Forms();
     for (const std::string& form : forms) kinds += ", " + form;
+    if (!device.kind->is_source) kinds += ", kernels";
+    if (!device.kind->is_source && kind == "kernels") {
+      ASSIGN_OR_RETURN(const KernelImages images, compiler->Compile(code.module, ""));
+      return images.Encode();
+    }
     if (kind == forms[0]) return compiler->EmitSource(code.module);
     if (std::find(forms.begin(), forms.end(), kind) != forms.end()) {
       StatusOr<std::string> emitted = compiler->Emit(code.module, kind, "");

@@ -115,6 +115,8 @@ CallSignature SignatureOf(const ir::Func& entry) {
 std::string SignatureText(const ir::Func& entry) {
   ir::Func bare = entry;
   bare.body = ir::MakeSeq({});
+  bare.kind = ir::FuncKind::kInternal;
+  bare.device.clear();
   const std::string text = ir::Print(bare);
   const size_t begin = text.find('@');
   return text.substr(begin, text.find(" {") - begin);

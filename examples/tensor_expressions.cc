@@ -42,7 +42,7 @@ StatusOr<std::string> OnCpu(const ir::Func& product) {
   s.Step("reorder io jo ", loops[2], " ii ji").Step("split_init b_y ", loops[2], " -> start");
   s.Run("parallel io").Run("vectorize ji").Step("vectorize ", s.LoopsAround("start").back());
   RETURN_IF_ERROR(s.status());
-  std::printf("%s\n", ir::Print(s.func()).c_str());
+  std::printf("%s\n%s\n", ir::Print(s.func()).c_str(), s.Diff().c_str());  // the last step: before and after
   return s.text();
 }
 

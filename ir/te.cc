@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "ir/join.h"
+
 namespace cinn_like::ir {
 
 Expr Identity(Context& c, Combiner k, DType t) {
@@ -162,6 +164,21 @@ Buffer Te::Reduce(std::string_view name, Combiner combiner, DType dtype, std::ve
                      [&](Indices i, Indices r, Indices running) {
                        return std::vector<Expr>{Combine(c_, combiner, running[0], element(i, r))};
                      })[0];
+}
+
+std::vector<Buffer> Te::ReduceArg(std::string_view name, bool largest, DType dtype, std::vector<Expr> shape,
+                                  std::vector<Expr> reduce_extents,
+                                  const std::function<Expr(Indices, Indices)>& element) {
+  const Expr worst = Identity(c_, largest ? Combiner::kMax : Combiner::kMin, dtype);
+  const Expr nowhere = c_.Int(std::numeric_limits<int64_t>::max());
+  return ReduceTuple(name, {dtype, DType::kI64}, std::move(shape), reduce_extents, {worst, nowhere},
+                     [&](Indices i, Indices r, Indices best) -> std::vector<Expr> {
+                       Expr place = r.empty() ? c_.Int(0) : r[0];
+                       for (size_t k = 1; k < r.size(); ++k) place = c_.Add(c_.Mul(place, reduce_extents[k]), r[k]);
+                       const Expr x = element(i, r), first = ComesFirst(c_, largest, x, place, best[0], best[1]);
+                       return {c_.Make(ExprOp::kSelect, {first, x, best[0]}),
+                               c_.Make(ExprOp::kSelect, {first, place, best[1]})};
+                     });
 }
 
 std::vector<Buffer> Te::ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,

@@ -121,6 +121,10 @@ class Te {
   std::vector<Buffer> ReduceTuple(std::string_view name, std::vector<DType> dtypes, std::vector<Expr> shape,
                                   std::vector<Expr> reduce_extents, std::vector<Expr> inits,
                                   const std::function<std::vector<Expr>(Indices, Indices, Indices)>& next);
+  // argmax, or argmin: the largest (smallest) element, and the place of the first such one, an i64 that counts over the
+  // reduced dimensions in order. NaN comes before numbers.
+  std::vector<Buffer> ReduceArg(std::string_view name, bool largest, DType dtype, std::vector<Expr> shape,
+                                std::vector<Expr> reduce_extents, const std::function<Expr(Indices, Indices)>& element);
   // A scan along dimension `dim` of `shape`: values run in dtype `wide[k]` from `inits[k]` on, and `next(indices,
   // running values)` gives the new ones, which results hold in `dtypes[k]`. Parts may be joined in any grouping, in
   // order, where `next` is such a join (ir/join.h).

@@ -4,6 +4,8 @@
 
 namespace cinn_like {
 
+constexpr char kKey[] = "library kernels";
+
 void KernelImages::AddTo(Artifact& artifact) const {
   std::string table;
   for (const Kernel& k : kernels) table += Cat(k.name, " ", k.image, " ", k.entry, "\n");
@@ -26,6 +28,17 @@ StatusOr<KernelImages> KernelImages::From(const Artifact& artifact) {
       return absl::DataLossError(Cat("artifact: bad line of section 'kernels': ", line));
   }
   return r;
+}
+
+std::string KernelImages::Encode() const {
+  Artifact artifact;
+  AddTo(artifact);
+  return artifact.Encode(kKey);
+}
+
+StatusOr<KernelImages> KernelImages::Decode(std::string_view bytes) {
+  ASSIGN_OR_RETURN(const Artifact artifact, Artifact::Decode(bytes, kKey));
+  return From(artifact);
 }
 
 StatusOr<std::unique_ptr<LoadedKernels>> LoadedKernels::Load(const KernelImages& images, const RuntimeDevice& device) {

@@ -23,6 +23,9 @@ struct KernelImages {
   // Sections "kernels", "image.0", ...
   void AddTo(Artifact& artifact) const;
   static StatusOr<KernelImages> From(const Artifact& artifact);
+  // An artifact of these alone: what lies in libraries, and what `cinn_compile --emit=kernels` writes.
+  std::string Encode() const;
+  static StatusOr<KernelImages> Decode(std::string_view bytes);
 };
 
 // Loaded images; they launch on any device that they were made for. Freed with this.

@@ -66,6 +66,20 @@ CINN_API int32_t CinnLibraryPrepare(const CinnLibrary* library, const char* name
 // Null is fine.
 CINN_API void CinnLibraryRelease(void* self);
 
+// Functions by their parts, without a file of ours. A program that is linked with an object (`cinn_compile
+// --emit=object`) and this library calls its functions as those that CinnLibraryLookup gives. Where they launch
+// kernels, the program defines `void* <kernel>_kernel_ptr_` for each, and puts there what CinnKernelsFind gives for
+// <kernel>.
+//
+// Loads what `cinn_compile --emit=kernels` wrote, undamaged, on a device: "cuda", "opencl", "hip", or one that the
+// program has.
+typedef struct CinnKernels CinnKernels;
+CINN_API int32_t CinnKernelsLoad(const char* device, const void* bytes, size_t size, CinnKernels** out);
+// Null, with an error, where there is no such kernel; else it lives as long as `kernels`.
+CINN_API void* CinnKernelsFind(const CinnKernels* kernels, const char* kernel);
+// None of them may be running. Null is fine.
+CINN_API void CinnKernelsRelease(CinnKernels* kernels);
+
 // The message of this thread's last failure; "" where there was none.
 CINN_API const char* CinnLibraryError(void);
 

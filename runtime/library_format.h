@@ -28,7 +28,6 @@ constexpr char kLibraryNoteSection[] = ".note.cinn_like";
 constexpr char kLibraryWeightsSymbol[] = "cinn_library_weights_";
 constexpr char kLibraryKernelsSymbol[] = "cinn_library_kernels_";
 constexpr char kLibraryPointersSymbol[] = "cinn_library_pointers_";
-constexpr char kLibraryKernelsKey[] = "library kernels";  // of the artifacts
 // What loads libraries and what their code calls (cmake/runtime_exports.map).
 constexpr char kLibraryRuntime[] = "libcinn_runtime.so.0";
 // The latter, beside base/runtime_calls.def: devices that it has itself, and these.

@@ -22,7 +22,8 @@
 DEFINE_string(
     emit, "",
     "graph, stages, schedule, loops, llvm, asm, object, library or space; for GPUs also cuda, ptx, cubin or resources "
-    "(registers, spills and shared memory of kernels), opencl, hip or hsaco, metal; for other targets also c. Not "
+    "(registers, spills and shared memory of kernels), opencl, hip or hsaco, metal, kernels (for CinnKernelsLoad); for "
+    "other targets also c. Not "
     "said: source for the targets c and metal, library "
     "for a file -o *.so, else llvm");
 DEFINE_string(target, "cpu",

@@ -8,7 +8,17 @@
 //   cinn_compile --emit=stages mlp.graph > mlp.stages; cinn_compile --emit=schedule mlp.graph > mlp.schedule
 //   cinn_opt --schedule=mlp.schedule --passes=lower mlp.stages
 //
+// What each step did, side by side:
+//
+//   cinn_opt --show=diffs --passes="split i 8 -> io ii | vectorize ii" scale.loops
+//
+// What loops and steps become on their way to code, and what that takes (of graphs, cinn_compile has more):
+//
+//   cinn_opt --emit=resources --target="cuda -arch=sm_90a" --schedule=scale.schedule scale.loops
+//
 // Without --passes the input is parsed, verified and printed. Graph text starts with `graph`, all other is loop text.
+#include <map>
+
 #include "cinn_like/opt.h"
 #include "gflags/gflags.h"
 #include "glog/logging.h"
@@ -18,7 +28,9 @@
 
 DEFINE_string(passes, "", "steps to run in order, separated by '|'; for loop text passes and schedule steps");
 DEFINE_string(schedule, "", "a file of schedule steps, one a line, to run first; lines @f begin those of @f");
+DEFINE_string(emit, "", "give the code that comes of it: c, cuda, opencl, hip, metal, llvm, asm, ptx, resources, ...");
 DEFINE_string(target, "cpu", "what the passes may assume of the machine");
+DEFINE_string(show, "end", "end: what comes out; steps: the text after each step, too; diffs: what each step changed");
 DEFINE_string(o, "-", "the file to write");
 
 namespace cinn_like {
@@ -34,7 +46,12 @@ Status Main(int argc, char** argv) {
   if (!FLAGS_schedule.empty()) {
     ASSIGN_OR_RETURN(schedule, ReadInput(FLAGS_schedule));
   }
-  const auto result = RunOnText(text, schedule, FLAGS_passes, context);
+  const std::map<std::string, Show> shows = {{"end", Show::kEnd}, {"steps", Show::kSteps}, {"diffs", Show::kDiffs}};
+  const auto show = shows.find(FLAGS_show);
+  if (show == shows.end()) return InvalidArgument("--show=", FLAGS_show, ": expected end, steps or diffs");
+  if (!FLAGS_emit.empty() && show->second != Show::kEnd) return InvalidArgument("--show is of steps, --emit of code");
+  const auto result = FLAGS_emit.empty() ? RunOnText(text, schedule, FLAGS_passes, context, show->second)
+                                         : EmitText(text, schedule, FLAGS_passes, FLAGS_emit, context);
   if (!result.ok()) return Annotate(result.status(), path);
   return WriteOutput(FLAGS_o, *result);
 }

@@ -1,13 +1,11 @@
 // Ops that combine the elements along axes.
 #include <algorithm>
-#include <limits>
 
 #include "hlir/op_builder.h"
 #include "hlir/ops/families.h"
 #include "hlir/ops/infer_util.h"
 #include "hlir/ops/widen.h"
 #include "hlir/te_call.h"
-#include "ir/join.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -15,7 +13,6 @@ namespace {
 using Refs = std::vector<ValueRef>;
 
 using ir::Expr;
-using ir::ExprOp;
 
 // The operand's indices: `r` along `axes`, the result's elsewhere.
 std::vector<Expr> MergeIndices(const TeCall& call, const std::vector<int64_t>& axes, ir::Indices i, ir::Indices r) {
@@ -81,20 +78,12 @@ OpDef ReduceMean() {
   return def;
 }
 
-// Reduces (value, index) by an order-independent rule: NaN beats numbers, then the better value, then the lower index.
 std::vector<ir::Buffer> LowerArg(TeCall& call, bool max) {
-  ir::Context& c = call.c;
   const int64_t axis = call.attrs.Int("axis");
   const DType wide = WideOf(call.operand_types[0].dtype);
-  const Expr none = c.Int(std::numeric_limits<int64_t>::max());
-  const Expr worst = ir::Identity(c, max ? ir::Combiner::kMax : ir::Combiner::kMin, wide);
-  const std::vector<ir::Buffer> pair = call.te.ReduceTuple(
-      call.name, {wide, DType::kI64}, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})),
-      {worst, none}, [&](ir::Indices i, ir::Indices r, ir::Indices best) -> std::vector<Expr> {
-        const Expr x = Widened(c, call.At(0, MergeIndices(call, {axis}, i, r)));
-        const Expr take = ir::ComesFirst(c, max, x, r[0], best[0], best[1]);
-        return {c.Make(ExprOp::kSelect, {take, x, best[0]}), c.Make(ExprOp::kSelect, {take, r[0], best[1]})};
-      });
+  const std::vector<ir::Buffer> pair = call.te.ReduceArg(
+      call.name, max, wide, call.ToExprs(call.result_types[0].dims), call.ToExprs(Extents(call, {axis})),
+      [&](ir::Indices i, ir::Indices r) { return Widened(call.c, call.At(0, MergeIndices(call, {axis}, i, r))); });
   return {pair[1]};
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "cinn_like/base/lexer.h"
+#include "cinn_like/base/side_by_side.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/stage_steps.h"
 #include "ir/schedule/tree.h"
@@ -296,7 +297,7 @@ StatusOr<Func> ApplySchedule(Func f, std::string_view text) {
   return f;
 }
 
-StatusOr<Module> ApplySchedules(Module m, std::string_view text) {
+StatusOr<Module> ApplySchedules(Module m, std::string_view text, const AfterStep& after) {
   Func* f = m.funcs.size() == 1 ? &m.funcs[0] : nullptr;
   std::optional<TeProgram> stages;
   for (const std::string& line : LinesOf(text)) {
@@ -312,6 +313,7 @@ StatusOr<Module> ApplySchedules(Module m, std::string_view text) {
     if (line.empty()) continue;
     if (f == nullptr) return InvalidArgument("step '", line, "' is of which function? Begin with a line @FUNCTION");
     RETURN_IF_ERROR(Annotate(ApplyStep(stages, *f, line), Cat("@", f->name)));
+    if (after) after(line, m);
   }
   return m;
 }
@@ -326,7 +328,16 @@ StatusOr<Schedule> Schedule::Of(TeProgram stages) {
 Status Schedule::Apply(const std::string& step) {
   RETURN_IF_ERROR(ApplyStep(stages_, func_, step));
   text_ += step + "\n";
+  history_.push_back({step, func_});
   return absl::OkStatus();
+}
+
+std::string Schedule::Diff(int before, int after) const {
+  const int last = static_cast<int>(history_.size()) - 1;
+  const auto at = [&](int k) { return std::clamp(k < 0 ? k + last + 1 : k, 0, last); };
+  const auto title = [&](int k) { return Cat(k, ": ", k == 0 ? "stages" : history_[k].step); };
+  before = at(before), after = at(after);
+  return SideBySide(Print(history_[before].func), Print(history_[after].func), title(before), title(after));
 }
 
 Schedule& Schedule::Run(const std::string& step) {

@@ -7,6 +7,7 @@
 //   bind io blockIdx.x
 //   scope acc local
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,12 +22,14 @@ namespace cinn_like::ir {
 StatusOr<Func> ApplySchedule(Func f, std::string_view text);
 
 // The same for functions of a module: a line `@f` begins the steps of @f. Without such a line there is one function.
-StatusOr<Module> ApplySchedules(Module m, std::string_view text);
+// `after` is told of each step, and what the module is then.
+using AfterStep = std::function<void(std::string_view step, const Module& made)>;
+StatusOr<Module> ApplySchedules(Module m, std::string_view text, const AfterStep& after = nullptr);
 
 // Writes and applies steps one by one; keeps the text. After an error further steps do nothing and status() tells.
 class Schedule {
  public:
-  explicit Schedule(Func f) : func_(std::move(f)) {}
+  explicit Schedule(Func f) : func_(f), history_{Made{"", std::move(f)}} {}
   // Of stages: their naive loops.
   static StatusOr<Schedule> Of(TeProgram stages);
 
@@ -47,6 +50,15 @@ class Schedule {
   const TeProgram* stages() const { return stages_ ? &*stages_ : nullptr; }
   const Func& func() const { return func_; }
   const std::string& text() const { return text_; }
+  // What it was at first, and each step with what it made.
+  struct Made {
+    std::string step;
+    Func func;
+  };
+  const std::vector<Made>& history() const { return history_; }
+  // Two of these, side by side (cinn_like/base/side_by_side.h): as it is, what the last step did. Negative numbers
+  // count from the end; those that there are none of are the nearest.
+  std::string Diff(int before = -2, int after = -1) const;
   const Status& status() const { return status_; }
   StatusOr<Func> Finish() && {
     if (!status_.ok()) return status_;
@@ -59,6 +71,7 @@ class Schedule {
   Func func_;
   std::optional<TeProgram> stages_;  // whose loops func_ is
   std::string text_;
+  std::vector<Made> history_;
   Status status_;
 };
 

@@ -16,7 +16,20 @@ StatusOr<CinnFunctionPtr> FindFunction(void* handle, const std::string& name) {
   return reinterpret_cast<CinnFunctionPtr>(address);
 }
 
-// Ours, or one that the program has: code of the library finds it in the same way.
+StatusOr<std::unique_ptr<LoadedKernels>> LoadKernels(void* handle, const LibraryKernels& kernels,
+                                                     const RuntimeDevice& device, void** pointers) {
+  ASSIGN_OR_RETURN(const void* bytes, FindSymbol(handle, Cat(kLibraryKernelsSymbol, kernels.number)));
+  ASSIGN_OR_RETURN(const KernelImages images,
+                   KernelImages::Decode({static_cast<const char*>(bytes), static_cast<size_t>(kernels.bytes)}));
+  ASSIGN_OR_RETURN(std::unique_ptr<LoadedKernels> loaded, LoadedKernels::Load(images, device));
+  for (size_t i = 0; i < images.kernels.size(); ++i) {
+    ASSIGN_OR_RETURN(pointers[i], loaded->Kernel(images.kernels[i].name));
+  }
+  return loaded;
+}
+
+}  // namespace
+
 StatusOr<const RuntimeDevice*> FindDevice(const std::string& name) {
   static constexpr const RuntimeDevice* kOwn[] = {&cinn_device_x86_64, &cinn_device_cuda, &cinn_device_opencl,
                                                   &cinn_device_hip};
@@ -29,22 +42,6 @@ StatusOr<const RuntimeDevice*> FindDevice(const std::string& name) {
   return absl::FailedPreconditionError(
       Cat("needs device '", name, "', which the program has not (a symbol ", symbol, ")"));
 }
-
-StatusOr<std::unique_ptr<LoadedKernels>> LoadKernels(void* handle, const LibraryKernels& kernels,
-                                                     const RuntimeDevice& device, void** pointers) {
-  ASSIGN_OR_RETURN(const void* bytes, FindSymbol(handle, Cat(kLibraryKernelsSymbol, kernels.number)));
-  ASSIGN_OR_RETURN(
-      const Artifact artifact,
-      Artifact::Decode({static_cast<const char*>(bytes), static_cast<size_t>(kernels.bytes)}, kLibraryKernelsKey));
-  ASSIGN_OR_RETURN(const KernelImages images, KernelImages::From(artifact));
-  ASSIGN_OR_RETURN(std::unique_ptr<LoadedKernels> loaded, LoadedKernels::Load(images, device));
-  for (size_t i = 0; i < images.kernels.size(); ++i) {
-    ASSIGN_OR_RETURN(pointers[i], loaded->Kernel(images.kernels[i].name));
-  }
-  return loaded;
-}
-
-}  // namespace
 
 LoadedFile::~LoadedFile() {
   ready_.clear();

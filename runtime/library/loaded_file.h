@@ -15,6 +15,9 @@
 
 namespace cinn_like {
 
+// The device of that name: the runtime's own, or one that the program has; code of libraries finds it in the same way.
+StatusOr<const RuntimeDevice*> FindDevice(const std::string& name);
+
 // Its last user unloads it.
 class LoadedFile {
  public:

@@ -418,7 +418,7 @@ TEST(CTarget, WhatIsRefused) {
   EXPECT_EQ(
       Message(EmitGraph(graph, *Target::Parse("cuda -arch=sm_80"), Options(), "c").status()),
       "no source of kind 'c'; there are graph, stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, fatbin, "
-      "resources");
+      "resources, kernels");
   EXPECT_TRUE(EmitGraph(graph, *Target::Parse("x86_64 -mcpu=x86-64-v3"), Options(), "c").ok());
   EXPECT_EQ(
       Message(Target::Parse("c -mcpu=native").status()),

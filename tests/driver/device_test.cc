@@ -390,7 +390,7 @@ TEST(OutsideDevice, ItsTextsAreThere) {
   EXPECT_EQ(llvm->find("cuda"), llvm->npos) << *llvm;
   const std::string error = Message(emit("ptx").status());
   EXPECT_TRUE(error.starts_with("no source of kind 'ptx'; there are graph, ")) << error;
-  EXPECT_TRUE(error.ends_with(", asm, object, dpu")) << error;
+  EXPECT_TRUE(error.ends_with(", asm, object, dpu, kernels")) << error;
 }
 
 TEST(OutsideDevice, CompilesLoopsAndGivenSource) {

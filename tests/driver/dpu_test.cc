@@ -735,6 +735,99 @@ TEST(Partition, RandomGraphs) {
 }
 
 // What the page shows is what the example says.
+// y[i] = x[i] * 2, of the host, of OpenCL and of the dpu, in one module.
+constexpr char kSideBySide[] = R"(
+func @rows(x: f32[n], y: f32[n], n: i64) where n in 1..4096 {
+  for i in 0..n {
+    block b(vi in 0..n = i) {
+      y[vi] = x[vi] * 2.0
+    }
+  }
+}
+func @threads(x: f32[n], y: f32[n], n: i64) where n in 1..4096 {
+  for i in 0..(n + 31) / 32 @blockIdx.x {
+    for j in 0..32 @threadIdx.x {
+      block b(vi in 0..n = i * 32 + j) if i * 32 + j < n {
+        y[vi] = x[vi] * 2.0
+      }
+    }
+  }
+}
+func @cores(x: f32[n], y: f32[n], n: i64) where n in 1..4096 {
+  for i in 0..n @blockIdx.x {
+    block b(vi in 0..n = i) {
+      y[vi] = x[vi] * 2.0
+    }
+  }
+}
+func @here entry (x: f32[n], y: f32[n] out) where n in 1..4096 {
+  call @rows(&x[0], &y[0], n)
+}
+func @gpu entry opencl (x: f32[n], y: f32[n] out) where n in 1..4096 {
+  call @threads(&x[0], &y[0], n)
+}
+func @there entry dpu (x: f32[n], y: f32[n] out) where n in 1..4096 {
+  call @cores(&x[0], &y[0], n)
+}
+)";
+
+TEST(SeveralTargets, FunctionsSideBySide) {
+  const Target targets[] = {*Target::Parse("cpu"), *Target::Parse("opencl"), Dpu()};
+  const StatusOr<ir::Module> module = ir::ParseModule(kSideBySide);
+  ASSERT_TRUE(module.ok()) << module.status();
+  EXPECT_EQ(ir::Print(*ir::ParseModule(ir::Print(*module))), ir::Print(*module));
+  auto compiler = Compiler::Create(targets, Options(), nullptr, dpu::Devices());
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  const StatusOr<std::string> source = (*compiler)->GetSourceCode(*module);
+  ASSERT_TRUE(source.ok()) << source.status();
+  for (const char* part : {"define i32 @here(", "__kernel ", "dpu_block[0]"})
+    EXPECT_NE(source->find(part), source->npos) << part << "\n" << *source;
+  EXPECT_EQ(Error((*compiler)->Build(*module, "source")), "source of kernels is of one target, this compiler has 3");
+  if (!GetOpenClDevice().ok()) GTEST_SKIP() << GetOpenClDevice().status();
+  const Status built = (*compiler)->Build(*module);
+  ASSERT_TRUE(built.ok()) << built;
+  EXPECT_EQ(Error((*compiler)->Build(*module)), "function @rows was built before by this compiler");
+  EXPECT_EQ(Error((*compiler)->ExportObject("x.o")), "an object is of one target, this compiler has 3");
+
+  for (const auto& [name, device] : {std::pair<const char*, const RuntimeDevice*>{"here", &cinn_device_x86_64},
+                                     {"gpu", &cinn_device_opencl},
+                                     {"there", &cinn_device_dpu}}) {
+    const auto f = reinterpret_cast<CinnFunctionPtr>((*compiler)->Lookup(name));
+    ASSERT_NE(f, nullptr) << name;
+    DeviceApi* api = *device->api();
+    void* stream = *api->CreateStream(0);
+    Tensor x({1000}), y({1000});
+    for (size_t i = 0; i < 1000; ++i) x.values[i] = static_cast<float>(i);
+    for (Tensor* t : {&x, &y}) {
+      t->dl.device = {device->type, 0};
+      t->dl.data = *api->Alloc(0, 4000, stream);
+    }
+    ASSERT_TRUE(api->Copy(0, x.dl.data, x.values.data(), 4000, stream).ok());
+    CinnCallEnv env{};
+    env.size = sizeof(env);
+    env.device = {device->type, 0};
+    env.stream = stream;
+    CinnValue args[] = {x.Value(), y.Value()};
+    EXPECT_EQ(f(nullptr, args, 2, &env), 0) << LastError();
+    ASSERT_TRUE(api->Copy(0, y.values.data(), y.dl.data, 4000, stream).ok());
+    ASSERT_TRUE(api->Synchronize(0, stream).ok());
+    for (size_t i = 0; i < 1000; ++i) ASSERT_EQ(y.values[i], 2 * x.values[i]) << name << " at " << i;
+    for (Tensor* t : {&x, &y}) api->Free(0, t->dl.data);
+    api->DestroyStream(0, stream);
+  }
+}
+
+TEST(SeveralTargets, WhatIsRefused) {
+  const Target cpu = *Target::Parse("cpu"), opencl = *Target::Parse("opencl");
+  EXPECT_EQ(Error(Compiler::Create(std::span<const Target>()).status()), "a compiler needs a target");
+  const Target twice[] = {cpu, *Target::Parse("x86_64 -num-threads=2")}, two[] = {cpu, opencl};
+  EXPECT_TRUE(Error(Compiler::Create(twice).status()).ends_with("' are of one device"));
+  auto compiler = Compiler::Create(two, Options());
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  EXPECT_EQ(Error((*compiler)->Build(*ir::ParseModule(kSideBySide))),
+            "entry function @there is for device 'dpu', the targets are of x86_64, opencl");
+}
+
 TEST(Dpu, ThePageShowsTheExample) {
   const auto read = [](const std::string& path) {
     std::ifstream in(path);

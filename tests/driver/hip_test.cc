@@ -71,8 +71,9 @@ TEST(Hip, WhatIsRefused) {
   EXPECT_TRUE(absl::StrContains(Message(checked), "no hip text for the call of cinn_range_error")) << checked;
   EXPECT_EQ(Message(Target::Parse("hip -arch=gfx1100").status()),
             "target: option -arch: unknown arch 'gfx1100'; known: native, gfx90a, gfx942");
-  EXPECT_EQ(Message(Emit(kMlp, "hip -arch=gfx90a", "ptx").status()),
-            "no source of kind 'ptx'; there are graph, stages, schedule, loops, llvm, asm, object, hip, hsaco, gcn");
+  EXPECT_EQ(
+      Message(Emit(kMlp, "hip -arch=gfx90a", "ptx").status()),
+      "no source of kind 'ptx'; there are graph, stages, schedule, loops, llvm, asm, object, hip, hsaco, gcn, kernels");
 }
 
 }  // namespace

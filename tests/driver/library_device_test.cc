@@ -3,7 +3,9 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -112,6 +114,7 @@ class LibraryDevice : public testing::TestWithParam<const char*> {
   }
   ~LibraryDevice() override { fs::remove_all(path_); }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
+  void Write(const std::string& name, std::string_view bytes) const { std::ofstream(File(name)) << bytes; }
 
   // The device that the test is for, where there is one.
   void SetUp() override {
@@ -324,6 +327,73 @@ TEST_P(LibraryDevice, FunctionsSideBySide) {
   parts.push_back(*jit->MakePart({&t.args[1], 3}));
   EXPECT_TRUE(
       StrContains(Message(WriteLibrary(std::move(parts), File("bad.so"))), "a library's function @mlp is @mlp("));
+}
+
+// The object and the kernels that it launches, by themselves.
+TEST_P(LibraryDevice, LoadedFromParts) {
+  if (std::system("command -v cc > /dev/null") != 0) GTEST_SKIP() << "no cc";
+  const auto object = EmitGraph(GraphOf(kDouble), target_, Options(), "object", Devices());
+  ASSERT_TRUE(object.ok()) << object.status();
+  const auto bytes = EmitGraph(GraphOf(kDouble), target_, Options(), "kernels", Devices());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  Write("twice.o", *object);
+  const std::string pointer = "twice_k0_kernel_kernel_ptr_";
+  Write("main.c", Cat("void* ", pointer, ";\n"));
+  Dl_info runtime;
+  ASSERT_NE(dladdr(reinterpret_cast<void*>(&CinnLibraryOpen), &runtime), 0);
+  std::string command = "cc -shared -fPIC -o";
+  for (const char* file : {"twice.so", "twice.o", "main.c"}) command += " " + File(file);
+  ASSERT_EQ(std::system(Cat(command, " ", runtime.dli_fname).c_str()), 0);
+  void* handle = dlopen(File("twice.so").c_str(), RTLD_NOW);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  const auto twice = reinterpret_cast<CinnFunctionPtr>(dlsym(handle, "twice"));
+  ASSERT_NE(twice, nullptr);
+
+  const std::string name(target_.device->name);
+  CinnKernels* kernels = nullptr;
+  EXPECT_NE(CinnKernelsLoad(name.c_str(), bytes->data(), bytes->size() - 1, &kernels), 0);
+  EXPECT_TRUE(StrContains(CinnLibraryError(), Cat("kernels for ", name, ": "))) << CinnLibraryError();
+  ASSERT_EQ(CinnKernelsLoad(name.c_str(), bytes->data(), bytes->size(), &kernels), 0) << CinnLibraryError();
+  EXPECT_EQ(CinnKernelsFind(kernels, "nothing"), nullptr);
+  EXPECT_STREQ(CinnLibraryError(), "no kernel 'nothing'");
+  void* kernel = CinnKernelsFind(kernels, "twice_k0_kernel");
+  ASSERT_NE(kernel, nullptr) << CinnLibraryError();
+  *static_cast<void**>(dlsym(handle, pointer.c_str())) = kernel;
+
+  // The runtime's own.
+  const void* own = dlsym(dlopen(runtime.dli_fname, RTLD_NOW | RTLD_NOLOAD), Cat("cinn_device_", name).c_str());
+  const RuntimeDevice* device = own != nullptr ? static_cast<const RuntimeDevice*>(own) : device_.runtime;
+  DeviceApi* api = *device->api();
+  void* stream = *api->CreateStream(0);
+  const std::vector<std::vector<int64_t>> shapes = {{4000}, {4000}};
+  Tensors host(shapes), there(shapes);
+  for (DLTensor& t : there.views) {
+    t.device = {device->type, 0};
+    t.data = *api->Alloc(0, 16000, stream);
+  }
+  ASSERT_TRUE(api->Copy(0, there.views[0].data, host.views[0].data, 16000, stream).ok());
+  CinnCallEnv env = Env({device->type, 0});
+  env.stream = stream;
+  ASSERT_EQ(twice(nullptr, there.begin(), 2, &env), 0) << CinnLibraryError();
+  ASSERT_TRUE(api->Copy(0, host.views[1].data, there.views[1].data, 16000, stream).ok());
+  ASSERT_TRUE(api->Synchronize(0, stream).ok());
+  for (int64_t i = 0; i < 4000; ++i) ASSERT_EQ(host.arrays[1].Get(i), 2 * host.arrays[0].Get(i));
+  for (DLTensor& t : there.views) api->Free(0, t.data);
+  api->DestroyStream(0, stream);
+  CinnKernelsRelease(kernels);
+  dlclose(handle);
+}
+
+TEST(LibraryElsewhere, KernelsThatAreNone) {
+  CinnKernels* kernels = nullptr;
+  EXPECT_NE(CinnKernelsLoad("nowhere", "x", 1, &kernels), 0);
+  EXPECT_STREQ(CinnLibraryError(),
+               "kernels for nowhere: needs device 'nowhere', which the program has not (a symbol cinn_device_nowhere)");
+  EXPECT_NE(CinnKernelsLoad("opencl", "no program", 10, &kernels), 0);
+  EXPECT_EQ(kernels, nullptr);
+  EXPECT_TRUE(StrContains(CinnLibraryError(), "kernels for opencl: ")) << CinnLibraryError();
+  EXPECT_NE(CinnKernelsLoad("opencl", nullptr, 0, &kernels), 0);
+  CinnKernelsRelease(nullptr);
 }
 
 // One function of parts on two devices, with what both read of its weights.

@@ -487,7 +487,7 @@ TEST(Library, WhatIsRefused) {
 
   const std::string search = std::getenv("PATH");
   setenv("PATH", "/nonexistent", 1);
-  EXPECT_EQ(ExportError(mlp, "cpu", path), "no linker: there is no cc, gcc, clang or ld in PATH");
+  EXPECT_EQ(ExportError(mlp, "cpu", path), "no linker: there is no cc, gcc, clang, ld or ld.lld in PATH");
   const std::string broken = folder.Write("cc", "#!/bin/sh\necho 'out of luck' >&2\nexit 3\n");
   fs::permissions(broken, fs::perms::owner_all);
   setenv("PATH", folder.File("").c_str(), 1);
@@ -495,16 +495,21 @@ TEST(Library, WhatIsRefused) {
   setenv("PATH", search.c_str(), 1);
 }
 
-TEST(Library, LdAloneLinksToo) {
-  if (std::system("command -v ld > /dev/null") != 0) GTEST_SKIP() << "no ld";
-  const Folder folder;
-  const std::string path = folder.File("mlp.so"), search = std::getenv("PATH");
-  ASSERT_EQ(std::system(Cat("ln -s $(command -v ld) ", folder.File("ld")).c_str()), 0);
-  setenv("PATH", folder.File("").c_str(), 1);
-  const Status exported = ExportLibrary(Mlp(), *Target::Parse("cpu"), Options(), path);
-  setenv("PATH", search.c_str(), 1);
-  ASSERT_TRUE(exported.ok()) << exported;
-  EXPECT_EQ(Library(path).code, 0) << CinnLibraryError();
+// Where there is no compiler the linker does, the system's or LLVM's.
+TEST(Library, LinkersAloneLinkToo) {
+  for (const std::string linker : {"ld", "ld.lld-19"}) {
+    const Folder folder;
+    const std::string path = folder.File("mlp.so"), search = std::getenv("PATH");
+    if (std::system(Cat("p=$(command -v ", linker, ") && ln -s $p ", folder.File(linker)).c_str()) != 0) {
+      std::printf("no %s\n", linker.c_str());
+      continue;
+    }
+    setenv("PATH", folder.File("").c_str(), 1);
+    const Status exported = ExportLibrary(Mlp(), *Target::Parse("cpu"), Options(), path);
+    setenv("PATH", search.c_str(), 1);
+    ASSERT_TRUE(exported.ok()) << linker << ": " << exported;
+    EXPECT_EQ(Library(path).code, 0) << linker << ": " << CinnLibraryError();
+  }
 }
 
 }  // namespace

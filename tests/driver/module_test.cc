@@ -1,11 +1,15 @@
 // Loop text and a schedule to functions (cinn_like/module_driver.h), and what of it the C API gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "cinn_like/c_api.h"
 #include "cinn_like/module_driver.h"
+#include "ir/te.h"
 #include "runtime/last_error.h"
 #include "runtime/library.h"
 
@@ -157,7 +161,7 @@ TEST(Module, SourceWithoutTheDevice) {
   const auto none = (*f)->Source("opencl");
   EXPECT_EQ(Message(none.status()),
             "no source of kind 'opencl'; there are stages, schedule, loops, llvm, asm, object, cuda, ptx, cubin, "
-            "fatbin, resources");
+            "fatbin, resources, kernels");
   const auto c = Lower(kScale, "", "c");
   EXPECT_TRUE(absl::StrContains(*(*c)->Source("c"), "int32_t scale("));
   EXPECT_FALSE((*c)->Finish().ok());
@@ -169,7 +173,77 @@ TEST(Module, Library) {
   const Status written = (*f)->ExportLibrary(path, {});
   ASSERT_TRUE(written.ok()) << written;
   EXPECT_GT(std::filesystem::file_size(path), 1000u);
+  CinnLibrary* library = nullptr;
+  ASSERT_EQ(CinnLibraryOpen(path.c_str(), &library), 0) << CinnLibraryError();
+  EXPECT_TRUE(absl::StrContains(CinnLibraryDescription(library),
+                                "\n@scale(x: f32[n], y: f32[n] out) where n in 1..4096\n  target "))
+      << CinnLibraryDescription(library);
+  CinnLibraryClose(library);
   std::filesystem::remove(path);
+}
+
+// Tensor expressions in C++: the place of the least element of two dimensions, whether any is negative, and a reducer
+// of one's own over two values.
+TEST(Module, Reducers) {
+  const auto context = std::make_shared<ir::Context>();
+  ir::Context& c = *context;
+  const ir::Expr n = c.Var("n");
+  const ir::Buffer x = c.MakeBuffer({.name = "x", .shape = {n, c.Int(3), c.Int(4)}});
+  ir::Te te(c);
+  const auto element = [&](ir::Indices i, ir::Indices r) { return te.At(x, {i[0], r[0], r[1]}); };
+  const std::vector<ir::Expr> rows = {n}, reduced = {c.Int(3), c.Int(4)};
+  const std::vector<ir::Buffer> least = te.ReduceArg("least", false, DType::kF32, rows, reduced, element);
+  const ir::Buffer any = te.Reduce("any", ir::Combiner::kAny, DType::kBool, rows, reduced,
+                                   [&](ir::Indices i, ir::Indices r) { return c.Lt(element(i, r), c.Float(0)); });
+  const std::vector<ir::Buffer> own =
+      te.ReduceTuple("own", {DType::kF32, DType::kF32}, rows, reduced, {c.Float(0), c.Float(-INFINITY)},
+                     [&](ir::Indices i, ir::Indices r, ir::Indices old) -> std::vector<ir::Expr> {
+                       const ir::Expr e = element(i, r);
+                       return {c.Add(old[0], e), c.Max(old[1], e)};
+                     });
+  ir::TeProgram program;
+  program.name = "f";
+  program.context = context;
+  program.params = {{.buffer = x}};
+  program.symbols = {{.var = n, .hi = 64}};
+  for (const ir::Buffer y : {least[0], least[1], any, own[0], own[1]})
+    program.params.push_back({.buffer = y, .role = ir::ParamRole::kResult});
+  program.stages = std::move(te.stages());
+  const auto loops = ir::ToLoops(program);
+  ASSERT_TRUE(loops.ok()) << loops.status();
+  const auto f = LowerModule({context, {*loops}}, "", *Target::Parse("cpu"), CompileOptions{});
+  ASSERT_TRUE(f.ok()) << f.status();
+  ASSERT_TRUE((*f)->Finish().ok());
+
+  std::vector<float> in(24), value(2), sum(2), most(2);
+  for (int i = 0; i < 24; ++i) in[i] = static_cast<float>((i * 7) % 12) - (i < 12 ? 0.0f : 3.0f);
+  std::vector<int64_t> place(2);
+  bool negative[2];
+  int64_t shape[] = {2, 3, 4};
+  const auto make = [&](void* data, DLDataType type, int32_t rank) {
+    return DLTensor{data, {kDLCPU, 0}, rank, type, shape, nullptr, 0};
+  };
+  const DLDataType f32{kDLFloat, 32, 1};
+  DLTensor tensors[] = {make(in.data(), f32, 3),
+                        make(value.data(), f32, 1),
+                        make(place.data(), {kDLInt, 64, 1}, 1),
+                        make(negative, {InfoOf(DType::kBool).dlpack_code, 8, 1}, 1),
+                        make(sum.data(), f32, 1),
+                        make(most.data(), f32, 1)};
+  CinnValue args[6] = {};
+  for (int i = 0; i < 6; ++i) args[i] = {kCinnTensor, 0, {.tensor = &tensors[i]}};
+  CinnCallEnv env{};
+  env.size = sizeof(env);
+  env.device = {kDLCPU, 0};
+  ASSERT_EQ((*f)->entry()((*f)->self(), args, 6, &env), 0) << LastError();
+  for (int i = 0; i < 2; ++i) {
+    const auto begin = in.begin() + i * 12, end = begin + 12;
+    EXPECT_EQ(place[i], std::min_element(begin, end) - begin);
+    EXPECT_EQ(value[i], *std::min_element(begin, end));
+    EXPECT_EQ(negative[i], i == 1);
+    EXPECT_EQ(sum[i], std::accumulate(begin, end, 0.0f));
+    EXPECT_EQ(most[i], *std::max_element(begin, end));
+  }
 }
 
 TEST(Module, CApi) {

@@ -736,6 +736,23 @@ TEST(LegalSteps, ComputeAtOfTransposedStore) {
   EXPECT_TRUE(absl::StrContains(Print(*r), "block a(u in 0..8 = l_u, v in 0..4 = p) {")) << Print(*r);
 }
 
+// A schedule knows what each step made.
+TEST(ScheduleHistory, StepsSideBySide) {
+  const auto f = ParseFunc(R"(func @f(x: f32[8], y: f32[8]) {
+    for i in 0..8 { block b(u in 0..8 = i) { y[u] = x[u] } } })");
+  ASSERT_TRUE(f.ok()) << f.status();
+  Schedule s(*f);
+  EXPECT_EQ(s.Diff(), Schedule(*f).Diff(0, 0));
+  s.Run("split i 4 -> io ii").Run("vectorize ii");
+  EXPECT_FALSE(s.Try("vectorize io ii"));
+  ASSERT_EQ(s.history().size(), 3u);
+  EXPECT_EQ(s.history()[1].step, "split i 4 -> io ii");
+  EXPECT_EQ(Print(s.history()[2].func), Print(s.func()));
+  EXPECT_TRUE(absl::StrContains(s.Diff(), "|     for ii in 0..4 @vectorized {")) << s.Diff();
+  EXPECT_TRUE(s.Diff(0, -1).starts_with("0: stages ")) << s.Diff(0, -1);
+  EXPECT_TRUE(absl::StrContains(s.Diff(0, -1), "2: vectorize ii\n")) << s.Diff(0, -1);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, IllegalSteps, testing::ValuesIn(kIllegal),
                          [](const auto& info) { return std::string(info.param.name); });
 

@@ -376,6 +376,22 @@ def test_steps_on_stages():
     close(te.build(s)(a), a.sum(1) * 2, 1e-4)
 
 
+def test_axes_of_threads():
+    """te.thread_axis as TVM's users write it, with an extent or without."""
+    s = te.create_schedule(copy_of_ones())
+    outer, inner = s.split("l_i", 2)
+    s.bind(outer, te.thread_axis("blockIdx.x"))
+    s.bind(inner, te.thread_axis((0, 2), "threadIdx.x"))
+    assert s.schedule.splitlines()[1:] == ["bind l_i_o blockIdx.x", "bind l_i_i threadIdx.x"]
+
+
+def test_words_of_loop_text():
+    """What no buffer can be called is a fine name of an index or an axis."""
+    A, k = te.placeholder((4, 2), name="A"), te.reduce_axis((0, 2), "nan")
+    f = te.build(te.create_schedule(te.compute((4,), lambda true: te.sum(A[true, k], axis=k)), name="launch"))
+    close(f(np.ones((4, 2), "f")), np.full(4, 2, "f"))
+
+
 def test_names_that_are_not_given():
     A = te.placeholder((64, 64), name="A")
     s = te.create_schedule(te.compute((64, 64), lambda i, j: A[i, j], name="C"))
@@ -415,6 +431,7 @@ def test_what_is_seen():
     for kind, part in {"stages": "block b_C", "schedule": "vectorize ii", "loops": "@program_k0(", "llvm": "define", "asm": ".globl",
                        "c": "int32_t"}.items():  # fmt: skip
         assert part in f.get_source(kind)
+    assert f.get_source("object").startswith(b"\x7fELF") and len(f.get_source("object")) > 500
     assert "Function program(A: f32['n']) -> f32['n'], for cpu" == repr(f)
 
 
@@ -431,6 +448,10 @@ def test_source_for_devices_that_are_not_here():
     if not torch.cuda.is_available():
         with pytest.raises(RuntimeError, match="[Cc][Uu][Dd][Aa]"):
             te.build(s, "cuda")(array(3))
+
+
+def copies():
+    return te.create_schedule(copy_of_ones())
 
 
 def bad(make):
@@ -458,6 +479,10 @@ def bad(make):
     (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: A[i, k])), "reduce axis that nothing reduces over"),
     (lambda n, A, k: te.create_schedule(A), "expected what te.compute"),
     (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: A[i, 0], name="A")), "the name A is taken"),
+    (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: A[i, 0], name="for")), "tensor: for is a word of loop text"),
+    (lambda n, A, k: te.create_schedule(te.compute((te.var("inf"),), lambda i: 1.0)), "var: inf is a word of loop text"),
+    (lambda n, A, k: te.scan(A, A, A), "shape: expected sizes, got Tensor"),
+    (lambda n, A, k: te.compute((n,), lambda i: te.sum(A[i, k], axis=k, init=1.0)), "sum: a reduction begins with what changes nothing"),
     (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: A[i, 0]), args=[n]), "is missing"),
     (lambda n, A, k: te.create_schedule(te.compute((n, n), lambda i, j: te.exp(i))), "exp"),
     (lambda n, A, k: te.create_schedule(te.compute((k,), lambda i: 1.0)), "a size speaks of k"),
@@ -475,6 +500,16 @@ def bad(make):
     (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: A[i, 0])).inline(A), "no stage of this schedule"),
     (lambda n, A, k: te.create_schedule(te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="C")).parallel("l_k"),
      "step 'parallel l_k'"),
+    # As in TVM.
+    (lambda n, A, k: te.var("n", "float32"), "var n: expected int32 or int64, got float32"),
+    (lambda n, A, k: te.size_var("n", "int32", high=2**31), "var n: 2147483648 is no int32"),
+    (lambda n, A, k: copies().split("l_i", factor=64), "split: expected arguments in the order of .*, got factor="),
+    (lambda n, A, k: copies().compute_inline("C"), "no step 'compute_inline': here it is inline"),
+    (lambda n, A, k: copies()["C"], "s.split"),
+    (lambda n, A, k: te.lower(copies(), [A]), "target: expected a text .*is given arguments"),
+    (lambda n, A, k: te.build(copies(), [A], "llvm"), "target: expected a text .*is given arguments"),
+    (lambda n, A, k: te.build(copies(), 3), "target: expected a text such as .*got 3"),
+    (lambda n, A, k: te.thread_axis((0, 64)), "thread_axis: expected a name"),
     (lambda n, A, k: te.build(te.create_schedule(te.compute((n,), lambda i: A[i, 0])), "nowhere"), "nowhere"),
 ])  # fmt: skip
 def test_errors(make, message):
@@ -586,7 +621,7 @@ def test_text_of_ones_own():
 
 def scaled(target):
     """x * 2, and what builds it for a target."""
-    n = te.var("n", 1, 4096)
+    n = te.var("n", high=4096)
     x = te.placeholder((n,), name="x")
     s = te.create_schedule(te.compute((n,), lambda i: x[i] * 2.0, name="y"), name="scale")
     if target != "c":
@@ -597,6 +632,34 @@ def scaled(target):
 
 
 @opencl
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_roles_of_threads(target):
+    """16 of 64 threads fill the ring, two iterations ahead of all; then 32 add with other loops than the rest."""
+    text = """func @rows(x: f32[n, 512] align 16, y: f32[n, 64] out) where n in 1..4096 {
+      alloc s: f32[64] @shared
+      for i in 0..n {
+        for k in 0..8 {
+          for t in 0..16 {
+            for v in 0..4 {
+              block a(vi in 0..n = i, vt in 0..512 = k * 64 + t * 4 + v) { s[vt % 64] = x[vi, vt] }
+            }
+          }
+          for u in 0..64 {
+            block b(wi in 0..n = i, wu in 0..64 = u, wk reduce 0..8 = k) init { y[wi, wu] = 0.0 } {
+              y[wi, wu] = y[wi, wu] + s[63 - wu]
+            }
+          }
+        }
+      }
+    }"""
+    steps = "split_init b k -> start\nbind i blockIdx.x\nbind t threadIdx.x\nbind u threadIdx.x\nbind u_init threadIdx.x\n" \
+            "vectorize v\npipeline k 3\nspecialize b u < 32 -> first"  # fmt: skip
+    x = array((5, 512))
+    close(te.build(text, target, steps)(x), x.reshape(5, 8, 64)[:, :, ::-1].sum(1), 1e-4)
+    source = te.build(text, "cuda -arch=sm_90a", steps).get_source()
+    assert "if (i2 < 16)" in source and "cp.async" in source and " < 32)" in source, source
+
+
 def test_source_of_ones_own():
     build, x = scaled("opencl"), array(100)
     source = """
@@ -674,6 +737,9 @@ def test_a_function_is_saved_and_loaded_again(tmp_path):
     a, b = (te.placeholder((n,), "float32", name) for name in "ab")
     f = te.build(te.create_schedule(te.compute((n,), lambda i: a[i] + b[i] * 2, "c")))
     f.export_library(str(tmp_path / "axpy.so"))
+    for wrong, message in ((), "expected functions to write, got none"), ((f, "f"), "expected what te.build gives, got str"):
+        with pytest.raises(TypeError, match=message):
+            te.export_library(tmp_path / "none.so", *wrong)
     loaded = cinn_like.load_library(str(tmp_path / "axpy.so"))
     for count in (1, 77):
         x, y = array(count), array(count)

@@ -1,4 +1,4 @@
-"""The tutorials of examples/te run, and docs/te.md prints what it says."""
+"""The tutorials of examples/te run, and docs/te.md and te_tutorials.md print what they say."""
 
 import contextlib
 import io
@@ -49,10 +49,11 @@ def test_all_tutorials_are_on_the_page():
     assert {p.name for p in TUTORIALS} == set(re.findall(r"\]\(\.\./examples/te/(\w+\.py)\)", page))
 
 
-def test_page(monkeypatch):
+@pytest.mark.parametrize("name, least", [("te.md", 10), ("te_tutorials.md", 12)])
+def test_page(name, least, monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "examples" / "te"))
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "te.md").read_text(), re.S)
-    assert len(blocks) >= 10
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / name).read_text(), re.S)
+    assert len(blocks) >= least
     names = {}
     for k, (kind, text) in enumerate(blocks):
         if kind == "python":

@@ -1,7 +1,11 @@
 """What is shown of schedules and built functions: HTML for notebooks, what kernels take, and what a target needs to be known."""
 
 import html.parser
+import os
+import pathlib
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -111,6 +115,18 @@ def test_resources():
     assert 0 < int(numbers[0]) < 256 and numbers[1:] == ["0"] * 4
     with pytest.raises(ValueError, match="no source of kind 'resources'; there are stages"):
         te.build(clipped()).get_source("resources")
+
+
+def test_nvrtc_is_found_without_pytorch():
+    """Beside this package, where no other that is loaded says where packages are."""
+    packages = pathlib.Path(library.path()).resolve().parents[1]
+    if not list(packages.glob("nvidia/*/lib/libnvrtc.so.*")):
+        pytest.skip("no NVRTC beside this package")
+    code = "import sys; from cinn_like import te; f = te.build(te.create_schedule(te.compute((3,), lambda i: i)), 'cuda -arch=sm_90a'); " \
+           "print(f.get_source('ptx')); assert 'torch' not in sys.modules"  # fmt: skip
+    env = {**{k: v for k, v in os.environ.items() if k != "VIRTUAL_ENV"}, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0 and ".target sm_90a" in ran.stdout, ran.stderr
 
 
 def test_has_device():

@@ -50,6 +50,35 @@ def test_schedule_steps(tmp_path):
     assert "for ki in 0..8 @unrolled" in text and "x[i, ko * 8 + ki]" in text and "block" not in text
 
 
+SCALE = """func @scale(x: f32[n], y: f32[n] out) where n in 1..4096 {
+  for i in 0..n {
+    block y_(v in 0..n = i) { y[v] = x[v] * 2.0 }
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("kind, target, steps, part", [
+    ("llvm", "cpu", "split i 8 -> a b | vectorize b", b"<8 x float>"), ("asm", "cpu", "", b".globl\tscale"),
+    ("c", "c", "", b"int32_t scale("), ("schedule", "cpu", "parallel i", b"parallel i"), ("object", "cpu", "", b"\x7fELF"),
+    *((kind, target, "split i 64 -> a b | bind a blockIdx.x | bind b threadIdx.x", part) for kind, target, part in [
+        ("cuda", "cuda -arch=sm_90a", b"__launch_bounds__(64)"), ("opencl", "opencl", b"get_group_id(0)"),
+        ("metal", "metal", b"[[kernel, "), ("hip", "hip -arch=gfx90a", b"__global__"),
+        ("resources", "cuda -arch=sm_90a", b"scale_k0_kernel  64 x 1 x 1")]),
+])  # fmt: skip
+def test_emit_of_loops(kind, target, steps, part):
+    """What loop text with a schedule becomes."""
+    result = subprocess.run([TOOLS / "cinn_opt", f"--emit={kind}", f"--target={target}", f"--passes={steps}"],
+                            input=SCALE.encode(), capture_output=True, timeout=120)  # fmt: skip
+    if b"NVRTC was not found" in result.stderr:
+        pytest.skip("NVRTC is not on this machine")
+    assert result.returncode == 0 and part in result.stdout, result.stderr.decode()
+
+
+def test_emit_of_a_graph_behind_passes():
+    assert b"define i32 @mlp(" in run("cinn_opt", "--emit=llvm", "--passes=decompose | cse", MLP)
+
+
 HOST_KINDS = {"graph": b"graph @mlp_prepare(", "stages": b"func @mlp_k0(", "schedule": b" by ",
               "loops": b"func @mlp entry", "llvm": b"define", "asm": b".globl\tmlp", "object": b"\x7fELF"}
 HOSTS = ["cpu", "x86_64 -mcpu=x86-64 -num-threads=2"]
@@ -181,6 +210,9 @@ def test_golden(path):
     ("cinn_opt", [f"--schedule={ROWSUM}", ROWSUM], "unknown schedule step 'func'"),
     ("cinn_opt", ["--schedule=/no/such/steps", ROWSUM], "can't read '/no/such/steps'"),
     ("cinn_opt", [f"--schedule={ROWSUM}", MLP], "a schedule needs loop text: cinn_compile --emit=stages gives it"),
+    ("cinn_opt", ["--show=all", ROWSUM], "--show=all: expected end, steps or diffs"),
+    ("cinn_opt", ["--show=steps", "--emit=c", ROWSUM], "--show is of steps, --emit of code"),
+    ("cinn_opt", ["--emit=c", ROWSUM], "@rowsum: parameter y is written and not marked out"),
     ("cinn_opt", ["/no/such/file"], "can't read '/no/such/file'"),
     ("cinn_opt", [MLP, ROWSUM], "expected one input file and got 2"),
     ("cinn_compile", ["--emit=wasm", MLP], "no source of kind 'wasm'; there are graph, stages, schedule, loops, c, llvm, asm, object"),

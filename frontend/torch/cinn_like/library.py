@@ -31,6 +31,7 @@ class Library:
             ("CinnListSteps", text, []),
             ("CinnListFunctions", text, []),
             ("CinnRunOnText", text, [text, text, text, text]),
+            ("CinnSideBySide", text, [text, text, text, text]),
             ("CinnLowerModule", ctypes.c_int32, [text, text, text, ctypes.POINTER(abi.SourceHooks), ctypes.POINTER(pointer)]),
             ("CinnGiveBytes", None, [pointer, text, ctypes.c_size_t]),
             ("CinnCheck", ctypes.c_int32, [text, text]),
@@ -46,7 +47,7 @@ class Library:
             ("CinnFunctionCallPacked", ctypes.c_int32, [pointer, pointer, ctypes.c_int32, pointer]),
             ("CinnExportLibrary", ctypes.c_int32, [ctypes.POINTER(pointer), ctypes.c_int32, text, pointer, ctypes.c_int32]),
             ("CinnFunctionInfo", text, [pointer]),
-            ("CinnFunctionSource", text, [pointer, text]),
+            ("CinnFunctionBytes", pointer, [pointer, text, ctypes.POINTER(ctypes.c_size_t)]),
         ]:
             function = getattr(lib, name)
             function.restype, function.argtypes = result, arguments
@@ -87,6 +88,9 @@ class Library:
         if out is None:
             raise ValueError(self.last_error())
         return out.decode()
+
+    def side_by_side(self, before, after, titles):
+        return self._lib.CinnSideBySide(*(x.encode() for x in (before, after, *titles))).decode()
 
     def lower_module(self, text, schedule, target, hooks=None):
         """Loop text and a schedule as a function that `finish` makes callable. `hooks`: an abi.SourceHooks, whose callbacks
@@ -146,8 +150,13 @@ class Library:
             raise RuntimeError(self.last_error())
 
     def source(self, handle, kind):
-        text = self._lib.CinnFunctionSource(handle, kind.encode())
-        return None if text is None else text.decode()
+        """Text, or bytes of what is none ("object", "cubin", ...); None: there is no such kind."""
+        size = ctypes.c_size_t()
+        start = self._lib.CinnFunctionBytes(handle, kind.encode(), ctypes.byref(size))
+        if start is None:
+            return None
+        data = ctypes.string_at(start, size.value)
+        return data if b"\0" in data else data.decode()
 
 
 def available():

@@ -18,13 +18,14 @@ from .function import Function, build, export_library, has_device
 from .schedule import Diff, Schedule, Text, create_schedule, lower, steps
 from .stages import (
     Stage, Tensor, argmax, argmin, comm_reducer, compute, extern, isfinite, isinf, placeholder, prod, reduce_axis, scan,
-    sigmoid, var,
+    sigmoid, thread_axis, var,
 )  # fmt: skip
 from .stages import all_ as all
 from .stages import any_ as any
 from .stages import max_ as max
 from .stages import min_ as min
 from .stages import sum_ as sum
+from .stages import var as size_var
 
 
 def __getattr__(name):

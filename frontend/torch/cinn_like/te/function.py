@@ -10,7 +10,7 @@ from .. import abi, functions, library
 from ..dtypes import NAMES
 from ..tensors import CPU, CUDA, Arg, empty, torch
 from .hooks import Hooks
-from .schedule import Schedule, Text, details
+from .schedule import Schedule, Text, check_target, details
 
 
 class _Bound:
@@ -26,7 +26,11 @@ class _Bound:
 def export_library(path, *built):
     """Writes functions that `te.build` gave as one shared library. Those of one name, for several targets, are variants of
     one function: the first that runs where the file is loaded is taken."""
+    if not built:
+        raise TypeError("export_library: expected functions to write, got none")
     for f in built:
+        if not isinstance(f, Function):
+            raise TypeError(f"export_library: expected what te.build gives, got {type(f).__name__}")
         if f._unnamed:
             raise ValueError(f"{f.name}: a file calls functions by name: register_func({f._unnamed[0].of!r}) first")
     with contextlib.ExitStack() as stack:
@@ -60,14 +64,14 @@ class Function:
 
     def get_source(self, kind=None):
         """ "cuda", "ptx", "opencl", "hip", "metal", "c", "llvm", "asm", "loops", ...; as it is, what the target's compiler is given.
-        "resources": what CUDA's kernels take, registers, spills and shared memory."""
+        "resources": what CUDA's kernels take, registers, spills and shared memory. Bytes of "object", "cubin", "hsaco"."""
         device = (self.target.split() or ["cpu"])[0]
         kind = kind or ("llvm" if device in ("cpu", "x86_64") else device)
         with self._hooks.reported():
             source = self._library.source(self._handle, kind)
             if source is None:
                 raise ValueError(self._library.last_error())
-        return Text(source)
+        return source if isinstance(source, bytes) else Text(source)
 
     def export_library(self, path):
         """Writes it as a shared library for `cinn_like.load_library` and for C (docs/libraries.md)."""
@@ -203,6 +207,7 @@ def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=N
 
     `source` takes the place of the generated source of kernels, `rewrite(source, language)` gives another text for it, and
     `compiler(source, arch, options)` makes a cubin, a fatbin or PTX of CUDA C++ (docs/te.md)."""
+    check_target(target)
     hooks = {"source": source, "rewrite": rewrite, "compiler": compiler}
     if isinstance(s, Schedule):
         unnamed = [stage.kept for stage in s.program.stages if getattr(stage, "kept", None)]

@@ -7,16 +7,24 @@ from .expr import DTYPES, Expr, ReduceAxis, Var, Writer, as_expr, cast, postorde
 from .stages import Extern, Stage, Tensor
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+# Words that begin statements, and values: no buffer can be called so.
+_WORDS = {"alloc", "barrier", "block", "call", "false", "for", "if", "inf", "launch", "let", "nan", "true", "while"}
 _ALIGNMENTS = [2**k for k in range(5)]  # bytes
+
+
+def _check_name(name, what):
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"{what}: expected a name of letters, digits and _, got {name!r}")
 
 
 class _Names:
     def __init__(self):
-        self.used = set(DTYPES.values())
+        self.used = _WORDS | set(DTYPES.values())
 
     def claim(self, name, what):
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"{what}: expected a name of letters, digits and _, got {name!r}")
+        _check_name(name, what)
+        if name in _WORDS:
+            raise ValueError(f"{what}: {name} is a word of loop text")
         if name in self.used:
             raise ValueError(f"{what}: the name {name} is taken")
         self.used.add(name)
@@ -61,7 +69,8 @@ class Program:
         self.symbols = self._find_symbols()
         for s in self.symbols:
             self._texts[s] = names.claim(s.name, "var")
-        self.text = self._write(_Names().claim(name, "function"))
+        _check_name(name, "function")  # the only one after an @
+        self.text = self._write(name)
 
     def name_of(self, tensor):
         return self._texts[tensor]

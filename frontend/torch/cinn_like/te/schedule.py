@@ -10,6 +10,21 @@ from .program import Program
 from .stages import Extern, Stage, Tensor
 
 _WIDTH = 78  # of one side of a diff
+# What TVM's users look for.
+_ELSEWHERE = {
+    "compute_inline": "inline",
+    "reverse_compute_inline": "reverse_inline",
+    "cache_read": "stage",
+    "set_scope": "scope",
+    "decompose_reduction": "split_init",
+    "pad_einsum": "round_up",
+    "loop_partition": "peel",
+    "pragma": "annotate",
+    "get_block": "the block b_ and the tensor's name",
+    "get_loops": "loops",
+    "mod": "text",
+    "trace": "schedule",
+}
 
 
 class Text(str):
@@ -32,17 +47,7 @@ class Diff:
         self.before, self.after, self.titles = before, after, titles
 
     def __str__(self):
-        a, b = self.before.splitlines(), self.after.splitlines()
-        width = min(max(map(len, [*a, self.titles[0]])), _WIDTH)
-        rows = [(self.titles[0], " ", self.titles[1])]
-        for op, i, i_end, j, j_end in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-            mark = {"equal": " ", "replace": "|", "delete": "<", "insert": ">"}[op]
-            for k in range(max(i_end - i, j_end - j)):
-                left = a[i + k] if i + k < i_end else ""
-                right = b[j + k] if j + k < j_end else ""
-                rows.append((left, mark, right))
-        clip = lambda line: line if len(line) <= width else line[: width - 3] + "..."  # noqa: E731
-        return "\n".join(f"{clip(left):{width}} {mark} {right}".rstrip() for left, mark, right in rows) + "\n"
+        return library.get().side_by_side(self.before, self.after, self.titles)
 
     __repr__ = __str__
 
@@ -98,13 +103,19 @@ class Schedule:
         return "".join(f"{step}\n" for step, _ in self.history[1:])
 
     def __getattr__(self, name):
-        if name.startswith("_") or name not in steps():
-            known = ", ".join(steps()) if not name.startswith("_") else ""
-            raise AttributeError(f"a schedule has no step {name!r}; there are {known}")
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name in _ELSEWHERE:
+            raise AttributeError(f"a schedule has no step {name!r}: here it is {_ELSEWHERE[name]} (docs/schedules.md)")
+        if name not in steps():
+            raise AttributeError(f"a schedule has no step {name!r}; there are {', '.join(steps())}")
         return functools.partial(self._step, name)
 
     def __dir__(self):
         return [*super().__dir__(), *steps()]
+
+    def __getitem__(self, tensor):
+        raise TypeError("a schedule's steps are its own methods, of names or tensors: s.split(s.loops(C)[0], 64), not s[C].split(...)")
 
     def run(self, text):
         """Steps as text, one a line; returns the schedule. Where one is illegal none is done."""
@@ -164,8 +175,10 @@ class Schedule:
             parts.append(details(f"{k}: {step}", *inside, is_open=k == last))
         return "".join(parts)
 
-    def _step(self, name, *args, to=None):
+    def _step(self, name, *args, to=None, **unknown):
         before, after, usage, _ = steps()[name]
+        if unknown:
+            raise TypeError(f"{name}: expected arguments in the order of {usage!r} and to=, got {next(iter(unknown))}=")
         words = [self._word(a, before[min(k, len(before) - 1)] if before else "") for k, a in enumerate(args)]
         names = [] if to is None else [to] if isinstance(to, str) else list(to)
         if after and not names:
@@ -219,6 +232,15 @@ def create_schedule(outputs, args=None, name="program", align=None):
     return Schedule(Program(outputs, args, name, align))
 
 
+def check_target(target):
+    """A text, or an error that says where else a list of arguments belongs."""
+    if not isinstance(target, str):
+        what = "create_schedule(outputs, args=...) is given arguments" if isinstance(target, (tuple, list)) else f"got {target!r}"
+        raise TypeError(f'target: expected a text such as "cpu"; {what}')
+    return target
+
+
 def lower(s, target="cpu"):
     """The loops without blocks, as code is generated from them."""
+    check_target(target)
     return Text(_run(s.text, passes="lower", target=target))

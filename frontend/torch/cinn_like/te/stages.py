@@ -3,10 +3,12 @@
 import inspect
 import itertools
 import math
+import numbers
 
 from .. import functions
 from .expr import (
-    Expr, ReduceAxis, Var, as_expr, call, cast, const, dtype_of, if_then_else, is_float, is_int, max_value, min_value,
+    Expr, ReduceAxis, Var, as_expr, call, cast, const, dtype_of, greatest, if_then_else, is_float, is_int, max_value,
+    min_value,
 )  # fmt: skip
 
 
@@ -81,8 +83,13 @@ def _index(i, tensor):
     return cast(i, "int64")
 
 
-def var(name="n", low=1, high=2**31 - 1, multiple=1, hint=0):
-    """A size (or another integer) that calls give: low <= it <= high, a multiple of `multiple`; `hint` is a likely value."""
+def var(name="n", dtype="int64", *, low=1, high=2**31 - 1, multiple=1, hint=0):
+    """A size (or another integer) that calls give: low <= it <= high, a multiple of `multiple`; `hint` is a likely value.
+    Sizes count in int64, also those that are said to fit an int32."""
+    if dtype_of(dtype) not in ("int32", "int64"):
+        raise TypeError(f"var {name}: expected int32 or int64, got {dtype_of(dtype)}")
+    if dtype_of(dtype) == "int32" and high > greatest("int32"):
+        raise ValueError(f"var {name}: {high} is no int32")
     if low < 0:
         raise ValueError(f"var {name}: expected low from 0 up, got {low}; a number of any sign is a placeholder(())")
     return Var(name, int(low), int(high), int(multiple), int(hint))
@@ -94,6 +101,8 @@ def _dims(shape):
         if isinstance(d, Expr):
             if d.dtype != "int64":
                 raise TypeError(f"shape: {d} is {d.dtype}, expected int64")
+        elif not isinstance(d, numbers.Number) and not hasattr(d, "__index__"):
+            raise TypeError(f"shape: expected sizes, got {d!r}")
         elif int(d) != d or d < 0:
             raise ValueError(f"shape: expected sizes from 0 up, got {d}")
     return tuple(d if isinstance(d, Expr) else int(d) for d in shape)
@@ -113,6 +122,15 @@ def reduce_axis(dom, name="k", most=None):
     computes element i; it then counts as at least 0 and at most `most`."""
     low, high = dom if isinstance(dom, (tuple, list)) else (0, dom)
     return ReduceAxis(low, high, name, most)
+
+
+def thread_axis(dom, tag=None):
+    """An axis as the step `bind` takes it, which is by name: thread_axis("threadIdx.x"), thread_axis((0, 64), "threadIdx.x").
+    It is as long as the loops that are bound to it."""
+    name = dom if tag is None else tag
+    if not isinstance(name, str):
+        raise TypeError(f'thread_axis: expected a name such as "threadIdx.x", got {name!r}')
+    return name
 
 
 class Reduction:
@@ -142,7 +160,9 @@ def _axes(axis, what):
 
 
 def _reducer(name, step, identity, allowed):
-    def reduce(expr, axis, where=None):
+    def reduce(expr, axis, where=None, init=None):
+        if init is not None:
+            raise TypeError(f"{name}: a reduction begins with what changes nothing: add init= to its result in another compute")
         e = as_expr(expr)
         if not allowed(e.dtype):
             raise TypeError(f"{name} of {e.dtype}: cast first (te.cast)")
@@ -151,7 +171,7 @@ def _reducer(name, step, identity, allowed):
             e = if_then_else(where, e, start)
         return Reduction(lambda old, new: [step(old[0], new[0])], [start], [e], _axes(axis, name))
 
-    reduce.__name__ = name
+    reduce.__name__ = reduce.__qualname__ = name
     return reduce
 
 
@@ -188,7 +208,7 @@ def _either(reduce, join):
             result = join(result, e)
         return result
 
-    both.__name__ = reduce.__name__
+    both.__name__ = both.__qualname__ = reduce.__name__
     return both
 
 
