@@ -1142,7 +1142,7 @@ TEST(CudaLowering, ComputedOperands) {
         x.columns, ",", x.depth, "]} : ", of(x.type, x.columns, x.depth),
         "\n  %3 = transpose(%2) {perm=[1,0]} : ", of(x.type, x.depth, x.columns), "\n  %4 = matmul(%x, %3) : ", result,
         "\n", x.bias ? Cat("  %5 = add(%4, %b) : ", result, "\n  return %5\n}\n") : "  return %4\n}\n"));
-    if (!IsSeen(++cases)) continue;
+    if (!IsSeen(cases++)) continue;
     const StatusOr<Compiled> compiled = Lower(g, true, ManyCores());
     ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
     EXPECT_EQ(Count(compiled->text, " by "), 1) << Print(g) << compiled->text;
