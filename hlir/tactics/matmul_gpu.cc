@@ -312,7 +312,7 @@ class MatmulGpu {
   Expr Held(Expr operand) const { return tile_.mma ? operand->args[0] : operand; }
   int64_t HeldBytes(const Tile& t) const { return t.mma ? 2 : Width(); }
 
-  // An operand that is copied into its panel as it lies in memory.
+  // Of matrix units: an operand that is copied into its panel as it lies in memory.
   bool IsCopied(size_t operand) const {
     const Expr held = ProductOf(flat_)->args[operand]->args[0];
     return held->op == ExprOp::kLoad;
