@@ -23,12 +23,12 @@ struct Machine {
   double tasks_per_core;         // that balance
   double columns, full_bytes;    // a task's share of the columns; more of elements that are narrower than that
   double min_row, max_row, min_column;  // elements of a part
-  double gain;                          // below that the second kernel is not worth it
 };
 // Along rows with all threads of a block, across rows with a few warps.
-constexpr Machine kGpu = {200e9, 40e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128, 1.1};
-constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 256, 0, 16384, 262144, 128, 1.25};
+constexpr Machine kGpu = {200e9, 40e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128};
+constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 256, 0, 16384, 262144, 128};
 constexpr double kNear = 3;              // times the rates: of what lies in a core's cache
+constexpr double kGain = 1.25;           // below that the second kernel is not worth it
 constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
 
 int64_t PowerOfTwoBelow(double n) {
@@ -169,7 +169,7 @@ class Splitter {
     const double blocks = along ? results : results / columns * std::ceil(columns / share);
     const double near = bytes <= near_bytes_ ? kNear : 1;
     const double now = bytes / near / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
-    if (now < m_.gain * (bytes / near / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
+    if (now < kGain * (bytes / near / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
     const double wanted = length * blocks / (m_.tasks_per_core * m_.cores);
     const double elements = along ? std::clamp(wanted, m_.min_row, m_.max_row) : std::max(wanted, m_.min_column);
     // The outermost loop that is long enough is cut, or the longest: what is contiguous stays so.

@@ -538,7 +538,7 @@ TEST(CudaLowering, Transpositions) {
   EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
 }
 
-// Strips of columns that leave half of the cores idle are cut by rows, where memory gives a tenth more than they take.
+// Strips of columns that leave half of the cores idle are cut by rows.
 TEST(CudaLowering, ColumnSumsFillTheCores) {
   const Graph g = ParseGraph(
       "graph @sums(%x: f32[65536,2048]) {\n  %0 = reduce_sum(%x) {axes=[0], keepdims=false} : f32[2048]\n  return "
