@@ -154,6 +154,8 @@ class Parser {
         b.scope = Scope::kLocal;
       else
         return lex_.Error(Cat("buffer ", name, ": unknown scope '", scope, "' (global, shared, warp, local)"));
+      if (b.pitch_factor != 0 && b.scope == Scope::kGlobal)
+        return lex_.Error(Cat("buffer ", name, ": rows of global memory have no pitch"));
     }
     Buffer r = c_.MakeBuffer(std::move(b));
     buffers_[name] = r;

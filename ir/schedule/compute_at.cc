@@ -150,6 +150,10 @@ StatusOr<Func> ComputeAt(Func f, const std::string& block, const std::string& lo
   auto refuse = [&](const auto&... why) { return move.Refuse(why...); };
   if (std::find(block_path.begin(), block_path.end(), target) != block_path.end())
     return refuse("the block is inside that loop already");
+  for (const For* n : move.around()) {
+    const bool both = std::any_of(loop_path.begin(), loop_path.end(), [&](const Stmt& s) { return As<For>(s) == n; });
+    if (!both) return refuse("the block shares loop ", n->var->name, ", which is not around that one");
+  }
   for (size_t k = 0; k < block_path.size(); ++k) {
     const If* n = As<If>(block_path[k]);
     const bool stays =

@@ -347,6 +347,8 @@ StatusOr<Func> SetScope(Func f, const std::string& buffer, Scope scope, int alig
   if (IsParam(f, b)) return InvalidArgument("scope ", buffer, ": it is a parameter");
   if (const Call* call = CallTaking(f.body, b); call != nullptr && scope != Scope::kGlobal)
     return InvalidArgument("scope ", buffer, ": \"", call->text, "\" takes it, for which it must be global");
+  if (b->pitch_factor != 0 && scope == Scope::kGlobal)
+    return InvalidArgument("scope ", buffer, ": storage_align has set its rows apart, which global memory's are not");
   if (alignment < 0 || alignment > kMostBytes || (alignment & (alignment - 1)) != 0)
     return InvalidArgument("scope ", buffer, ": expected a power of 2 up to ", kMostBytes, " as alignment, not ",
                            alignment);

@@ -281,6 +281,22 @@ const Illegal kIllegal[] = {
        for p in 0..8 { block b(v in 0..8 = p) { y[v] = t[v] } } })",
      "compute_at a p",
      {"compute_at a p: it reads what it writes to t"}},
+    {"ComputeAtOutOfSharedLoop",
+     R"(func @f(x: f32[8], y: f32[8]) {
+       alloc q: f32[8] @global  alloc t: f32[8] @global
+       for i in 0..8 {
+         block a(u in 0..8 = i) { q[u] = x[u] }
+         block b(w in 0..8 = i) { t[w] = q[w] } }
+       for p in 0..8 { block c(v in 0..8 = p) { y[v] = t[v] } } })",
+     "compute_at b p",
+     {"compute_at b p: the block shares loop i, which is not around that one"}},
+    {"ScopeOfPaddedRows",
+     R"(func @f(x: f32[8, 4], y: f32[8, 4]) {
+       alloc t: f32[8, 4] @shared
+       for i in 0..8 { for j in 0..4 { block a(u in 0..8 = i, v in 0..4 = j) { t[u, v] = x[u, v] } } }
+       for p in 0..8 { for q in 0..4 { block b(w in 0..8 = p, z in 0..4 = q) { y[w, z] = t[w, z] } } } })",
+     "storage_align t 4 1\nscope t global",
+     {"scope t: storage_align has set its rows apart, which global memory's are not"}},
     {"ComputeAtTwoWriters",
      R"(func @f(x: f32[8], y: f32[8]) {
        alloc t: f32[8] @global

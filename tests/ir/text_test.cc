@@ -72,6 +72,7 @@ TEST(LoopText, Errors) {
       {"pitch 4 mod 16", "pitch mod 16", "line 2, column 25: expected the pitch's remainder"},
       {"pitch 4 mod 16", "pitch 16 mod 16", "buffer t: expected a pitch of R mod D, 0 <= R < D <= "},
       {"pitch 4 mod 16", "pitch 4 mod 1000000", "buffer t: expected a pitch of R mod D, 0 <= R < D <= "},
+      {"pitch 4 mod 16 @local", "pitch 4 mod 16 @global", "buffer t: rows of global memory have no pitch"},
       {"await copies 1", "await copies", "line 18, column 3: expected"},
       {"await copies 1", "await copies -1", "expected 0 to 7 groups and got -1"},
       {"await copies 1", "await 1", "line 17, column 9: expected 'copies', got '1'"},
