@@ -50,6 +50,7 @@ StatusOr<LibraryVariant> DecodeVariant(std::string_view text, const std::string*
   const std::vector<std::string> lines = Words(text, '\n').TakeAll();
   if (lines.size() < 6) return bad;
   LibraryVariant v{lines[0], lines[1], Words(lines[2]).TakeAll(), lines[3], lines[4], 0, -1, {}, 0};
+  if (std::count(v.cpu_features.begin(), v.cpu_features.end(), "") > 0) return bad;
   Words numbers(lines[5]);
   if (!numbers.TakeNumber(&v.slots, 0, kMostArguments) || !numbers.TakeNumber(&v.pointers, -1, kMostArguments) ||
       !numbers.TakeNumber(&v.weights_block, 0, kMostArguments) || !numbers.is_done()) {
