@@ -375,11 +375,15 @@ class FuncEmitter {
 
   Status MultiplyByFour(const std::vector<ir::MmaNest>& nests, bool from_zero) {
     RETURN_IF_ERROR(wgmma_.Multiply(nests, around_, from_zero));
+    AwaitAll(nests);
+    return absl::OkStatus();
+  }
+
+  void AwaitAll(const std::vector<ir::MmaNest>& nests) {
     std::set<ir::Buffer> sums;
     for (const ir::MmaNest& m : nests) {
       if (sums.insert(m.acc).second) wgmma_.Await(0, m.acc);
     }
-    return absl::OkStatus();
   }
 
   // Nests by the units of four warps behind stores of zeros to their sums, from statement `first` on: where they end,
@@ -457,7 +461,7 @@ class FuncEmitter {
       if (stores_panels_ && !fenced) out_.Line(kPanelFence);
       wgmma_.Await(1, nullptr);
       out_.Close();
-      wgmma_.Await(0, m[0].acc);
+      AwaitAll(m);
       for (size_t i = 0; i < threads.size(); ++i) around_.pop_back();
       return true;
     }

@@ -107,8 +107,10 @@ class Planner {
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
       JoinChains();
+      JoinGates();
       JoinEpilogues();
       JoinOperands();
+      JoinProducts();
     }
     std::vector<FusionPlan::Group> groups;
     for (std::vector<int>& stages : Order()) {
@@ -260,18 +262,67 @@ class Planner {
     }
   }
 
+  // Several contractions and what reads all of their results, element by element: in one pass, by one kernel, where
+  // that takes less time.
+  void JoinGates() {
+    if (!target_.HasKernels()) return;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      const int reader = group_of_[i];
+      if (members_[reader].empty() || members_[reader].back() != static_cast<int>(i)) continue;
+      if (has_contraction_[reader] || IsReduction(reader)) continue;
+      std::vector<int> groups;
+      for (int m : members_[reader]) {
+        for (int q : producers_[m]) {
+          const int g = group_of_[q];
+          if (g != reader && has_contraction_[g] && std::count(groups.begin(), groups.end(), g) == 0)
+            groups.push_back(g);
+        }
+      }
+      if (groups.size() < 2) continue;
+      groups.push_back(reader);
+      JoinIfCheaper(groups, kAny);
+    }
+  }
+
+  // Contractions that share an operand, with their epilogues: queries, keys and values.
+  void JoinProducts() {
+    if (!target_.HasKernels()) return;
+    absl::flat_hash_map<Buffer, std::vector<int>> readers;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      for (Buffer b : inputs_[i]) readers[b].push_back(static_cast<int>(i));
+    }
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      for (Buffer b : inputs_[i]) {
+        std::vector<int> alike;
+        for (int j : readers[b]) {
+          const int g = group_of_[j];
+          const bool same = ExtentsOf(p_.stages[j]) == ExtentsOf(p_.stages[i]);
+          if (j >= static_cast<int>(i) && same && std::count(alike.begin(), alike.end(), g) == 0) alike.push_back(g);
+        }
+        // All, then two by two.
+        if (alike.size() > 1 && JoinIfCheaper(alike, kAny)) continue;
+        for (size_t k = 1; alike.size() > 2 && k < alike.size(); ++k) {
+          if (group_of_[i] != alike[k]) JoinIfCheaper({group_of_[i], alike[k]}, kAny);
+        }
+      }
+    }
+  }
+
   // Or a scan.
   bool IsReduction(int group) const {
     return std::any_of(members_[group].begin(), members_[group].end(),
                        [&](int m) { return !p_.stages[m].IsPointwise(); });
   }
 
-  // Groups in an order in which they can run, whose last one's result alone leaves. Whether they are one now.
-  bool JoinIfCheaper(const std::vector<int>& groups) {
+  // Groups in an order in which they can run, of which no more results leave than said. Whether they are one now.
+  static constexpr size_t kAny = kMaxBuffers;
+  bool JoinIfCheaper(const std::vector<int>& groups, size_t most_results = 1) {
     std::vector<int> merged;
     for (int g : groups) merged.insert(merged.end(), members_[g].begin(), members_[g].end());
     std::sort(merged.begin(), merged.end());
-    if (merged.size() > kMaxStages || OutputsOf(merged).size() != 1) return false;
+    if (merged.size() > kMaxStages || OutputsOf(merged).size() > most_results) return false;
     for (int m : merged) {
       for (int c : consumers_[m]) {
         const int g = group_of_[c];

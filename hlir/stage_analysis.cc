@@ -197,4 +197,8 @@ int64_t DivisorOf(Expr e, Expr var) {
   return only ? divisor : 0;
 }
 
+const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::string& name) {
+  return *std::find_if(stages.begin(), stages.end(), [&](const ir::Stage& s) { return s.name == name; });
+}
+
 }  // namespace cinn_like::hlir

@@ -7,6 +7,9 @@
 
 namespace cinn_like::hlir {
 
+// Of the stages the one with the name, which is there.
+const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::string& name);
+
 // What the stage's values read, its own results too.
 std::vector<ir::Expr> LoadsOf(const ir::Stage& s);
 

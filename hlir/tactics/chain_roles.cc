@@ -193,10 +193,6 @@ class Finder {
 
 }  // namespace
 
-const Stage& StageNamed(const std::vector<Stage>& stages, const std::string& name) {
-  return *std::find_if(stages.begin(), stages.end(), [&](const Stage& s) { return s.name == name; });
-}
-
 std::optional<ChainRole> Chain::RoleOf(Expr var) const {
   auto it = roles.find(var);
   return it == roles.end() ? std::nullopt : std::optional(it->second);

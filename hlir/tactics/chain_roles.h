@@ -29,9 +29,6 @@ struct Chain {
   const ir::Stage& StageOf(const std::string& name) const;  // of `stages`
 };
 
-// Of the stages the one with the name, which is there.
-const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::string& name);
-
 // A look at the group before it is taken apart.
 bool MayBeChain(const ir::TeProgram& group);
 

@@ -67,7 +67,7 @@ class RowsGpu {
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
     const double seconds =
-        kKernelSeconds + r_.Bytes() / BytesPerSecond(target_) + SecondsOfRowProducts(r_.group, target_);
+        kKernelSeconds + std::max(r_.Bytes() / BytesPerSecond(target_), SecondsOfRowProducts(r_.group, target_));
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     Status status = absl::OkStatus();

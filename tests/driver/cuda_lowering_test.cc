@@ -1166,6 +1166,66 @@ TEST(CudaLowering, ComputedOperands) {
   EXPECT_GT(sliced, 0);
 }
 
+// Products of equal extents in one kernel: a gate and what it opens, which share a panel; of four operands; queries,
+// keys and values with epilogues of their own, one of them a result as it is.
+TEST(CudaLowering, ProductsInOnePass) {
+  std::mt19937 rng(14);
+  constexpr std::string_view kGraphs[] = {
+      R"(graph @gate(%x: T[M,K], %g: T[N,K], %u: T[N,K]) WHERE{
+  %0 = transpose(%g) {perm=[1,0]} : T[K,N]
+  %1 = transpose(%u) {perm=[1,0]} : T[K,N]
+  %2 = matmul(%x, %0) : T[M,N]
+  %3 = matmul(%x, %1) : T[M,N]
+  %4 = sigmoid(%2) : T[M,N]
+  %5 = add(%4, %3) : T[M,N]
+  return %5
+}
+)",
+      R"(graph @cell(%x: T[M,K], %g: T[K,N], %h: T[M,K], %u: T[K,N]) WHERE{
+  %0 = matmul(%x, %g) : T[M,N]
+  %1 = matmul(%h, %u) : T[M,N]
+  %2 = maximum(%0, %1) : T[M,N]
+  return %2
+}
+)",
+      R"(graph @qkv(%x: T[M,K], %q: T[K,N], %k: T[K,N], %v: T[K,N], %b: T[N]) WHERE{
+  %0 = matmul(%x, %q) : T[M,N]
+  %1 = matmul(%x, %k) : T[M,N]
+  %2 = matmul(%x, %v) : T[M,N]
+  %3 = add(%0, %b) : T[M,N]
+  %4 = relu(%2) : T[M,N]
+  return %3, %1, %4
+}
+)"};
+  const std::tuple<std::string_view, std::string_view, std::string_view> kSizes[] = {
+      {"72", "136", "72"}, {"77", "96", "40"}, {"n", "64", "72"}};
+  const Target hopper = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448 -sm-count=2");
+  int i = 0;
+  for (const std::string_view text : kGraphs) {
+    for (const auto& [m, n, k] : kSizes) {
+      for (const std::string_view type : {"bf16", "f32"}) {
+        for (const Target& target : {hopper, FewCores()}) {
+          if (!IsTried(i++)) continue;
+          const std::vector<std::pair<std::string, std::string>> names = {
+              {"T[", Cat(type, "[")},
+              {"M", std::string(m)},
+              {"N", std::string(n)},
+              {"K", std::string(k)},
+              {"WHERE", m == "n" ? "where n in 1..4096 hint 300 " : ""}};
+          const Graph g = ParseGraph(absl::StrReplaceAll(std::string(text), names));
+          const StatusOr<Compiled> compiled = Lower(g, true, target);
+          ASSERT_TRUE(compiled.ok()) << Print(g) << compiled.status();
+          // On two SMs prices leave some of the others apart.
+          EXPECT_LE(Count(compiled->text, " by matmul_gpu"), g.name() == "gate" ? 1 : 2) << Print(g) << compiled->text;
+          EXPECT_GE(Count(compiled->text, " by matmul_gpu"), 1) << Print(g) << compiled->text;
+          ExpectRuns(g, 77, rng, false, target);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
 // Of those, the products that pay run on four warps' units at once on Hopper, from panels in memory that these permute.
 TEST(CudaLowering, MatrixUnitsOfFourWarps) {
   std::mt19937 rng(12);
