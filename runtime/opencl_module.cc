@@ -1,6 +1,8 @@
 #include "runtime/opencl_module.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <list>
 #include <map>
 #include <mutex>
@@ -33,6 +35,7 @@ struct Module::Impl {
     Program& known = programs[{context, device}];
     if (known != nullptr) return known;
     ASSIGN_OR_RETURN(const std::string name, driver.Text(device, kDeviceName));
+    RETURN_IF_ERROR(CheckSubgroups(device, name));
     const char* options = "-cl-std=CL1.2";
     if (exact) {
       ASSIGN_OR_RETURN(const Bits floats, driver.Info<Bits>(device, kSingleFpConfig));
@@ -57,6 +60,22 @@ struct Module::Impl {
       return InvalidArgument(Message(driver.Check(error, Cat("compiling OpenCL C for ", name))), "\n", log.c_str());
     }
     return known = program;
+  }
+
+  // Drivers that don't know the attribute ignore it.
+  Status CheckSubgroups(DeviceId device, const std::string& name) const {
+    constexpr std::string_view kSize = "intel_reqd_sub_group_size(";
+    for (size_t at = source.find(kSize); at != source.npos; at = source.find(kSize, at + 1)) {
+      size_t size = 0;
+      const char* number = source.data() + at + kSize.size();
+      if (std::from_chars(number, source.data() + source.size(), size).ec != std::errc()) continue;
+      ASSIGN_OR_RETURN(const std::vector<size_t> sizes, driver.SubgroupSizes(device));
+      if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
+        return absl::FailedPreconditionError(Cat("kernels with sub-groups of ", size, ", of which the OpenCL device ", name,
+                                                 " offers ", sizes.empty() ? "none" : JoinWords(sizes)));
+      }
+    }
+    return absl::OkStatus();
   }
 
   StatusOr<opencl::Kernel> Find(KernelInfo& info, const QueueOf& queue) {
