@@ -1,7 +1,8 @@
 // OpenCL C 1.2. f16 and bf16 are kept as bits and computed with as f32, so that no device needs cl_khr_fp16; f64 needs
 // cl_khr_fp64. Functions of C are overloaded. Sub-groups are those of cl_intel_subgroups, which C 1.2 can have, of a
-// size that a kernel asks for (cl_intel_required_subgroup_size). How a driver deals a block's threads out to them nobody
-// says, so a kernel with shuffles numbers its threads by sub-groups: all of a block's but the last are full.
+// size that a kernel asks for (cl_intel_required_subgroup_size). How a driver deals a block's threads out to them
+// nobody says (Intel's for CPUs none of several rows to one), so a kernel with shuffles has its threads in one row, and
+// numbers them by sub-groups: all of a block's but the last are full.
 #include <map>
 #include <mutex>
 
@@ -148,8 +149,7 @@ Dialect WithSubgroups(int64_t size) {
       "#ifdef cl_intel_subgroups\n#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n#endif\n";
   d.spellings.push_back({ExprOp::kShuffleXor, kShuffled, "intel_sub_group_shuffle_xor($0, $1)", kAtom});
   d.spellings.push_back({ExprOp::kShuffleXor, kNarrow, "($T)intel_sub_group_shuffle_xor((int)$0, $1)", kUnary});
-  d.shuffling_kernel =
-      "__kernel __attribute__((reqd_work_group_size($X, $Y, $Z), intel_reqd_sub_group_size($W))) void";
+  d.shuffling_kernel = "__kernel __attribute__((reqd_work_group_size($N, 1, 1), intel_reqd_sub_group_size($W))) void";
   d.thread = "get_sub_group_id() * $W + get_sub_group_local_id()";
   return d;
 }

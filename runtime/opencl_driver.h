@@ -48,7 +48,7 @@ enum DeviceInfo : unsigned {
 enum QueueInfo : unsigned { kQueueContext = 0x1090, kQueueDevice = 0x1091, kQueueProperties = 0x1093 };
 enum MemInfo : unsigned { kMemFlags = 0x1101, kMemSize = 0x1102, kMemHostPtr = 0x1103, kMemContext = 0x1106 };
 enum BuildInfo : unsigned { kBuildLog = 0x1183 };
-enum KernelWorkGroupInfo : unsigned { kKernelWorkGroupSize = 0x11b0 };
+enum KernelWorkGroupInfo : unsigned { kKernelWorkGroupSize = 0x11b0, kKernelRequiredSize = 0x11b1 };
 enum EventInfo : unsigned { kExecutionStatus = 0x11d3 };
 
 // X(function, what it returns, parameters)

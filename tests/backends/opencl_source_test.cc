@@ -134,8 +134,7 @@ TEST(OpenClSource, EveryTypeShuffles) {
     Kernels kernels;
     for (const DType t : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
                           DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
-      for (const int64_t step : {int64_t{1}, subgroup / 2})
-        kernels.Add({t, t, Cat("shuffle_xor(a, i32(", step, "))")});
+      for (const int64_t step : {int64_t{1}, subgroup / 2}) kernels.Add({t, t, Cat("shuffle_xor(a, i32(", step, "))")});
     }
     const Status built = kernels.Build(subgroup);
     ASSERT_TRUE(built.ok()) << built;

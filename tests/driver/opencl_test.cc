@@ -199,11 +199,11 @@ TEST(OpenCl, ReductionsShuffle) {
     ASSERT_TRUE(devices.SetHooks("opencl", {"", rewrite, nullptr}).ok());
     Samples samples;
     for (const char* row : {"5", "40", "1000"}) {
-      for (const char* text : {"%0 = softmax(%x) {axis=1} : f32[n,ROW]\n  return %0",
-                               "%0 = reduce_sum(%x) {axes=[1]} : f32[n]\n  return %0",
-                               "%0 = argmax(%x) {axis=1} : i64[n]\n  return %0"}) {
-        const StatusOr<Graph> g = hlir::Parse(absl::StrReplaceAll(
-            Cat("graph @g(%x: f32[n,ROW]) where n in 1..64 {\n  ", text, "\n}\n"), {{"ROW", row}}));
+      for (const char* text :
+           {"%0 = softmax(%x) {axis=1} : f32[n,ROW]\n  return %0",
+            "%0 = reduce_sum(%x) {axes=[1]} : f32[n]\n  return %0", "%0 = argmax(%x) {axis=1} : i64[n]\n  return %0"}) {
+        const StatusOr<Graph> g = hlir::Parse(
+            absl::StrReplaceAll(Cat("graph @g(%x: f32[n,ROW]) where n in 1..64 {\n  ", text, "\n}\n"), {{"ROW", row}}));
         ASSERT_TRUE(g.ok()) << g.status();
         samples.Add(*g);
       }

@@ -209,11 +209,12 @@ TEST(Device, OpenClSubgroupsThatTheDeviceLacks) {
   SKIP_WITHOUT_OPENCL();
   const opencl::Driver& driver = **opencl::GetDriver();
   const std::vector<size_t> sizes = *driver.SubgroupSizes(driver.devices[0].id);
-  const Status lacking =
-      (*GetOpenClDevice())
-          ->Load("// kernel k -\n__kernel __attribute__((reqd_work_group_size(64, 1, 1), intel_reqd_sub_group_size(2048))) "
-                 "void k() {}\n")
-          .status();
+  const Status lacking = (*GetOpenClDevice())
+                             ->Load(
+                                 "// kernel k -\n__kernel __attribute__((reqd_work_group_size(64, 1, 1), "
+                                 "intel_reqd_sub_group_size(2048))) "
+                                 "void k() {}\n")
+                             .status();
   EXPECT_EQ(lacking.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Message(lacking), Cat("kernels with sub-groups of 2048, of which the OpenCL device ",
                                   driver.devices[0].name, " offers ", sizes.empty() ? "none" : JoinWords(sizes)));

@@ -5,7 +5,7 @@
 #pragma OPENCL EXTENSION cl_intel_subgroups : enable
 #endif
 
-__kernel __attribute__((reqd_work_group_size(32, 2, 2), intel_reqd_sub_group_size(16))) void rows(__global const float* restrict p0, long o0, __global float* restrict p1, long o1, long n0) {
+__kernel __attribute__((reqd_work_group_size(128, 1, 1), intel_reqd_sub_group_size(16))) void rows(__global const float* restrict p0, long o0, __global float* restrict p1, long o1, long n0) {
   p0 = (__global const float*)((__global const uchar*)p0 + o0);
   p1 = (__global float*)((__global uchar*)p1 + o1);
   __local __attribute__((aligned(16))) float s0[16];
