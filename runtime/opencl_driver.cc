@@ -125,7 +125,8 @@ StatusOr<int64_t> CommonSubgroupSize(const Driver& driver) {
   for (const Device& d : driver.devices) {
     ASSIGN_OR_RETURN(offers.emplace_back(), driver.SubgroupSizes(d.id));
   }
-  for (size_t size = 32; size > 1 && !offers.empty(); size /= 2) {
+  for (const size_t size : {16, 32}) {
+    if (offers.empty()) break;
     if (std::all_of(offers.begin(), offers.end(), [&](const std::vector<size_t>& sizes) {
           return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
         }))
