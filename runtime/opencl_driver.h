@@ -128,8 +128,8 @@ struct Driver {
 };
 
 // The size that functions are compiled for, of those that all devices offer, since a function runs on any of them. 16
-// is first: measured as fast as 32 (PoCL 5) or twice as fast (Intel's driver for CPUs), smaller ones no faster than local
-// memory. 1: there is none.
+// is first: measured as fast as 32 (PoCL 5) or twice as fast (Intel's driver for CPUs), smaller ones no faster than
+// local memory. 1: there is none.
 StatusOr<int64_t> CommonSubgroupSize(const Driver& driver);
 
 // Opened once; FailedPrecondition "no OpenCL: ..." where there is no loader, no driver or no device.
