@@ -49,6 +49,7 @@ class FuncEmitter {
                          {"$X", Cat(Side(ForKind::kThreadX))},
                          {"$Y", Cat(Side(ForKind::kThreadY))},
                          {"$Z", Cat(Side(ForKind::kThreadZ))},
+                         {"$W", Cat(d_.subgroup)},
                          {"$C", Cat(facts_.Cluster())}},
                         &signature);
     if (facts_.Cluster() > 1 && d_.cluster_kernel.empty()) return Unsupported("clusters of blocks");
@@ -103,7 +104,9 @@ class FuncEmitter {
     if (!d_.thread_params.empty()) params += Cat(params.empty() ? "" : ", ", d_.thread_params);
     if (facts_.can_fail && !d_.report.empty()) params += Cat(params.empty() ? "" : ", ", d_.report);
     if (params.empty() && !d_.HasKernels()) params = "void";
-    const std::string_view kernel = facts_.Cluster() > 1 ? d_.cluster_kernel : d_.kernel;
+    const std::string_view kernel = facts_.Cluster() > 1 ? d_.cluster_kernel
+                                    : NumbersThreads()   ? d_.shuffling_kernel
+                                                         : d_.kernel;
     return Cat(d_.HasKernels() ? kernel : d_.function, " ", name, "(", params, ")");
   }
 
@@ -501,6 +504,19 @@ class FuncEmitter {
     return status;
   }
 
+  bool NumbersThreads() const { return facts_.has_shuffles && !d_.thread.empty(); }
+
+  // A thread's number along an axis, of its number in the block.
+  std::string DigitOf(ForKind axis) const {
+    const std::string thread = Filled(d_.thread, "$W", Cat(d_.subgroup));
+    int64_t below = 1, above = 1;
+    for (ForKind k : {ForKind::kThreadX, ForKind::kThreadY, ForKind::kThreadZ})
+      (ir::AxisOf(k) < ir::AxisOf(axis) ? below : above) *= Side(k);
+    if (below == 1 && above == Side(axis)) return thread;
+    const std::string from_below = below == 1 ? "" : Cat(" / ", below);
+    return Cat("(", thread, ")", from_below, above == Side(axis) ? "" : Cat(" % ", Side(axis)));
+  }
+
   // The thread's or block's number.
   void EmitAxis(const ir::For& n) {
     const std::string name = Cat("i", loop_count_++);
@@ -508,6 +524,7 @@ class FuncEmitter {
     // The blocks of a cluster lie side by side along x.
     const bool is_cluster = n.kind == ForKind::kClusterX;
     std::string index(d_.axes[is_cluster ? 0 : ir::AxisOf(n.kind)]);
+    if (NumbersThreads() && ir::IsThreadAxis(n.kind)) index = DigitOf(n.kind);
     if (facts_.Cluster() > 1 && (is_cluster || n.kind == ForKind::kBlockX))
       index += Cat(is_cluster ? " % " : " / ", facts_.Cluster());
     out_.Line("const ", printer_.ValueType(n.var->type.dtype), " ", name, " = ",

@@ -69,6 +69,11 @@ struct Dialect {
   std::string_view dynamic_shared;       // declares the bytes cinn_shared, sized by the launch
   std::array<std::string_view, 6> axes;  // blockIdx.x .. threadIdx.z; empty: there are no kernels
   std::string_view barrier;
+  // Where a language does not say which threads shuffle with each other: what starts a kernel with shuffles, and a
+  // thread's number in its block, of which each $W that follow each other shuffle; there the axes of threads are digits
+  // of that number. Empty: `kernel`, and `axes`.
+  std::string_view shuffling_kernel = "", thread = "";
+  int64_t subgroup = 1;  // $W
   // Starts a kernel whose blocks come in clusters of $C along x; empty: none do. The helpers that such kernels call:
   // cinn_cluster_start() at their start, cinn_cluster_wait() before what they share, cinn_cluster_barrier(), and
   // cinn_cluster_store(pointer, value, $C) into all blocks' memory at once.
@@ -132,9 +137,10 @@ struct Dialect {
 const Dialect& CDialect();     // C99
 const Dialect& CudaDialect();  // what all archs have
 const Dialect& CudaDialect(std::string_view arch);
-const Dialect& OpenClDialect();  // OpenCL C 1.2
-const Dialect& HipDialect();     // HIP C++
-const Dialect& MetalDialect();   // Metal Shading Language
+// OpenCL C 1.2; with sub-groups of more than one thread (a power of 2) also cl_intel_subgroups.
+const Dialect& OpenClDialect(int64_t subgroup = 1);
+const Dialect& HipDialect();    // HIP C++
+const Dialect& MetalDialect();  // Metal Shading Language
 
 // The text of the helpers that `source` calls, and of those that they call.
 std::string HelpersFor(const Dialect& d, std::string_view source);

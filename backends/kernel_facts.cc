@@ -33,6 +33,7 @@ class Finder {
       ir::Visit(e, [&](Expr x) {
         if (x->op == ir::ExprOp::kAddress) facts_.written.insert(x->buffer);
         if (x->op == ir::ExprOp::kLoad) Load(x);
+        facts_.has_shuffles |= x->op == ir::ExprOp::kShuffleXor;
         chooses_ |= x->op == ir::ExprOp::kSelect;
         return true;
       });

@@ -16,7 +16,7 @@ struct KernelFacts {
   absl::flat_hash_set<ir::Buffer> streamed;
   // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.
   absl::flat_hash_set<ir::Expr> unrolled;
-  bool can_fail = false;
+  bool can_fail = false, has_shuffles = false;
   std::array<ir::Expr, ir::kNumAxes> extents = {};  // of blockIdx.x .. clusterIdx.x; null: unbound
 
   bool has_shared = false;

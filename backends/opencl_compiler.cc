@@ -23,11 +23,12 @@ std::string ParamsOf(const ir::Func& f) {
 
 class OpenClCompiler : public DeviceCompiler {
  public:
-  explicit OpenClCompiler(const CompileOptions& options) : options_(options) {}
+  OpenClCompiler(const Target& target, const CompileOptions& options)
+      : dialect_(OpenClDialect(target.subgroup_size)), options_(options) {}
 
   StatusOr<std::string> EmitSource(const ir::Module& module) override {
-    ASSIGN_OR_RETURN(const std::vector<UniqueKernel> kernels, backends::FindUniqueKernels(module, OpenClDialect()));
-    return Cat(Pragma(), backends::JoinForPeople(OpenClDialect(), kernels));
+    ASSIGN_OR_RETURN(const std::vector<UniqueKernel> kernels, backends::FindUniqueKernels(module, dialect_));
+    return Cat(Pragma(), backends::JoinForPeople(dialect_, kernels));
   }
 
   StatusOr<KernelImages> Compile(const ir::Module& module, std::string_view source) override {
@@ -37,16 +38,16 @@ class OpenClCompiler : public DeviceCompiler {
       table += Cat("// kernel ", entry, " ", ParamsOf(f), "\n");
     };
     if (source.empty()) {
-      ASSIGN_OR_RETURN(const std::vector<UniqueKernel> kernels, backends::FindUniqueKernels(module, OpenClDialect()));
+      ASSIGN_OR_RETURN(const std::vector<UniqueKernel> kernels, backends::FindUniqueKernels(module, dialect_));
       std::vector<std::string> texts;
       for (const UniqueKernel& k : kernels) {
         add(*k.func, k.entry);
         texts.push_back(k.text);
         for (const std::string& n : k.names) r.kernels.push_back({n, 0, k.entry});
       }
-      program = Cat(Pragma(), backends::JoinSource(OpenClDialect(), texts));
+      program = Cat(Pragma(), backends::JoinSource(dialect_, texts));
     } else {
-      ASSIGN_OR_RETURN(const auto kernels, backends::FindKernelsIn(source, module, OpenClDialect()));
+      ASSIGN_OR_RETURN(const auto kernels, backends::FindKernelsIn(source, module, dialect_));
       std::set<std::string> added;
       for (const backends::KernelInSource& k : kernels) {
         if (added.insert(k.entry).second) add(*k.func, k.entry);
@@ -67,13 +68,14 @@ class OpenClCompiler : public DeviceCompiler {
   // a * b + c may else round once.
   std::string_view Pragma() const { return IsExact() ? "#pragma OPENCL FP_CONTRACT OFF\n" : ""; }
 
+  const backends::Dialect& dialect_;
   const CompileOptions options_;
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceCompiler> MakeOpenClCompiler(const Target&, const CompileOptions& options, ObjectCache*) {
-  return std::make_unique<OpenClCompiler>(options);
+std::unique_ptr<DeviceCompiler> MakeOpenClCompiler(const Target& target, const CompileOptions& options, ObjectCache*) {
+  return std::make_unique<OpenClCompiler>(target, options);
 }
 
 }  // namespace cinn_like

@@ -1,5 +1,11 @@
 // OpenCL C 1.2. f16 and bf16 are kept as bits and computed with as f32, so that no device needs cl_khr_fp16; f64 needs
-// cl_khr_fp64. Functions of C are overloaded.
+// cl_khr_fp64. Functions of C are overloaded. Sub-groups are those of cl_intel_subgroups, which C 1.2 can have, of a
+// size that a kernel asks for (cl_intel_required_subgroup_size). How a driver deals a block's threads out to them
+// nobody says (Intel's for CPUs none of several rows to one), so a kernel with shuffles has its threads in one row, and
+// numbers them by sub-groups: all of a block's but the last are full.
+#include <map>
+#include <mutex>
+
 #include "backends/dialects.h"
 
 namespace cinn_like::backends {
@@ -8,6 +14,10 @@ using ir::ExprOp;
 
 constexpr DTypeSet kF32 = SetOf(DType::kF32), kFloats = kF32 | SetOf(DType::kF64);
 constexpr DTypeSet kHalves = SetOf(DType::kF16) | SetOf(DType::kBF16);
+constexpr DTypeSet kShuffled =
+    kFloats | SetOf(DType::kI32) | SetOf(DType::kU32) | SetOf(DType::kI64) | SetOf(DType::kU64);
+constexpr DTypeSet kNarrow =
+    kHalves | SetOf(DType::kBool) | SetOf(DType::kI8) | SetOf(DType::kI16) | SetOf(DType::kU8) | SetOf(DType::kU16);
 
 // What does not fit becomes the nearest integer of the type, NaN 0.
 constexpr Helper kHelpers[] = {
@@ -88,9 +98,7 @@ constexpr Helper kHelpers[] = {
      "}\n"},
 };
 
-}  // namespace
-
-const Dialect& OpenClDialect() {
+const Dialect& WithoutSubgroups() {
   static const Dialect* d = new Dialect{
       .name = "opencl",
       .value_types = {"bool", "char", "short", "int", "long", "uchar", "ushort", "uint", "ulong", "ushort", "ushort",
@@ -131,6 +139,30 @@ const Dialect& OpenClDialect() {
       .report = "__global CinnRangeReport* cinn_report",
   };
   return *d;
+}
+
+Dialect WithSubgroups(int64_t size) {
+  Dialect d = WithoutSubgroups();
+  d.subgroup = size;
+  d.header =
+      "#ifdef cl_khr_fp64\n#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n#endif\n"
+      "#ifdef cl_intel_subgroups\n#pragma OPENCL EXTENSION cl_intel_subgroups : enable\n#endif\n";
+  d.spellings.push_back({ExprOp::kShuffleXor, kShuffled, "intel_sub_group_shuffle_xor($0, $1)", kAtom});
+  d.spellings.push_back({ExprOp::kShuffleXor, kNarrow, "($T)intel_sub_group_shuffle_xor((int)$0, $1)", kUnary});
+  d.shuffling_kernel = "__kernel __attribute__((reqd_work_group_size($N, 1, 1), intel_reqd_sub_group_size($W))) void";
+  d.thread = "get_sub_group_id() * $W + get_sub_group_local_id()";
+  return d;
+}
+
+}  // namespace
+
+const Dialect& OpenClDialect(int64_t subgroup) {
+  if (subgroup == 1) return WithoutSubgroups();
+  static auto* mutex = new std::mutex;
+  static auto* known = new std::map<int64_t, Dialect>;
+  const std::lock_guard lock(*mutex);
+  const auto it = known->find(subgroup);
+  return it != known->end() ? it->second : known->emplace(subgroup, WithSubgroups(subgroup)).first->second;
 }
 
 }  // namespace cinn_like::backends

@@ -105,7 +105,7 @@ StatusOr<Module> LowerModule(Module m, const PassContext& context) {
         f, f.kind == FuncKind::kEntry ? LowerEntry(std::move(f), context) : LowerKernel(std::move(f), context));
   }
   if (context.target.HasKernels()) {
-    LaunchLimits limits = context.target.device->limits;
+    LaunchLimits limits = context.target.Limits();
     // Its models can have more.
     if (limits.shared_bytes > 0) limits.shared_bytes = std::max(limits.shared_bytes, context.target.shared_bytes);
     ASSIGN_OR_RETURN(m, SplitHostDevice(std::move(m), limits));

@@ -29,7 +29,7 @@ StatusOr<Func> Run(Func f, const PassContext&) {
 
 template <StatusOr<Func> (*kPass)(Func, const LaunchLimits&)>
 StatusOr<Func> RunFor(Func f, const PassContext& context) {
-  return kPass(std::move(f), context.target.device->limits);
+  return kPass(std::move(f), context.target.Limits());
 }
 
 StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {

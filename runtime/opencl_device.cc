@@ -96,6 +96,7 @@ class OpenClDevice final : public DeviceApi {
     if (cache_bytes > 0) t.l2_bytes = static_cast<int64_t>(cache_bytes);
     ASSIGN_OR_RETURN(const std::string extensions, driver_.Text(d->id, kExtensions));
     if (extensions.find("cl_khr_fp64") == extensions.npos) t.features = {"-fp64"};
+    ASSIGN_OR_RETURN(t.subgroup_size, CommonSubgroupSize(driver_));
     return t;
   }
 

@@ -2,6 +2,10 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+
+#include "cinn_like/base/words.h"
+
 namespace cinn_like::opencl {
 namespace {
 
@@ -97,6 +101,38 @@ StatusOr<std::string> Driver::Text(DeviceId device, DeviceInfo what) const {
   RETURN_IF_ERROR(Check(clGetDeviceInfo(device, what, size, text.data(), nullptr), "clGetDeviceInfo"));
   while (!text.empty() && text.back() == '\0') text.pop_back();
   return text;
+}
+
+StatusOr<std::vector<size_t>> Driver::SubgroupSizes(DeviceId device) const {
+  ASSIGN_OR_RETURN(const std::string extensions, Text(device, kExtensions));
+  bool has_shuffles = false, has_sizes = false;
+  for (Words words(extensions); !words.is_done();) {
+    const std::string_view word = words.Take();
+    has_shuffles |= word == "cl_intel_subgroups";
+    has_sizes |= word == "cl_intel_required_subgroup_size";
+  }
+  std::vector<size_t> sizes;
+  if (!has_shuffles || !has_sizes) return sizes;
+  size_t bytes = 0;
+  RETURN_IF_ERROR(Check(clGetDeviceInfo(device, kSubgroupSizes, 0, nullptr, &bytes), "clGetDeviceInfo"));
+  sizes.resize(bytes / sizeof(size_t));
+  RETURN_IF_ERROR(Check(clGetDeviceInfo(device, kSubgroupSizes, bytes, sizes.data(), nullptr), "clGetDeviceInfo"));
+  return sizes;
+}
+
+StatusOr<int64_t> CommonSubgroupSize(const Driver& driver) {
+  std::vector<std::vector<size_t>> offers;
+  for (const Device& d : driver.devices) {
+    ASSIGN_OR_RETURN(offers.emplace_back(), driver.SubgroupSizes(d.id));
+  }
+  for (const size_t size : {16, 32}) {
+    if (offers.empty()) break;
+    if (std::all_of(offers.begin(), offers.end(), [&](const std::vector<size_t>& sizes) {
+          return std::find(sizes.begin(), sizes.end(), size) != sizes.end();
+        }))
+      return static_cast<int64_t>(size);
+  }
+  return 1;
 }
 
 StatusOr<const Driver*> GetDriver() {

@@ -43,11 +43,12 @@ enum DeviceInfo : unsigned {
   kCompilerAvailable = 0x1028,
   kDeviceName = 0x102b,
   kExtensions = 0x1030,
+  kSubgroupSizes = 0x4108,  // of cl_intel_required_subgroup_size
 };
 enum QueueInfo : unsigned { kQueueContext = 0x1090, kQueueDevice = 0x1091, kQueueProperties = 0x1093 };
 enum MemInfo : unsigned { kMemFlags = 0x1101, kMemSize = 0x1102, kMemHostPtr = 0x1103, kMemContext = 0x1106 };
 enum BuildInfo : unsigned { kBuildLog = 0x1183 };
-enum KernelWorkGroupInfo : unsigned { kKernelWorkGroupSize = 0x11b0 };
+enum KernelWorkGroupInfo : unsigned { kKernelWorkGroupSize = 0x11b0, kKernelRequiredSize = 0x11b1 };
 enum EventInfo : unsigned { kExecutionStatus = 0x11d3 };
 
 // X(function, what it returns, parameters)
@@ -121,7 +122,15 @@ struct Driver {
     return value;
   }
   StatusOr<std::string> Text(DeviceId device, DeviceInfo what) const;
+  // Of the sub-groups that a kernel can ask for and whose threads shuffle. Those of other devices are as large as the
+  // driver likes, a kernel at a time: none.
+  StatusOr<std::vector<size_t>> SubgroupSizes(DeviceId device) const;
 };
+
+// The size that functions are compiled for, of those that all devices offer, since a function runs on any of them. 16
+// is first: measured as fast as 32 (PoCL 5) or twice as fast (Intel's driver for CPUs), smaller ones no faster than
+// local memory. 1: there is none.
+StatusOr<int64_t> CommonSubgroupSize(const Driver& driver);
 
 // Opened once; FailedPrecondition "no OpenCL: ..." where there is no loader, no driver or no device.
 StatusOr<const Driver*> GetDriver();

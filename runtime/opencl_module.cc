@@ -1,6 +1,8 @@
 #include "runtime/opencl_module.h"
 
+#include <algorithm>
 #include <array>
+#include <charconv>
 #include <list>
 #include <map>
 #include <mutex>
@@ -16,8 +18,12 @@ struct Module::Impl {
   struct KernelInfo {
     Impl* module;
     std::string name, params;
-    std::map<Context, opencl::Kernel> in;  // where it has been built
-    std::mutex mutex;                      // of its arguments, until it is enqueued
+    struct Built {
+      opencl::Kernel kernel = nullptr;
+      size_t required[3] = {};  // sizes of a block, or zeros
+    };
+    std::map<Context, Built> in;  // where it has been built
+    std::mutex mutex;             // of its arguments, until it is enqueued
   };
   Impl(const Driver& driver, std::string_view image) : driver(driver), source(image) {}
 
@@ -33,6 +39,7 @@ struct Module::Impl {
     Program& known = programs[{context, device}];
     if (known != nullptr) return known;
     ASSIGN_OR_RETURN(const std::string name, driver.Text(device, kDeviceName));
+    RETURN_IF_ERROR(CheckSubgroups(device, name));
     const char* options = "-cl-std=CL1.2";
     if (exact) {
       ASSIGN_OR_RETURN(const Bits floats, driver.Info<Bits>(device, kSingleFpConfig));
@@ -59,14 +66,34 @@ struct Module::Impl {
     return known = program;
   }
 
-  StatusOr<opencl::Kernel> Find(KernelInfo& info, const QueueOf& queue) {
-    opencl::Kernel& known = info.in[queue.context];
-    if (known != nullptr) return known;
+  // Drivers that don't know the attribute ignore it.
+  Status CheckSubgroups(DeviceId device, const std::string& name) const {
+    constexpr std::string_view kSize = "intel_reqd_sub_group_size(";
+    for (size_t at = source.find(kSize); at != source.npos; at = source.find(kSize, at + 1)) {
+      size_t size = 0;
+      const char* number = source.data() + at + kSize.size();
+      if (std::from_chars(number, source.data() + source.size(), size).ec != std::errc()) continue;
+      ASSIGN_OR_RETURN(const std::vector<size_t> sizes, driver.SubgroupSizes(device));
+      if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) {
+        return absl::FailedPreconditionError(Cat("kernels with sub-groups of ", size, ", of which the OpenCL device ",
+                                                 name, " offers ", sizes.empty() ? "none" : JoinWords(sizes)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<const KernelInfo::Built*> Find(KernelInfo& info, const QueueOf& queue) {
+    KernelInfo::Built& known = info.in[queue.context];
+    if (known.kernel != nullptr) return &known;
     ASSIGN_OR_RETURN(const Program program, Build(queue.context, queue.device));
     Result error = kSuccess;
     const opencl::Kernel kernel = driver.clCreateKernel(program, info.name.c_str(), &error);
     RETURN_IF_ERROR(driver.Check(error, "clCreateKernel"));
-    return known = kernel;
+    known.kernel = kernel;
+    RETURN_IF_ERROR(driver.Check(driver.clGetKernelWorkGroupInfo(kernel, queue.device, kKernelRequiredSize,
+                                                                 sizeof(known.required), known.required, nullptr),
+                                 "clGetKernelWorkGroupInfo"));
+    return &known;
   }
 };
 
@@ -113,7 +140,8 @@ Status Launch(KernelInfo& info, const LaunchShape& shape, void** params, const C
   const Driver& driver = info.module->driver;
   ASSIGN_OR_RETURN(const QueueOf queue, FindQueue(driver, env.device.device_id, env.stream));
   const std::lock_guard lock(info.mutex);
-  ASSIGN_OR_RETURN(const opencl::Kernel kernel, info.module->Find(info, queue));
+  ASSIGN_OR_RETURN(const KernelInfo::Built* built, info.module->Find(info, queue));
+  const opencl::Kernel kernel = built->kernel;
   unsigned index = 0;
   const auto set = [&](size_t size, const void* value) {
     const Result result = driver.clSetKernelArg(kernel, index, size, value);
@@ -143,7 +171,10 @@ Status Launch(KernelInfo& info, const LaunchShape& shape, void** params, const C
     RETURN_IF_ERROR(set(sizeof(Mem), &place.memory));
     RETURN_IF_ERROR(set(sizeof(place.offset), &place.offset));
   }
-  const Sizes local = ToSizes(shape.block);
+  Sizes local = ToSizes(shape.block);
+  // A kernel can require its block's threads in one row, and number them itself.
+  if (const Sizes row = {local[0] * local[1] * local[2], 1, 1}; std::equal(row.begin(), row.end(), built->required))
+    local = row;
   Sizes global = ToSizes(shape.grid);
   for (size_t i = 0; i < 3; ++i) global[i] *= local[i];
   if (!queue.in_order) {
@@ -171,7 +202,9 @@ Module::Module(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Module::~Module() {
   for (const KernelInfo& info : impl_->kernels) {
-    for (const auto& [context, kernel] : info.in) impl_->driver.clReleaseKernel(kernel);
+    for (const auto& [context, built] : info.in) {
+      if (built.kernel != nullptr) impl_->driver.clReleaseKernel(built.kernel);
+    }
   }
   for (const auto& [of, program] : impl_->programs) {
     if (program != nullptr) impl_->driver.clReleaseProgram(program);

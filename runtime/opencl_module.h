@@ -5,7 +5,9 @@
 //   // exact                    f32 division and square root are rounded correctly
 //   __kernel void kf31a(...) ...
 //
-// A launch of a kernel with a report waits for it, and is OutOfRange where the kernel found an index to be that.
+// Threads of a block that a kernel requires in one row (reqd_work_group_size) are launched so, whatever the launch says
+// of their axes. A program with intel_reqd_sub_group_size is FailedPrecondition on devices that don't offer such a
+// size. A launch of a kernel with a report waits for it, and is OutOfRange where the kernel found an index to be that.
 #pragma once
 #include <cstdint>
 #include <memory>

@@ -97,8 +97,7 @@ DeviceKind MakeCuda() {
 }
 
 // OpenCL has no archs: a driver compiles a kernel's source for its device. Blocks are as large as all GPUs of today run
-// them, and share what a device must have at least; how a sub-group's threads lie in a block is the driver's secret, so
-// there are no shuffles.
+// them, and share what a device must have at least; threads shuffle in sub-groups, where a target says how many.
 DeviceKind MakeOpenCl() {
   DeviceKind d;
   d.name = "opencl";
@@ -108,10 +107,10 @@ DeviceKind MakeOpenCl() {
   constexpr DeviceNumbers kTypical = {32, 16, 64 * kKi, 4 * kMi, 300, 32 * kKi, 65536, 32};
   d.rows = {{"native", kTypical}, {"generic", kTypical}};
   d.options = {"arch",     "features",  "cores",        "vector-bytes", "l1-bytes",
-               "l2-bytes", "bandwidth", "shared-bytes", "registers"};
+               "l2-bytes", "bandwidth", "shared-bytes", "registers",    "subgroup-size"};
   d.limits.block = {256, 256, 256};
   d.limits.threads = 256;
-  d.limits.warp = 1;
+  d.limits.warp = 1;  // what a target's sub-groups are of, else
   d.limits.shared_bytes = 32 * kKi;
   d.speed_class = [](std::string_view) { return std::string_view("sm_70"); };  // a GPU without matrix units
   return d;

@@ -36,6 +36,7 @@ const Option kOptions[] = {
     {"registers", &Target::registers, 1, 1 << 20},
     {"warp-size", &Target::warp_size, 1, 1024, true},
     {"cluster", &Target::cluster, 1, 8, true},
+    {"subgroup-size", &Target::subgroup_size, 1, 1024, true},
 };
 
 bool Takes(const Option& option, const DeviceKind& device) {
@@ -170,6 +171,12 @@ std::string PrintExcept(const Target& t, const Target& defaults) {
 }  // namespace
 
 bool Target::IsGpu() const { return HasKernels() && device->limits.shared_bytes > 0 && device->limits.threads > 1; }
+
+LaunchLimits Target::Limits() const {
+  LaunchLimits limits = device->limits;
+  if (subgroup_size > 1) limits.warp = subgroup_size;
+  return limits;
+}
 
 bool Target::HasLib(std::string_view name) const { return std::find(libs.begin(), libs.end(), name) != libs.end(); }
 

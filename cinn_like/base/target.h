@@ -40,6 +40,8 @@ struct Target {
   int64_t registers = 0;     // 32-bit, per SM (GPU); vector registers (CPU)
   int64_t warp_size = 0;
   int64_t cluster = 1;  // most blocks of a cluster (GPU); 1: they make none
+  // Threads that exchange values by shuffles, where models of a device differ in that (OpenCL); 1: they don't.
+  int64_t subgroup_size = 1;
 
   bool operator==(const Target&) const = default;
 
@@ -56,6 +58,8 @@ struct Target {
   // And a block's threads share memory and wait for each other, which tactics for GPUs count on; how many threads and
   // how much memory, the device's limits say.
   bool IsGpu() const;
+  // The device's, for kernels of this target.
+  LaunchLimits Limits() const;
   // mcpu or arch, whichever the device has.
   const std::string& RowName() const { return HasKernels() ? arch : mcpu; }
   bool HasLib(std::string_view name) const;

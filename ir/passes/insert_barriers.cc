@@ -199,8 +199,11 @@ class Meeting {
       const int64_t all = is_thread ? threads_[n->kind] : 0;
       if (is_thread && IsInt(n->extent) && n->extent->int_value < all) {
         apart_ = Cat("in loop ", n->var->name, " over ", n->extent->int_value, " of ", all, " threads");
-        const int64_t row = n->kind == ForKind::kThreadX ? n->extent->int_value : threads_[ForKind::kThreadX];
-        if (row % warp_ != 0) split_warp_ = apart_;
+        // Of the threads of a row that run, and of those before the next row.
+        const bool is_x = n->kind == ForKind::kThreadX;
+        const int64_t row = threads_[ForKind::kThreadX], own = is_x ? n->extent->int_value : row;
+        const bool has_rows = threads_[ForKind::kThreadY] > 1 || threads_[ForKind::kThreadZ] > 1;
+        if (own % warp_ != 0 || (has_rows && row % warp_ != 0)) split_warp_ = apart_;
       } else if (!is_thread && Varies(n->extent)) {
         apart_ = split_warp_ = Cat("in loop ", n->var->name, ", whose extent differs between threads");
       }

@@ -22,14 +22,14 @@
 namespace cinn_like::backends {
 namespace {
 
-StatusOr<std::string> SourceOf(const std::string& loops) {
+StatusOr<std::string> SourceOf(const std::string& loops, int64_t subgroup = 1) {
   ASSIGN_OR_RETURN(const ir::Module m, ir::ParseModule(loops));
-  return EmitModule(m, OpenClDialect());
+  return EmitModule(m, OpenClDialect(subgroup));
 }
 
-void CheckGolden(const std::string& name) {
+void CheckGolden(const std::string& name, int64_t subgroup = 1) {
   const std::string base = "tests/backends/golden/" + name;
-  const StatusOr<std::string> source = SourceOf(ReadFile(base + ".loops"));
+  const StatusOr<std::string> source = SourceOf(ReadFile(base + ".loops"), subgroup);
   ASSERT_TRUE(source.ok()) << source.status();
   ExpectGolden(base + ".cl", *source);
 }
@@ -37,6 +37,8 @@ void CheckGolden(const std::string& name) {
 TEST(OpenClSource, GoldenPointwise) { CheckGolden("pointwise_bf16"); }
 // Shared memory at the start of the kernel, half floats, 64 bits, a check of indices.
 TEST(OpenClSource, GoldenRows) { CheckGolden("rows_shared"); }
+// Threads of a block as they lie in sub-groups, where they shuffle.
+TEST(OpenClSource, GoldenSubgroups) { CheckGolden("rows_subgroups", 16); }
 
 TEST(OpenClSource, WhatItHasNot) {
   EXPECT_EQ(Message(SourceOf("func @k kernel (x: f32[64]) {\nfor t in 0..64 @threadIdx.x {\nx[t] = shuffle_xor(x[t], "
@@ -58,10 +60,16 @@ class Kernels {
     cases_.push_back(std::move(c));
   }
 
-  Status Build() {
+  Status Build(int64_t subgroup = 1) {
     ASSIGN_OR_RETURN(module_, ir::ParseModule(text_));
-    ASSIGN_OR_RETURN(const KernelImages images,
-                     MakeOpenClCompiler(*Target::Parse("opencl"), {}, nullptr)->Compile(module_, ""));
+    ASSIGN_OR_RETURN(const Target target, Target::Parse(Cat("opencl -subgroup-size=", subgroup)));
+    const auto compiler = MakeOpenClCompiler(target, {}, nullptr);
+    std::string source;
+    if (subgroup > 1 && !OffersSubgroups(static_cast<size_t>(subgroup))) {
+      ASSIGN_OR_RETURN(source, compiler->EmitSource(module_));
+      source = WithEmulatedSubgroups(std::move(source), subgroup);
+    }
+    ASSIGN_OR_RETURN(const KernelImages images, compiler->Compile(module_, source));
     ASSIGN_OR_RETURN(kernels_, LoadedKernels::Load(images, cinn_device_opencl));
     return absl::OkStatus();
   }
@@ -115,6 +123,30 @@ TEST(OpenClSource, EveryOperatorAndCast) {
     status = kernels.Interpret(k, x, z, want);
     ASSERT_TRUE(status.ok()) << status;
     ExpectSame(c, x, z, got, want);
+  }
+}
+
+// Of sub-groups of the device where it offers them, else of ours.
+TEST(OpenClSource, EveryTypeShuffles) {
+  SKIP_WITHOUT_OPENCL();
+  for (const int64_t subgroup : {16, 4, 32}) {
+    if (subgroup != 16 && !OffersSubgroups(static_cast<size_t>(subgroup))) continue;
+    Kernels kernels;
+    for (const DType t : {DType::kBool, DType::kI8, DType::kI16, DType::kI32, DType::kI64, DType::kU8, DType::kU16,
+                          DType::kU32, DType::kU64, DType::kF16, DType::kBF16, DType::kF32, DType::kF64}) {
+      for (const int64_t step : {int64_t{1}, subgroup / 2}) kernels.Add({t, t, Cat("shuffle_xor(a, i32(", step, "))")});
+    }
+    const Status built = kernels.Build(subgroup);
+    ASSERT_TRUE(built.ok()) << built;
+    for (size_t k = 0; k < kernels.cases().size(); ++k) {
+      const KernelCase& c = kernels.cases()[k];
+      ir::HostArray x = Numbers(c.in, 0), z = Numbers(c.in, 1), got(c.out, {kCount}), want(c.out, {kCount});
+      Status status = kernels.Run(k, x, z, got);
+      ASSERT_TRUE(status.ok()) << status;
+      status = kernels.Interpret(k, x, z, want);
+      ASSERT_TRUE(status.ok()) << status;
+      ExpectSame(c, x, z, got, want);
+    }
   }
 }
 

@@ -13,7 +13,8 @@ TEST(Target, CanonicalTexts) {
   for (const char* text :
        {"x86_64 -mcpu=native", "x86_64 -mcpu=native -num-threads=2", "cuda -arch=native",
         "cuda -arch=sm_90a -libs=cublas", "x86_64 -mcpu=sapphirerapids -features=+amx-bf16,-avx512fp16 -cores=4",
-        "cuda -arch=sm_90a -sm-count=114 -bandwidth=4800", "opencl -arch=native", "opencl -arch=generic -cores=64"}) {
+        "cuda -arch=sm_90a -sm-count=114 -bandwidth=4800", "opencl -arch=native", "opencl -arch=generic -cores=64",
+        "opencl -arch=generic -subgroup-size=16"}) {
     const StatusOr<Target> t = Target::Parse(text);
     ASSERT_TRUE(t.ok()) << t.status();
     EXPECT_EQ(t->Print(), text);
@@ -99,11 +100,19 @@ TEST(Target, ErrorsListWhatIsKnown) {
             "target: option -vector-bytes: expected a power of 2 from 16 to 256, got '4294967296'");
   EXPECT_EQ(Error("cpu -vector-bytes=24"),
             "target: option -vector-bytes: expected a power of 2 from 16 to 256, got '24'");
+  EXPECT_EQ(Error("opencl -subgroup-size=24"),
+            "target: option -subgroup-size: expected a power of 2 from 1 to 1024, got '24'");
   EXPECT_EQ(Error("cuda -sm-count=0"), "target: option -sm-count: expected an integer from 1 to 65536, got '0'");
   EXPECT_EQ(Error("cuda -sm-count=99999999999999999999"),
             "target: option -sm-count: expected an integer from 1 to 65536, got '99999999999999999999'");
   EXPECT_EQ(Error("cuda -arch=sm_80 -arch=sm_90"), "target: option -arch is given twice");
   EXPECT_EQ(Error("cuda -arch="), "target: option -arch has no value");
+}
+
+TEST(Target, ThreadsOfSubgroupsShuffle) {
+  EXPECT_EQ(Target::Parse("opencl")->Limits().warp, 1);
+  EXPECT_EQ(Target::Parse("opencl -subgroup-size=16")->Limits().warp, 16);
+  EXPECT_EQ(Target::Parse("cuda")->Limits().warp, 32);
 }
 
 // A device of the caller's is known where its kind is given, and nowhere else.

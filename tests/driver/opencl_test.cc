@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "cinn_like/driver.h"
 #include "cinn_like/host_tensors.h"
 #include "ir/host_array.h"
@@ -95,11 +96,12 @@ class Samples {
   }
 
   // Compiles all of them at once, and runs them for each n.
-  void Check(const std::string& name, double low, double high) {
+  void Check(const std::string& name, double low, double high, const Target& target = OpenClTarget(),
+             const Devices& devices = Devices::BuiltIn()) {
     if (graphs_.empty()) return;
     ASSERT_TRUE(all_.AddSymbolParam("n").ok());
     ASSERT_TRUE(all_.SetResults(results_).ok());
-    const auto compiled = CompileGraph(all_, OpenClTarget(), Options());
+    const auto compiled = CompileGraph(all_, target, Options(), devices);
     ASSERT_TRUE(compiled.ok()) << name << compiled.status() << hlir::Print(all_);
     for (const std::string& why : (*compiled)->report().refused) ADD_FAILURE() << name << ": " << why;
     std::mt19937 rng(23);
@@ -178,6 +180,39 @@ TEST(OpenCl, EveryOpSample) {
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(tried, 120);
+}
+
+// Rows of threads shuffle in sub-groups of any size: the device's where it offers them, else ours.
+TEST(OpenCl, ReductionsShuffle) {
+  SKIP_WITHOUT_OPENCL();
+  for (const int64_t size : {16, 8, 32}) {
+    const bool offered = OffersSubgroups(static_cast<size_t>(size));
+    if (size != 16 && !offered) continue;
+    int kernels = 0;
+    Devices devices = Devices::BuiltIn();
+    const auto rewrite = [&](std::string_view, std::string_view source) -> StatusOr<std::string> {
+      const std::string text(source);
+      const bool shuffles = absl::StrContains(text, Cat("intel_reqd_sub_group_size(", size, ")"));
+      kernels += shuffles ? 1 : 0;
+      return offered || !shuffles ? text : WithEmulatedSubgroups(text, size);
+    };
+    ASSERT_TRUE(devices.SetHooks("opencl", {"", rewrite, nullptr}).ok());
+    Samples samples;
+    for (const char* row : {"5", "40", "1000"}) {
+      for (const char* text :
+           {"%0 = softmax(%x) {axis=1} : f32[n,ROW]\n  return %0",
+            "%0 = reduce_sum(%x) {axes=[1]} : f32[n]\n  return %0", "%0 = argmax(%x) {axis=1} : i64[n]\n  return %0"}) {
+        const StatusOr<Graph> g = hlir::Parse(
+            absl::StrReplaceAll(Cat("graph @g(%x: f32[n,ROW]) where n in 1..64 {\n  ", text, "\n}\n"), {{"ROW", row}}));
+        ASSERT_TRUE(g.ok()) << g.status();
+        samples.Add(*g);
+      }
+    }
+    samples.Check(Cat("sub-groups of ", size), -2, 2, *Target::Parse(Cat("opencl -arch=generic -subgroup-size=", size)),
+                  devices);
+    if (HasFatalFailure()) return;
+    EXPECT_GT(kernels, 0);
+  }
 }
 
 // Whole graphs of random ops, weights prepared, on tensors of the host.

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "cinn_like/base/words.h"
 #include "runtime/device_api.h"
 #include "runtime/last_error.h"
 #include "runtime/workspace.h"
@@ -164,6 +165,65 @@ TEST(Device, OpenClProgramsAreChecked) {
                                 "runs at most "))
       << wide;
   api.Free(0, memory);
+}
+
+struct FakeDevice {
+  std::string extensions;
+  std::vector<size_t> sizes;
+};
+
+opencl::Result FakeInfo(opencl::DeviceId id, unsigned what, size_t size, void* value, size_t* written) {
+  const auto& device = *reinterpret_cast<const FakeDevice*>(id);
+  const bool is_text = what == opencl::kExtensions;
+  if (!is_text && what != opencl::kSubgroupSizes) return -30;
+  const void* data = is_text ? static_cast<const void*>(device.extensions.c_str()) : device.sizes.data();
+  const size_t bytes = is_text ? device.extensions.size() + 1 : device.sizes.size() * sizeof(size_t);
+  if (written != nullptr) *written = bytes;
+  if (value != nullptr && size < bytes) return -30;
+  if (value != nullptr) std::memcpy(value, data, bytes);
+  return opencl::kSuccess;
+}
+
+TEST(Device, OpenClSubgroupsAreOfASizeThatAllDevicesOffer) {
+  const std::string both = "cl_khr_fp64 cl_intel_subgroups cl_intel_required_subgroup_size";
+  const auto found = [](std::vector<FakeDevice> devices) {
+    opencl::Driver driver;
+    driver.clGetDeviceInfo = FakeInfo;
+    for (FakeDevice& d : devices) driver.devices.emplace_back().id = reinterpret_cast<opencl::DeviceId>(&d);
+    const StatusOr<int64_t> size = opencl::CommonSubgroupSize(driver);
+    EXPECT_TRUE(size.ok()) << size.status();
+    return size.value_or(0);
+  };
+  EXPECT_EQ(found({}), 1);
+  EXPECT_EQ(found({{both, {8, 16, 32}}}), 16);
+  EXPECT_EQ(found({{both, {32, 64}}}), 32);
+  EXPECT_EQ(found({{both, {4, 8, 16, 32, 64}}, {both, {8, 32}}}), 32);
+  EXPECT_EQ(found({{both, {4, 8}}}), 1);
+  EXPECT_EQ(found({{both, {24, 64}}}), 1);
+  EXPECT_EQ(found({{both, {}}}), 1);
+  EXPECT_EQ(found({{both, {32}}, {"cl_khr_fp64", {}}}), 1);
+  // No size that a kernel can ask for, or no shuffles.
+  EXPECT_EQ(found({{"cl_khr_subgroups cl_khr_subgroup_shuffle cl_intel_subgroups", {32}}}), 1);
+  EXPECT_EQ(found({{"cl_intel_subgroups_short cl_intel_required_subgroup_size", {32}}}), 1);
+}
+
+TEST(Device, OpenClSubgroupsThatTheDeviceLacks) {
+  SKIP_WITHOUT_OPENCL();
+  const opencl::Driver& driver = **opencl::GetDriver();
+  const std::vector<size_t> sizes = *driver.SubgroupSizes(driver.devices[0].id);
+  const Status lacking = (*GetOpenClDevice())
+                             ->Load(
+                                 "// kernel k -\n__kernel __attribute__((reqd_work_group_size(64, 1, 1), "
+                                 "intel_reqd_sub_group_size(2048))) "
+                                 "void k() {}\n")
+                             .status();
+  EXPECT_EQ(lacking.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Message(lacking), Cat("kernels with sub-groups of 2048, of which the OpenCL device ",
+                                  driver.devices[0].name, " offers ", sizes.empty() ? "none" : JoinWords(sizes)));
+  const int64_t common = *opencl::CommonSubgroupSize(driver);
+  EXPECT_EQ(ResolveTarget(*Target::Parse("opencl"), cinn_device_opencl)->subgroup_size, common);
+  // What is said stays.
+  EXPECT_EQ(ResolveTarget(*Target::Parse("opencl -subgroup-size=64"), cinn_device_opencl)->subgroup_size, 64);
 }
 
 TEST(Device, NoOpenClIsAClearError) {

@@ -15,6 +15,7 @@ from .expr import (
 )  # fmt: skip
 from .expr import call as _call
 from .function import Function, build, export_library, has_device
+from .module import Module, build_module
 from .schedule import Diff, Schedule, Text, create_schedule, lower, steps
 from .stages import (
     Stage, Tensor, argmax, argmin, comm_reducer, compute, extern, isfinite, isinf, placeholder, prod, reduce_axis, scan,

@@ -86,6 +86,14 @@ class Function:
                     self._bound[device_type] = _Bound(self._library, handle, device_type)
             return self._bound[device_type]
 
+    def runs_here(self):
+        """Whether this machine has its device and what its code needs of that."""
+        try:
+            self.load(self._own_device())
+            return True
+        except RuntimeError:
+            return False
+
     def packed(self):
         """Address and `self` of what calls it as CinnPackedFunctionPtr, as long as it lives; for functions.register_func."""
         return self._library.address("CinnFunctionCallPacked"), self.load(self._own_device()).handle
@@ -218,8 +226,4 @@ def build(s, target="cpu", schedule="", *, source=None, rewrite=None, compiler=N
 def has_device(target):
     """Whether functions for `target` run on this machine. An unknown target is an error."""
     f = build("func @f(y: f32[4] out) { for i in 0..4 { block b(vi in 0..4 = i) { y[vi] = 1.0 } } }", target)
-    try:
-        f.load(f._own_device())
-        return True
-    except RuntimeError:
-        return False
+    return f.runs_here()
