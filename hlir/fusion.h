@@ -8,7 +8,7 @@
 //   - reductions of a contraction's results that another contraction reads join both, where some tactic's price for all
 //     of them is below that of the kernels apart (hlir/tactics/chain_cpu.cc);
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);
-//   - parts of column sums join what goes through the same rows (FindColumnSums), on GPUs;
+//   - parts of column sums join what goes through the same rows (FindColumnSums);
 //   - all other stages join where they can share the loops of one row space (hlir/row_space.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once

@@ -2,6 +2,8 @@
 // over its row while the row is in cache. The vector dimension is the one along which most memory is contiguous;
 // where it is reduced, lanes hold partial results. Where it is not, rows run across it: a chunk of neighbouring rows
 // goes through all stages together, with an accumulator for each, so that memory is read in long runs.
+#include "hlir/tactics/rows_cpu.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -17,12 +19,9 @@ namespace {
 
 constexpr int64_t kManyRows = 64;
 constexpr int64_t kMostRows = 1 << 30;          // that are counted
-constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
-constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
 constexpr int64_t kMaxVectors = 16;             // of a chunk
 constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
-constexpr int64_t kInFlight = 4;                // vectors of a row
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -47,6 +46,8 @@ bool IsWhole(const RowNests& r, int dim, int64_t lanes) {
   return a.KnownDivisor(a.Simplify(length)) % lanes == 0;
 }
 
+}  // namespace
+
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int64_t lanes = WidestLanes(r.group, target), length = 1;
   for (int d : r.LineAround(dim)) length = std::min(length * r.ConstExtent(d), kMostRows);
@@ -54,7 +55,6 @@ int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   return lanes;
 }
 
-// As many vectors at once as hide what an operation's result takes to be there, if the row is long enough to fill them.
 int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   constexpr double kWaste = 1.1;
   const int64_t length = LikelyLength(r, dim), many = kInFlight * lanes;
@@ -62,20 +62,6 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
 }
 
-// The stage of the sums over columns beside rows; as many as there are: none is.
-size_t SumOf(const RowNests& r) {
-  size_t k = 0;
-  while (k < r.group.stages.size() && !(r.sums && r.group.stages[k].name == r.sums->stage)) ++k;
-  return k;
-}
-
-// Whether sums are kept of each element along `dim`.
-bool IsColumn(const RowNests& r, int dim) {
-  const size_t sum = SumOf(r);
-  return sum < r.space.dim_of.size() && std::count(r.space.dim_of[sum].begin(), r.space.dim_of[sum].end(), dim) > 0;
-}
-
-// Bytes that one row needs of an intermediate.
 int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
   for (size_t k = 0; k < r.group.stages.size(); ++k) {
@@ -90,6 +76,8 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   }
   return bytes;
 }
+
+namespace {
 
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in
 // registers. Fewer, for the sake of more tasks, would make threads share pages of memory, where each fetches ahead what
@@ -157,8 +145,8 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
   return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
-// What all threads together need for the values of a group: vector operations, more of them where a load is masked or
-// its lanes lie apart, and the bytes that come from memory.
+}  // namespace
+
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
   // Operations that take as long as such a load; kWaits: for a mask of loaded values.
@@ -245,8 +233,6 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
-// The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
-// short, as the window of a pool is.
 int ChooseVectorDim(const RowNests& r, const Target& target) {
   constexpr double kMuch = 0.8;
   int best = r.VectorDim();
@@ -260,6 +246,8 @@ int ChooseVectorDim(const RowNests& r, const Target& target) {
   }
   return best;
 }
+
+namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
 // through registers if lines are whole numbers of vectors, and columns of them written out. Where nothing else is read
@@ -346,121 +334,13 @@ void PeelEnds(ir::Schedule& s, const std::string& line, const LineMiddle& middle
   }
 }
 
-// Loops of nests as one, where there are several.
-void Merge(ir::Schedule& s, const std::vector<std::string>& loops) {
+}  // namespace
+
+void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops) {
   std::string step = "merge";
   for (const std::string& l : loops) step += " " + l;
   if (loops.size() > 1) s.Run(step);
 }
-
-// Rows beside the sums of their columns: a task is a chunk of rows. What is in cache of a row is added to the chunk's
-// sums, which stay there, too, by the loop of the last stage that goes through the row if that can be.
-StatusOr<std::vector<Proposal>> WithSums(RowNests& r, const Target& target, Until until, Point& point) {
-  RETURN_IF_ERROR(r.KeepResults(false));
-  ir::Schedule& s = r.schedule;
-  const size_t sum = SumOf(r);
-  RET_CHECK(sum < r.nests.size(), r.sums->stage);
-  int row = -1;
-  std::vector<int> columns;
-  for (int d = 0; d < static_cast<int>(r.space.dims.size()); ++d) {
-    if (IsColumn(r, d))
-      columns.push_back(d);
-    else
-      row = d;
-  }
-  const int vector = columns.empty() ? -1 : ChooseVectorDim(r, target);
-  if (row < 0 || columns.size() + 1 != r.space.dims.size() || vector == row || vector < 0)
-    return std::vector<Proposal>();
-  const bool vector_is_reduced = r.space.dims[vector].reduced;
-  const int64_t vector_lanes = LanesFor(r, target, vector);
-  const int64_t lanes = point.Choose(
-      "lanes", {vector_lanes, std::max<int64_t>(vector_lanes / 2, 1), 2 * vector_lanes, kInFlight * vector_lanes},
-      LanesInFlight(r, vector_lanes, vector));
-  const double seconds = PredictSeconds(r, vector, lanes, target);
-  if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
-  const std::vector<int> along = r.LineAround(vector);
-  std::vector<int> outer, reduced;
-  for (int d : columns) {
-    if (std::count(along.begin(), along.end(), d) == 0) (r.space.dims[d].reduced ? reduced : outer).push_back(d);
-  }
-  std::vector<std::string> parts, elements;
-  std::vector<std::vector<std::string>> inside(r.nests.size());  // the loops in a row, but for the lanes
-  for (size_t k = 0; k < r.nests.size(); ++k) {
-    RowNest& nest = r.nests[k];
-    const bool is_sum = k == sum;
-    if (is_sum) {
-      parts.push_back(r.sums->part_loop);
-      elements.push_back(r.sums->element_loop);
-    } else {
-      parts.push_back(s.Fresh("p"));
-      elements.push_back(s.Fresh("q"));
-      s.Step("split ", nest.loops[row], " ", r.sums->chunk, " -> ", parts.back(), " ", elements.back());
-    }
-    std::string order = Cat("reorder ", parts.back(), " ", elements.back());
-    const auto add = [&](const std::vector<int>& dims) {
-      for (int d : dims) {
-        if (!nest.loops.contains(d)) continue;
-        order += " " + nest.loops[d];
-        if (std::count(along.begin(), along.end(), d) == 0) inside[k].push_back(nest.loops[d]);
-      }
-    };
-    add(outer);
-    if (vector_is_reduced || is_sum) add(reduced);
-    add(along);
-    s.Run(order);
-    if (!nest.loops.contains(vector)) continue;
-    std::string chunk = r.FuseDims(nest, along, "v"), lane;
-    if (lanes > 1) {
-      const std::string line = chunk;
-      chunk = s.Fresh("vo");
-      lane = s.Fresh("vi");
-      s.Step("split ", line, " ", lanes, " -> ", chunk, " ", lane);
-    }
-    inside[k].push_back(chunk);
-    if (!vector_is_reduced && !is_sum) {
-      order = "reorder " + chunk;
-      for (int d : reduced) {
-        if (nest.loops.contains(d)) order += " " + nest.loops[d];
-      }
-      if (!lane.empty()) s.Run(order + " " + lane);
-    }
-    if (!lane.empty()) s.Step("vectorize ", lane);
-  }
-  // Behind the last row nothing is added.
-  s.Step("split_init ", r.nests[sum].block, " ", elements[sum], " -> ", s.Fresh(r.nests[sum].block + "_init"));
-  RETURN_IF_ERROR(s.status());
-  s.Try(Cat("guard ", r.nests[sum].block, " ", s.LoopsAround(r.nests[sum].block)[2]));
-  Merge(s, parts);
-  Merge(s, elements);
-  // The last stage that has loops of the same kind.
-  for (size_t k = r.nests.size(); k-- > 0;) {
-    if (k == sum || r.nests[k].reduction || inside[k].size() != inside[sum].size()) continue;
-    const auto [first, second] = std::minmax(k, sum);
-    bool joined = true;
-    for (size_t i = 0; i < inside[k].size() && joined; ++i)
-      joined = s.Try(Cat("merge ", inside[first][i], " ", inside[second][i]));
-    break;
-  }
-  s.Step("parallel ", parts[0]);
-  for (size_t k = 0; k < r.nests.size(); ++k) {
-    const RowNest& nest = r.nests[k];
-    if (!nest.reduction || k == sum) continue;
-    const std::vector<std::string> loops = s.LoopsAround(nest.block);
-    if (loops.size() > 2) s.Step("split_init ", nest.block, " ", loops[2], " -> ", s.Fresh(nest.block + "_init"));
-  }
-  int64_t stack = 0;
-  for (ir::Buffer b : r.Temporaries()) {
-    const int64_t bytes = RowBytes(r, b);
-    const bool fits = bytes <= kMaxRowBytes && stack + bytes <= kMaxStackBytes;
-    if (!fits && s.Try(Cat("inline b_", b->name))) continue;
-    s.Step("scope ", b->name, " local");
-    stack += bytes;
-  }
-  RETURN_IF_ERROR(s.status());
-  return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
-}
-
-}  // namespace
 
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
                                                Point& point) {
@@ -473,7 +353,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   if (!created) {
     ASSIGN_OR_RETURN(created, RowNests::CreateWithSums(group, true));
-    return created ? WithSums(*created, target, until, point) : std::vector<Proposal>();
+    return created ? ProposeRowsWithSums(*created, target, until, point) : std::vector<Proposal>();
   }
   RowNests& r = *created;
   RETURN_IF_ERROR(r.KeepResults(false));
@@ -577,8 +457,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (!lane.empty()) s.Step("vectorize ", lane);
     in_lanes.push_back(lane.empty() ? 0 : !vector_is_reduced && vectors > 1 ? 2 : 1);
   }
-  Merge(s, rows);
-  Merge(s, chunks);
+  MergeLoops(s, rows);
+  MergeLoops(s, chunks);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
   // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.

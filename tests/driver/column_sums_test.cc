@@ -1,5 +1,5 @@
-// Sums over columns beside what goes through the rows, on CPUs: one kernel for both and one that adds up the parts, of any
-// number of rows, dimensions, columns and threads, against the independent evaluator; the same bits each time.
+// Sums over columns beside what goes through the rows, on CPUs: one kernel for both and one that adds up the parts, of
+// any number of rows, dimensions, columns and threads, against the independent evaluator; the same bits each time.
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_replace.h"
@@ -136,9 +136,9 @@ void ExpectRuns(const Graph& g, const Target& target, int64_t n) {
 
 TEST(ColumnSums, BesideRows) {
   const Case cases[] = {
-      {"800", "256", "f32"},        {"787", "257", "f32"},       {"1600", "200", "bf16"},  {"1999", "96", "f16"},
-      {"16,49", "260", "f32"},      {"5,7,31", "200", "bf16"},   {"n", "257", "f32", 787}, {"n", "256", "bf16", 1},
-      {"n,7", "64", "f32", 123},    {"7,n", "64", "f32", 123},   {"n", "256", "f32", 256},
+      {"800", "256", "f32"},     {"787", "257", "f32"},     {"1600", "200", "bf16"},  {"1999", "96", "f16"},
+      {"16,49", "260", "f32"},   {"5,7,31", "200", "bf16"}, {"n", "257", "f32", 787}, {"n", "256", "bf16", 1},
+      {"n,7", "64", "f32", 123}, {"7,n", "64", "f32", 123}, {"n", "256", "f32", 256},
   };
   int tried = 0;
   for (const Case& c : cases) {
