@@ -1,4 +1,5 @@
-// What the two shapes of row spaces on a CPU share: rows_cpu.cc and, for sums over columns beside rows, rows_cpu_sums.cc.
+// What the two shapes of row spaces on a CPU share: rows_cpu.cc and, for sums over columns beside rows,
+// rows_cpu_sums.cc.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@ constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thre
 constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
 constexpr int64_t kInFlight = 4;                // vectors of a row
 
-// A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if the
-// row is long enough to fill them.
+// A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if
+// the row is long enough to fill them.
 int64_t LanesFor(const RowNests& r, const Target& target, int dim);
 int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim);
 // The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
