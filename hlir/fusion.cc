@@ -453,7 +453,10 @@ class Planner {
       const auto same = [&](int i) { return p_.stages[i].outputs == s.outputs && IsRowSum(i, group); };
       return FindContraction(s) && std::none_of(group.begin(), group.end(), same);
     });
-    if (!contraction) return FindRowSpace(*kept) || (target_.IsGpu() && FindColumnSums(c_, *kept) && PriceOf(group));
+    if (!contraction) {
+      return FindRowSpace(*kept) ||
+             (target_.IsGpu() == target_.HasKernels() && FindColumnSums(c_, *kept, !target_.IsGpu()) && PriceOf(group));
+    }
     return IsEpilogue(p_, target_, *kept, outputs);
   }
 

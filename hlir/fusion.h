@@ -10,7 +10,7 @@
 //   - so do several contractions and what reads all of their results, and contractions of equal extents that share an
 //     operand, on GPUs;
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);
-//   - parts of column sums join what goes through the same rows (FindColumnSums), on GPUs;
+//   - parts of column sums join what goes through the same rows (FindColumnSums);
 //   - all other stages join where they can share the loops of one row space (hlir/row_space.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.
 #pragma once

@@ -235,6 +235,62 @@ int64_t ThreadsOfSummedRow(int64_t accesses, int64_t most) {
   return best;
 }
 
+std::vector<Expr> DigitsOf(Context& c, Expr r, const std::vector<Expr>& extents) {
+  std::vector<Expr> digits;
+  Expr below = nullptr;  // rows of one step of the digit
+  for (size_t k = extents.size(); k-- > 0;) {
+    Expr digit = below == nullptr ? r : c.Div(r, below);
+    if (k > 0) digit = c.Mod(digit, extents[k]);
+    digits.insert(digits.begin(), digit);
+    below = below == nullptr ? extents[k] : c.Mul(extents[k], below);
+  }
+  return digits;
+}
+
+namespace {
+
+std::optional<Parts> ChunksOf(Context& c, const Stage& s) {
+  if (s.reduce_iters.size() != 1 || !IsInt(s.reduce_iters[0].extent)) return std::nullopt;
+  const StageIter& q = s.reduce_iters[0];
+  for (const StageIter& p : s.iters) {
+    const Expr row = c.Add(c.Mul(p.var, q.extent), q.var);
+    Expr place = row;
+    bool only = true;
+    std::vector<Expr> found;
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kMin && e->args[0] == row) place = e;
+        only &= e != p.var && e != q.var;
+        return e != row && !(e->op == ExprOp::kLoad && Contains(s.outputs, e->buffer));
+      });
+    }
+    // A digit is place / D % E; where D is, and of which it is the first.
+    const auto below = [&](Expr e) {
+      const Expr x = e->op == ExprOp::kMod ? e->args[0] : e;
+      return x == place ? c.Int(1) : x->op == ExprOp::kDiv && x->args[0] == place ? x->args[1] : nullptr;
+    };
+    for (Expr load : LoadsOf(s)) {
+      if (Contains(s.outputs, load->buffer)) continue;
+      for (Expr e : IndicesOf(load)) {
+        if (!Uses(e, p.var) || std::count(found.begin(), found.end(), e) > 0) continue;
+        only &= below(e) != nullptr;
+        found.push_back(e);
+      }
+    }
+    if (!only || found.empty()) continue;
+    // The outermost first: what is below it has the most factors.
+    std::sort(found.begin(), found.end(), [&](Expr x, Expr y) {
+      const Expr m = below(x), n = below(y);
+      if (IsInt(m) != IsInt(n)) return IsInt(n);
+      return IsInt(m) ? m->int_value > n->int_value : m->size > n->size;
+    });
+    return Parts{p, q, found, 1};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<Parts> PartsOf(Context& c, const Stage& s) {
   for (const StageIter& p : s.iters) {
     if (!IsInt(p.extent) || p.extent->int_value < 2) continue;
@@ -265,7 +321,38 @@ std::optional<Parts> PartsOf(Context& c, const Stage& s) {
   return std::nullopt;
 }
 
-std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& stages) {
+std::optional<Parts> PartsOf(Context& c, const Stage& s, bool chunks) {
+  if (chunks) return ChunksOf(c, s);
+  for (const StageIter& p : s.iters) {
+    if (!IsInt(p.extent) || p.extent->int_value < 2) continue;
+    int64_t inner = 1;
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if (e->op == ExprOp::kMod && e->args[0] == p.var && IsInt(e->args[1])) inner = e->args[1]->int_value;
+        return true;
+      });
+    }
+    if (inner < 1 || p.extent->int_value % inner != 0) continue;
+    for (const StageIter& q : s.reduce_iters) {
+      Parts r{p, q, {c.Add(c.Mul(q.var, c.Int(p.extent->int_value / inner)), c.Div(p.var, c.Int(inner)))}, inner};
+      if (inner > 1) r.places.push_back(c.Mod(p.var, c.Int(inner)));
+      bool found = false, only = true;
+      for (Expr v : s.values) {
+        Visit(v, [&](Expr e) {
+          const bool is_place = std::count(r.places.begin(), r.places.end(), e) > 0;
+          const bool is_own = e->op == ExprOp::kLoad && Contains(s.outputs, e->buffer);
+          found |= e == r.places[0];
+          only &= e != p.var && e != q.var;
+          return !is_place && !is_own;
+        });
+      }
+      if (found && only) return r;
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& stages, bool chunks) {
   ColumnSums r{0, 1, {}, {}};
   std::vector<Parts> parts;
   std::vector<size_t> others;
@@ -273,7 +360,7 @@ std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& s
   std::vector<Buffer> summed;
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
-    if (const std::optional<Parts> of = s.iters.size() > 1 ? PartsOf(c, s) : std::nullopt) {
+    if (const std::optional<Parts> of = s.iters.size() > 1 ? PartsOf(c, s, chunks) : std::nullopt) {
       r.sums.push_back(k);
       parts.push_back(*of);
       summed.insert(summed.end(), s.outputs.begin(), s.outputs.end());
@@ -297,12 +384,13 @@ std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& s
     }
     return -1;
   };
-  int divided = -1, inner = -1;
+  std::vector<int> digits;  // the dimension of each place
   for (size_t n = 0; n < r.sums.size(); ++n) {
     const Stage &s = stages[r.sums[n]], &first = stages[r.sums[0]];
     const std::vector<Expr>& places = parts[n].places;
-    if (!IsInt(parts[n].part.extent, parts[0].part.extent->int_value) || parts[n].inner != parts[0].inner ||
-        s.iters.size() != first.iters.size() || s.reduce_iters.size() != first.reduce_iters.size())
+    if (parts[n].part.extent != parts[0].part.extent || parts[n].inner != parts[0].inner ||
+        places.size() != parts[0].places.size() || s.iters.size() != first.iters.size() ||
+        s.reduce_iters.size() != first.reduce_iters.size())
       return std::nullopt;
     // Which dimension each of its iterators is, by what it reads that a row reads or computes too.
     absl::flat_hash_map<Expr, int> dims;
@@ -336,32 +424,34 @@ std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& s
     }
     absl::flat_hash_set<int> covered;
     const auto covers = [&](Expr e, Expr extent, bool parallel) {
-      if (IsInt(extent, 1)) return true;
+      if (extent != nullptr && IsInt(extent, 1)) return true;
       const auto it = dims.find(e);
       if (it == dims.end() || !covered.insert(it->second).second) return false;
       const RowSpace::Dim& dim = space->dims[it->second];
-      return !(parallel && dim.reduced) && (e == places[0] || dim.extent == extent);
+      return !(parallel && dim.reduced) && (extent == nullptr || dim.extent == extent);
     };
-    bool all = covers(places[0], parts[n].part.extent, true);
-    if (places.size() > 1) all = all && covers(places[1], c.Int(parts[n].inner), true);
+    bool all = true;
+    for (size_t d = 0; d < places.size(); ++d)
+      all = all && covers(places[d], !chunks && d == 1 ? c.Int(parts[n].inner) : nullptr, true);
     for (const StageIter& i : s.iters) all = all && (i.var == parts[n].part.var || covers(i.var, i.extent, false));
     for (const StageIter& i : s.reduce_iters)
       all = all && (i.var == parts[n].element.var || covers(i.var, i.extent, true));
     if (!all || !agree || covered.size() != space->dims.size()) return std::nullopt;
-    const int first_dim = dims[places[0]], second_dim = places.size() > 1 ? dims[places[1]] : -1;
-    if (n > 0 && (divided != first_dim || inner != second_dim)) return std::nullopt;
-    divided = first_dim;
-    inner = second_dim;
+    std::vector<int> mine;
+    for (Expr e : places) mine.push_back(dims[e]);
+    if (n > 0 && mine != digits) return std::nullopt;
+    digits = mine;
   }
-  r.parts = parts[0].part.extent->int_value;
+  r.parts = IsInt(parts[0].part.extent) ? parts[0].part.extent->int_value : 0;
   r.inner = parts[0].inner;
   for (size_t k = 0; k < rows.size(); ++k) {
-    ColumnSums::Rows of{others[k], nullptr, nullptr};
-    for (size_t i = 0; i < rows[k].iters.size(); ++i) {
-      if (space->dim_of[k][i] == divided) of.divided = rows[k].iters[i].var;
-      if (inner >= 0 && space->dim_of[k][i] == inner) of.inner = rows[k].iters[i].var;
+    ColumnSums::Rows of{others[k], {}};
+    for (int d : digits) {
+      for (size_t i = 0; i < rows[k].iters.size(); ++i) {
+        if (space->dim_of[k][i] == d) of.digits.push_back(rows[k].iters[i].var);
+      }
     }
-    if (of.divided == nullptr || (inner >= 0 && of.inner == nullptr)) return std::nullopt;
+    if (of.digits.size() != digits.size()) return std::nullopt;
     r.rows.push_back(of);
   }
   return r;

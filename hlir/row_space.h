@@ -32,12 +32,18 @@ std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages, bool 
 // inner:
 //   s[p, c] = sum(x[q * 64 + p, c]), q in 0..n / 64
 //   s[p, c] = sum(x[q * 4 + p / 16, p % 16, c]), q in 0..n / 4
+// Or in chunks, of rows of any number of dimensions, the last of which may be shorter:
+//   s[p, c] = sum(x[p * 64 + q, c]), q in 0..64
+//   s[p, c] = sum(r < n * 49 ? x[r / 49, r % 49, c] : 0), r = min(p * 64 + q, n * 49 - 1), q in 0..64
 struct Parts {
   ir::StageIter part, element;   // p, q
-  std::vector<ir::Expr> places;  // of the first dimension, of the second
+  std::vector<ir::Expr> places;  // of the first dimension, of the second, ...
   int64_t inner = 1;
 };
-std::optional<Parts> PartsOf(ir::Context& c, const ir::Stage& s);
+// `chunks`: which of the two kinds to look for.
+std::optional<Parts> PartsOf(ir::Context& c, const ir::Stage& s, bool chunks);
+// The place in each dimension of row `r` of those that `extents` say.
+std::vector<ir::Expr> DigitsOf(ir::Context& c, ir::Expr r, const std::vector<ir::Expr>& extents);
 
 // Parts of column sums beside stages that share the loops of rows of what is summed:
 //   s[p, c] = sum(dy[q * 64 + p, c] * x[q * 64 + p, c]);  m[i] = sum(dy[i, k]);  y[i, j] = dy[i, j] - m[i]
@@ -46,11 +52,11 @@ struct ColumnSums {
   std::vector<size_t> sums;
   struct Rows {
     size_t stage;
-    ir::Expr divided, inner;  // its iterators that are in the parts; `inner` null: only one is
+    std::vector<ir::Expr> digits;  // its iterators that are in the parts, in the order of the places
   };
   std::vector<Rows> rows;  // the other stages
 };
-std::optional<ColumnSums> FindColumnSums(ir::Context& c, const std::vector<ir::Stage>& stages);
+std::optional<ColumnSums> FindColumnSums(ir::Context& c, const std::vector<ir::Stage>& stages, bool chunks);
 
 // Threads of a GPU's block that sums up rows of so many accesses, and beside that their columns: as few as possible are
 // beyond a row's end (one warp with three accesses each has no other to wait for), else more threads, at most `most`.

@@ -47,6 +47,8 @@ struct Part {
   bool beside = false;
   std::optional<size_t> inner = std::nullopt;
   size_t place = 0;  // of the parts among the iterators
+  // Of rows: `chunk` values of all that is reduced, as one line.
+  bool rows = false;
 };
 
 // Of columns that fill no vector.
@@ -59,6 +61,10 @@ constexpr double kThreadsPerCore = 1024, kBlocksPerCore = 16;  // of blocks that
 constexpr double kLeastBlocks = 0.75, kLeastThreads = 96;      // for each core
 constexpr double kLeastRows = 8;                               // of a block
 constexpr double kLeastColumns = 256, kMostColumns = 8192;     // fewer fill no block, more no registers
+
+// The same on a CPU, where parts are chunks of rows.
+constexpr double kLeastChunk = 16, kMostChunk = 256;  // rows
+constexpr double kRowsOfCache = 4;                    // that a core's holds, of each tensor
 
 class Splitter {
  public:
@@ -76,7 +82,6 @@ class Splitter {
     near_bytes_ = has_blocks_ ? 0 : static_cast<double>(target.l2_bytes);
     vector_bytes_ = std::max<int64_t>(target.vector_bytes, 16);
     for (const Stage& s : p.stages) {
-      if (!has_blocks_) break;
       for (Buffer b : InputsOf(s)) users_[b].push_back(&s);
       for (Buffer b : s.outputs) users_[b].push_back(&s);
     }
@@ -99,7 +104,7 @@ class Splitter {
     for (const Stage& s : stages) {
       const std::optional<Join> join = JoinOf(s);
       const std::optional<Part> part = join ? Choose(s) : std::nullopt;
-      if (const std::optional<Part> beside = join ? ChooseBeside(s) : std::nullopt)
+      if (const std::optional<Part> beside = join ? has_blocks_ ? ChooseBeside(s) : ChooseRows(s) : std::nullopt)
         Split(s, *join, *beside, r);
       else if (part)
         Split(s, *join, *part, r);
@@ -198,7 +203,7 @@ class Splitter {
   // turns. There is no rest.
   std::optional<Part> ChooseBeside(const Stage& s) {
     const Expr load = MainLoad(s, s.values);
-    if (!has_blocks_ || load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
+    if (load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
     const std::vector<Expr> at = IndicesOf(load);
     const auto is_iter_of = [](const std::vector<StageIter>& iters, Expr e) {
       return std::any_of(iters.begin(), iters.end(), [&](const StageIter& i) { return i.var == e; });
@@ -238,6 +243,77 @@ class Splitter {
     const bool fills = best && static_cast<double>(best->chunk) >= m_.cores * kLeastBlocks &&
                        static_cast<double>(best->chunk * threads) >= m_.cores * kLeastThreads;
     return fills ? best : std::nullopt;
+  }
+
+  // The same by threads that take chunks of rows: while a row is in cache, its elements are added to sums that stay
+  // there, too. Where the sums are needed to go through the same rows again, columns would have to stay instead.
+  std::optional<Part> ChooseRows(const Stage& s) {
+    const Expr load = MainLoad(s, s.values);
+    if (load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
+    const std::vector<Expr> at = IndicesOf(load);
+    std::vector<Expr> of;
+    for (const StageIter& i : s.reduce_iters) {
+      if (!IsInt(i.extent, 1)) of.push_back(i.var);
+    }
+    const size_t reduced = of.size();
+    double columns = 1, rows = 1;
+    for (const StageIter& i : s.iters) {
+      if (IsInt(i.extent, 1)) continue;
+      of.push_back(i.var);
+      columns *= Size(i.extent);
+    }
+    for (const StageIter& i : s.reduce_iters) rows *= Size(i.extent);
+    size_t next = 0;
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (IsInt(load->buffer->shape[d], 1)) continue;
+      if (next == of.size() || at[d] != of[next]) return std::nullopt;
+      ++next;
+    }
+    const int bytes = BytesOf(load->buffer->dtype);
+    int sum_bytes = 0;
+    for (Buffer b : s.outputs) sum_bytes = std::max(sum_bytes, BytesOf(b->dtype));
+    if (reduced == 0 || next < of.size() || columns * sum_bytes < static_cast<double>(vector_bytes_) ||
+        columns * sum_bytes * kRowsOfCache > near_bytes_ || !HasRows(s, load))
+      return std::nullopt;
+    const double read = rows * columns * bytes, near = read <= near_bytes_ ? kNear : 1;
+    if (read / near / m_.bandwidth < m_.kernel_seconds) return std::nullopt;
+    double chunk = std::clamp(rows / (m_.tasks_per_core * m_.cores), kLeastChunk, kMostChunk);
+    chunk = std::floor(std::min(chunk, std::ceil(rows / m_.cores)));
+    if (rows < 2 * chunk) return std::nullopt;
+    if (NeedsAgain(s)) return std::nullopt;
+    // Without a rest if possible.
+    const int64_t divisor = analyzer_.KnownDivisor(RowsOf(s));
+    auto best = static_cast<int64_t>(chunk);
+    for (int64_t n = best; 2 * n > best; --n) {
+      if (divisor % n != 0) continue;
+      best = n;
+      break;
+    }
+    return Part{.iter = 0, .chunk = best, .across = true, .rows = true};
+  }
+
+  // Values that are reduced to one.
+  Expr RowsOf(const Stage& s) {
+    Expr n = c_.Int(1);
+    for (const StageIter& i : s.reduce_iters) n = c_.Mul(n, i.extent);
+    return analyzer_.Simplify(n);
+  }
+
+  // What needs the sums reads what they are sums of.
+  bool NeedsAgain(const Stage& s) const {
+    std::vector<Buffer> read;
+    for (Expr e : LoadsOf(s)) {
+      const bool whole = std::all_of(s.iters.begin(), s.iters.end(),
+                                     [&](const StageIter& i) { return IsInt(i.extent, 1) || Uses(e, i.var); });
+      if (whole && !Contains(s.outputs, e->buffer)) read.push_back(e->buffer);
+    }
+    for (const Stage* t : After(s)) {
+      if (t->outputs == s.outputs) continue;
+      for (Buffer b : InputsOf(*t)) {
+        if (Contains(read, b)) return true;
+      }
+    }
+    return false;
   }
 
   // Another stage reads or computes what `s` sums up, keeps the dimensions that it reduces, and doesn't need the sum.
@@ -292,7 +368,7 @@ class Splitter {
   }
 
   void Split(const Stage& s, const Join& join, const Part& part, std::vector<Stage>& out) {
-    const Expr extent = s.reduce_iters[part.iter].extent;
+    const Expr extent = part.rows ? RowsOf(s) : s.reduce_iters[part.iter].extent;
     const Expr parts = part.beside ? c_.Int(part.chunk) : analyzer_.Simplify(c_.CeilDiv(extent, c_.Int(part.chunk)));
     const int64_t inner = part.inner ? s.reduce_iters[*part.inner].extent->int_value : 1;
     const Expr outer = c_.Int(part.chunk / inner);
@@ -308,13 +384,26 @@ class Splitter {
     const auto place = static_cast<ptrdiff_t>(part.place);
     first.iters.insert(first.iters.begin() + place, p);
     for (size_t k = 0; k < s.reduce_iters.size(); ++k) {
+      if (part.rows && k > 0) break;
       if (k != part.inner) first.reduce_iters.push_back(k == part.iter ? q : copy(s.reduce_iters[k]));
     }
     const Expr r = part.beside ? c_.Add(c_.Mul(q.var, outer), c_.Div(p.var, c_.Int(inner)))
                                : c_.Add(c_.Mul(p.var, c_.Int(part.chunk)), q.var);
-    to[s.reduce_iters[part.iter].var] = r;
-    if (part.inner) to[s.reduce_iters[*part.inner].var] = c_.Mod(p.var, c_.Int(inner));
     const bool rest = !part.beside && analyzer_.KnownDivisor(extent) % part.chunk != 0;
+    to[s.reduce_iters[part.iter].var] = r;
+    if (part.rows) {
+      std::vector<Expr> vars, extents;
+      for (const StageIter& i : s.reduce_iters) {
+        if (IsInt(i.extent, 1)) to[i.var] = c_.Int(0);
+        if (IsInt(i.extent, 1)) continue;
+        vars.push_back(i.var);
+        extents.push_back(i.extent);
+      }
+      // Behind the end a row that is there, whose value is not taken.
+      const std::vector<Expr> digits = DigitsOf(c_, rest ? c_.Min(r, c_.Sub(extent, c_.Int(1))) : r, extents);
+      for (size_t k = 0; k < vars.size(); ++k) to[vars[k]] = digits[k];
+    }
+    if (part.inner) to[s.reduce_iters[*part.inner].var] = c_.Mod(p.var, c_.Int(inner));
     std::vector<Expr> elements, found;
     std::vector<Expr> at;
     for (const StageIter& i : s.iters) at.push_back(i.var);
@@ -332,6 +421,8 @@ class Splitter {
       const Expr inside = c_.Lt(r, extent);
       if (!rest)
         elements.push_back(e);
+      else if (part.rows)
+        elements.push_back(c_.Select(inside, e, first.inits[k]));
       else if (part.across)  // a row that is there, whose value is not taken: no load waits for a condition
         elements.push_back(c_.Select(
             inside,
@@ -371,7 +462,7 @@ class Splitter {
   int64_t most_threads_ = 0;  // of a block
   double near_bytes_ = 0;     // of a core's cache
   int64_t vector_bytes_ = 16;
-  absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // on a GPU, who reads or writes it
+  absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // who reads or writes it
 };
 
 }  // namespace

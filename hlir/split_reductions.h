@@ -14,6 +14,14 @@
 //   s[c] = sum(x[r, c]), r in 0..16384;  y[i, c] = f(x[i, c], sum(x[i, k]))
 //     =>  s_part[p, c] = sum(x[q * 256 + p, c]), q in 0..64, beside y;  s[c] = sum(s_part[p, c]), p in 0..256
 //
+// On CPUs parts are chunks of rows, of one dimension or several, and the last one may be shorter: a thread adds up what
+// a chunk has of the columns while it goes through its rows. Sums that are needed to go through the rows again stay
+// whole.
+//
+//   s[c] = sum(x[r, k, c]), r in 0..n, k in 0..49
+//     =>  s_part[p, c] = sum(i < n * 49 ? x[i / 49, i % 49, c] : 0), i = min(p * 256 + q, n * 49 - 1), q in 0..256;
+//         s[c] = sum(s_part[p, c]), p in 0..(n * 49 + 255) / 256
+//
 // And on a CPU so do reductions to fewer neighbouring columns than a vector has lanes (the three colours of images):
 // the parts are the columns' neighbours, which fill vectors.
 //

@@ -81,9 +81,23 @@ TeProgram AlignEpilogue(TeProgram group) {
 StatusOr<bool> RowNests::Read() {
   RET_CHECK(schedule.stages() != nullptr, schedule.text());
   group = *schedule.stages();
-  std::optional<RowSpace> found = FindRowSpace(group.stages, sums.has_value());
+  const bool chunks = sums && sums->chunk > 0;
+  size_t sum = group.stages.size();
+  std::vector<Stage> stages;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    if (chunks && group.stages[k].name == sums->stage)
+      sum = k;
+    else
+      stages.push_back(group.stages[k]);
+  }
+  std::optional<RowSpace> found = FindRowSpace(stages, sums.has_value() && !chunks);
   if (!found) return false;
   space = *std::move(found);
+  if (chunks) {
+    RET_CHECK(sum < group.stages.size(), sums->stage);
+    space.dim_of.insert(space.dim_of.begin() + static_cast<ptrdiff_t>(sum), std::vector<int>());
+    space.dim_of[sum] = DimsOfSums(sum);
+  }
   nests.clear();
   for (size_t k = 0; k < group.stages.size(); ++k) {
     RowNest nest;
@@ -91,14 +105,48 @@ StatusOr<bool> RowNests::Read() {
     nest.reduction = !group.stages[k].IsPointwise();
     const std::vector<std::string> names = schedule.LoopsAround(nest.block);
     size_t next = 0;
-    for (int d : space.dim_of[k]) {
-      if (d < 0) continue;
+    for (size_t i = 0; i < space.dim_of[k].size(); ++i) {
+      const Stage& s = group.stages[k];
+      const int d = space.dim_of[k][i];
+      const bool part = k == sum && i < s.iters.size() && s.iters[i].var == sums->part;
+      const bool element = k == sum && i >= s.iters.size();
+      if (d < 0 && !part && !element) continue;
       RET_CHECK(next < names.size(), nest.block);
-      nest.loops[d] = names[next++];
+      (part ? sums->part_loop : element ? sums->element_loop : nest.loops[d]) = names[next++];
     }
     nests.push_back(std::move(nest));
   }
   return true;
+}
+
+std::vector<int> RowNests::DimsOfSums(size_t sum) const {
+  const Stage& s = group.stages[sum];
+  const auto dim_of = [&](size_t k, Expr var) {
+    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
+      if (IterOf(group, space, k, d) == var) return d;
+    }
+    return -1;
+  };
+  std::vector<int> dims(s.iters.size() + s.reduce_iters.size(), -1);
+  for (size_t i = 0; i < s.iters.size(); ++i) {
+    const Expr var = s.iters[i].var;
+    if (IsInt(s.iters[i].extent, 1) || var == sums->part) continue;
+    for (Expr load : LoadsOf(s)) {
+      for (size_t k = 0; k < group.stages.size() && dims[i] < 0; ++k) {
+        if (k == sum) continue;
+        const auto match = [&](const std::vector<Expr>& at) {
+          for (size_t d = 0; d < at.size() && d < load->args.size(); ++d) {
+            if (load->args[d] == var && dims[i] < 0) dims[i] = dim_of(k, at[d]);
+          }
+        };
+        if (Contains(group.stages[k].outputs, load->buffer)) match(VarsOf(group.stages[k].iters));
+        for (Expr other : LoadsOf(group.stages[k])) {
+          if (other->buffer == load->buffer) match(other->args);
+        }
+      }
+    }
+  }
+  return dims;
 }
 
 Status RowNests::ReadAgain() {
@@ -136,36 +184,53 @@ StatusOr<std::optional<RowNests>> RowNests::CreateInPhases(const TeProgram& grou
   return std::optional<RowNests>(std::move(r));
 }
 
-StatusOr<std::optional<RowNests>> RowNests::CreateWithSums(const TeProgram& group) {
-  const std::optional<ColumnSums> found = FindColumnSums(*group.context, group.stages);
+StatusOr<std::optional<RowNests>> RowNests::CreateWithSums(const TeProgram& group, bool chunks) {
+  const std::optional<ColumnSums> found = FindColumnSums(*group.context, group.stages, chunks);
   if (!found) return std::optional<RowNests>();
   ASSIGN_OR_RETURN(Schedule schedule, Schedule::Of(group));
   const Stage& first = group.stages[found->sums[0]];
-  RowNests r{std::move(schedule), {}, {}, {}, Sums{first.name, PartsOf(*group.context, first)->part.var}};
+  const Parts parts = *PartsOf(*group.context, first, chunks);
+  const int64_t chunk = chunks ? parts.element.extent->int_value : 0;
+  RowNests r{std::move(schedule), {}, {}, {}, Sums{first.name, parts.part.var, chunk}};
   // What a row's stage writes to memory, the sums read where it is computed.
-  for (const Stage& s : group.stages) {
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const Stage& s = group.stages[k];
+    const bool is_sum = std::count(found->sums.begin(), found->sums.end(), k) > 0;
     for (Buffer out : s.outputs) {
       const auto reads = [&](const Stage& other) { return &other != &s && Contains(InputsOf(other), out); };
-      if (IsParam(group, out) && std::any_of(group.stages.begin(), group.stages.end(), reads))
+      const bool folds = chunks && parts.places.size() > 1 && s.IsReduction() && !is_sum;
+      if (IsParam(group, out) && (folds || std::any_of(group.stages.begin(), group.stages.end(), reads)))
         r.schedule.Step("keep ", out->name, " -> ", r.schedule.Fresh("kept_" + out->name));
     }
   }
   RETURN_IF_ERROR(r.schedule.status());
   const std::vector<Stage> stages = r.schedule.stages()->stages;
-  const std::optional<ColumnSums> kept = FindColumnSums(*group.context, stages);
+  const std::optional<ColumnSums> kept = FindColumnSums(*group.context, stages, chunks);
   RET_CHECK(kept.has_value(), r.schedule.text());
   for (const ColumnSums::Rows& of : kept->rows) {
     const Stage& s = stages[of.stage];
-    const std::string q = r.schedule.Fresh("q"), p = r.schedule.Fresh("p");
-    r.schedule.Step("unfold ", s.name, " ", of.divided->name, " ", kept->parts / kept->inner, " -> ", q, " ", p);
-    if (of.inner == nullptr) continue;
+    std::vector<std::string> line;
+    for (Expr e : of.digits) line.push_back(e->name);
+    if (!chunks) {
+      const std::string q = r.schedule.Fresh("q"), p = r.schedule.Fresh("p");
+      r.schedule.Step("unfold ", s.name, " ", line[0], " ", kept->parts / kept->inner, " -> ", q, " ", p);
+      line[0] = p;
+      if (line.size() > 1) line.insert(line.begin(), q);
+    }
+    if (line.size() < 2) continue;
     std::string fold = Cat("fold ", s.name, " ->");
     for (const StageIter& i : s.iters) {
-      if (i.var == of.divided)
-        fold +=
-            Cat(" ", r.schedule.Fresh("e"), "[", q, "] ", r.schedule.Fresh("part"), "[", p, ", ", of.inner->name, "]");
-      else if (i.var != of.inner && !IsInt(i.extent, 1))
+      if (i.var == of.digits[0]) {
+        if (!chunks) fold += Cat(" ", r.schedule.Fresh("e"), "[", line[0], "]");
+        fold += Cat(" ", r.schedule.Fresh("part"), "[");
+        for (size_t k = chunks ? 0 : 1; k < line.size(); ++k) fold += Cat(fold.back() == '[' ? "" : ", ", line[k]);
+        fold += "]";
+      } else if (std::count(of.digits.begin(), of.digits.end(), i.var) == 0 && !IsInt(i.extent, 1)) {
         fold += Cat(" ", r.schedule.Fresh(i.var->name), "[", i.var->name, "]");
+      }
+    }
+    for (const StageIter& i : s.reduce_iters) {
+      if (chunks && !IsInt(i.extent, 1)) fold += Cat(" ", r.schedule.Fresh(i.var->name), "[", i.var->name, "]");
     }
     r.schedule.Run(fold);
   }

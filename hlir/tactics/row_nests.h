@@ -25,10 +25,13 @@ struct RowNests {
   ir::TeProgram group;  // the schedule's stages
   RowSpace space;
   std::vector<RowNest> nests;
-  // Parts of column sums beside rows: the stage, and its iterator over the parts.
+  // Parts of column sums beside rows: the stage, and its iterator over the parts. Where these are chunks, the space is
+  // that of the rows alone, and the loops over chunks and over what is in one are no dimension.
   struct Sums {
     std::string stage;
     ir::Expr part;
+    int64_t chunk = 0;  // rows; 0: parts take rows in turns
+    std::string part_loop = "", element_loop = "";
   };
   std::optional<Sums> sums = std::nullopt;
 
@@ -39,9 +42,9 @@ struct RowNests {
   // The same of a reduction over transposed windows, and what reads all of it, in phases; nullopt if there are none.
   static StatusOr<std::optional<RowNests>> CreateInPhases(const ir::TeProgram& group);
 
-  // The same of rows beside parts of the sums of their columns, as FindColumnSums finds them: rows have digits, and
-  // what a part sums up is one stage.
-  static StatusOr<std::optional<RowNests>> CreateWithSums(const ir::TeProgram& group);
+  // The same of rows beside parts of the sums of their columns, as FindColumnSums finds them: rows have digits, or are
+  // one line where `chunks` says that parts are chunks of it, and what a part sums up is one stage.
+  static StatusOr<std::optional<RowNests>> CreateWithSums(const ir::TeProgram& group, bool chunks);
 
   // Steps on stages, before any on loops.
   // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
@@ -105,6 +108,9 @@ struct RowNests {
   StatusOr<bool> Read();
   // The same, of a space of as many dimensions as before.
   Status ReadAgain();
+  // Which dimensions the iterators of the sums over chunks are, by what they read that a row reads or computes too; -1:
+  // none.
+  std::vector<int> DimsOfSums(size_t sum) const;
   // A stage's iterators to those of the space.
   ir::VarMap SpaceVarsOf(size_t stage) const;
 };

@@ -2,6 +2,8 @@
 // over its row while the row is in cache. The vector dimension is the one along which most memory is contiguous;
 // where it is reduced, lanes hold partial results. Where it is not, rows run across it: a chunk of neighbouring rows
 // goes through all stages together, with an accumulator for each, so that memory is read in long runs.
+#include "hlir/tactics/rows_cpu.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -17,12 +19,9 @@ namespace {
 
 constexpr int64_t kManyRows = 64;
 constexpr int64_t kMostRows = 1 << 30;          // that are counted
-constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
-constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
 constexpr int64_t kMaxVectors = 16;             // of a chunk
 constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
-constexpr int64_t kInFlight = 4;                // vectors of a row
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -47,6 +46,8 @@ bool IsWhole(const RowNests& r, int dim, int64_t lanes) {
   return a.KnownDivisor(a.Simplify(length)) % lanes == 0;
 }
 
+}  // namespace
+
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int64_t lanes = WidestLanes(r.group, target), length = 1;
   for (int d : r.LineAround(dim)) length = std::min(length * r.ConstExtent(d), kMostRows);
@@ -54,7 +55,6 @@ int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   return lanes;
 }
 
-// As many vectors at once as hide what an operation's result takes to be there, if the row is long enough to fill them.
 int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   constexpr double kWaste = 1.1;
   const int64_t length = LikelyLength(r, dim), many = kInFlight * lanes;
@@ -62,7 +62,6 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
 }
 
-// Bytes that one row needs of an intermediate.
 int64_t RowBytes(const RowNests& r, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
   for (size_t k = 0; k < r.group.stages.size(); ++k) {
@@ -71,11 +70,14 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
     for (size_t i = 0; i < stage.iters.size(); ++i) {
       if (stage.iters[i].var == stage.along && Contains(stage.running, b)) continue;
       const int d = r.space.dim_of[k][i];
-      if (d >= 0 && r.space.dims[d].reduced) bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
+      if (d >= 0 && (r.space.dims[d].reduced || IsColumn(r, d)))
+        bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
     }
   }
   return bytes;
 }
+
+namespace {
 
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in
 // registers. Fewer, for the sake of more tasks, would make threads share pages of memory, where each fetches ahead what
@@ -143,8 +145,8 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
   return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
-// What all threads together need for the values of a group: vector operations, more of them where a load is masked or
-// its lanes lie apart, and the bytes that come from memory.
+}  // namespace
+
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   constexpr double kLoopSeconds = 1.5e-6;
   // Operations that take as long as such a load; kWaits: for a mask of loaded values.
@@ -231,8 +233,6 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
-// The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
-// short, as the window of a pool is.
 int ChooseVectorDim(const RowNests& r, const Target& target) {
   constexpr double kMuch = 0.8;
   int best = r.VectorDim();
@@ -246,6 +246,8 @@ int ChooseVectorDim(const RowNests& r, const Target& target) {
   }
   return best;
 }
+
+namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
 // through registers if lines are whole numbers of vectors, and columns of them written out. Where nothing else is read
@@ -334,6 +336,12 @@ void PeelEnds(ir::Schedule& s, const std::string& line, const LineMiddle& middle
 
 }  // namespace
 
+void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops) {
+  std::string step = "merge";
+  for (const std::string& l : loops) step += " " + l;
+  if (loops.size() > 1) s.Run(step);
+}
+
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
                                                Point& point) {
   if (target.HasKernels()) return std::vector<Proposal>();
@@ -343,7 +351,10 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   if (!created) {
     ASSIGN_OR_RETURN(created, RowNests::Create(group));
   }
-  if (!created) return std::vector<Proposal>();
+  if (!created) {
+    ASSIGN_OR_RETURN(created, RowNests::CreateWithSums(group, true));
+    return created ? ProposeRowsWithSums(*created, target, until, point) : std::vector<Proposal>();
+  }
   RowNests& r = *created;
   RETURN_IF_ERROR(r.KeepResults(false));
   ir::Schedule& s = r.schedule;
@@ -446,13 +457,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (!lane.empty()) s.Step("vectorize ", lane);
     in_lanes.push_back(lane.empty() ? 0 : !vector_is_reduced && vectors > 1 ? 2 : 1);
   }
-  auto merge = [&](const std::vector<std::string>& loops) {
-    std::string step = "merge";
-    for (const std::string& l : loops) step += " " + l;
-    if (loops.size() > 1) s.Run(step);
-  };
-  merge(rows);
-  merge(chunks);
+  MergeLoops(s, rows);
+  MergeLoops(s, chunks);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
   // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.

@@ -627,7 +627,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsGpu(const TeProgram& group, const Tar
   if (!target.IsGpu() || target.device->limits.threads < kWarp) return std::vector<Proposal>();
   ASSIGN_OR_RETURN(std::optional<RowNests> r, RowNests::Create(group));
   if (!r) {
-    ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group));
+    ASSIGN_OR_RETURN(r, RowNests::CreateWithSums(group, false));
   }
   if (!r || r->space.HasScan()) return std::vector<Proposal>();
   return RowsGpu(*std::move(r), target, point).Run(until);

@@ -49,6 +49,9 @@ StatusOr<Func> Guard(Func f, const std::string& block, const std::string& loop) 
   }
   Analyzer a(c);
   BindFacts(a, f, loops);
+  Expr all = c.Bool(true);
+  for (Expr e : conditions) all = c.And(all, e);
+  const Analyzer::Assume assume(a, all);
   Rewriter* self = nullptr;
   Rewriter rewrite(c, [&](Expr e) -> Expr {
     if (std::find(conditions.begin(), conditions.end(), e) != conditions.end()) return c.Bool(true);
@@ -57,6 +60,12 @@ StatusOr<Func> Guard(Func f, const std::string& block, const std::string& loop) 
       for (Expr i : IndicesOf(e)) indices.push_back((*self)(i));
       const Expr mask = a.Simplify((*self)(MaskOf(e)));
       return c.Load(e->buffer, std::move(indices), IsTrue(mask) ? nullptr : mask);
+    }
+    // Places that are no longer kept inside.
+    if (e->op == ExprOp::kMin && IsInt(e->type.dtype)) {
+      for (size_t k = 0; k < 2; ++k) {
+        if (IsTrue(a.Simplify(c.Le(e->args[k], e->args[1 - k])))) return (*self)(e->args[k]);
+      }
     }
     if (e->op == ExprOp::kSelect) {
       const Expr asked = a.Simplify((*self)(e->args[0]));

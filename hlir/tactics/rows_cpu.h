@@ -1,0 +1,40 @@
+// What the two shapes of row spaces on a CPU share: rows_cpu.cc and, for sums over columns beside rows,
+// rows_cpu_sums.cc.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/tactic.h"
+
+namespace cinn_like::hlir {
+
+constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
+constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
+constexpr int64_t kInFlight = 4;                // vectors of a row
+
+// A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if
+// the row is long enough to fill them.
+int64_t LanesFor(const RowNests& r, const Target& target, int dim);
+int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim);
+// The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
+// short, as the window of a pool is.
+int ChooseVectorDim(const RowNests& r, const Target& target);
+// What all threads together need for the values of a group: vector operations, more of them where a load is masked or
+// its lanes lie apart, and the bytes that come from memory.
+double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target);
+// Bytes that one row needs of an intermediate.
+int64_t RowBytes(const RowNests& r, ir::Buffer b);
+// Loops of nests as one, where there are several.
+void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
+
+// The stage of the sums over columns beside rows; as many as there are: none is.
+size_t SumOf(const RowNests& r);
+// Whether sums are kept of each element along `dim`.
+bool IsColumn(const RowNests& r, int dim);
+
+// Rows beside the sums of their columns: a task is a chunk of rows. What is in cache of a row is added to the chunk's
+// sums, which stay there, too, by the loop of the last stage that goes through the row if that can be.
+StatusOr<std::vector<Proposal>> ProposeRowsWithSums(RowNests& r, const Target& target, Until until, Point& point);
+
+}  // namespace cinn_like::hlir
