@@ -291,36 +291,6 @@ std::optional<Parts> ChunksOf(Context& c, const Stage& s) {
 
 }  // namespace
 
-std::optional<Parts> PartsOf(Context& c, const Stage& s) {
-  for (const StageIter& p : s.iters) {
-    if (!IsInt(p.extent) || p.extent->int_value < 2) continue;
-    int64_t inner = 1;
-    for (Expr v : s.values) {
-      Visit(v, [&](Expr e) {
-        if (e->op == ExprOp::kMod && e->args[0] == p.var && IsInt(e->args[1])) inner = e->args[1]->int_value;
-        return true;
-      });
-    }
-    if (inner < 1 || p.extent->int_value % inner != 0) continue;
-    for (const StageIter& q : s.reduce_iters) {
-      Parts r{p, q, {c.Add(c.Mul(q.var, c.Int(p.extent->int_value / inner)), c.Div(p.var, c.Int(inner)))}, inner};
-      if (inner > 1) r.places.push_back(c.Mod(p.var, c.Int(inner)));
-      bool found = false, only = true;
-      for (Expr v : s.values) {
-        Visit(v, [&](Expr e) {
-          const bool is_place = std::count(r.places.begin(), r.places.end(), e) > 0;
-          const bool is_own = e->op == ExprOp::kLoad && Contains(s.outputs, e->buffer);
-          found |= e == r.places[0];
-          only &= e != p.var && e != q.var;
-          return !is_place && !is_own;
-        });
-      }
-      if (found && only) return r;
-    }
-  }
-  return std::nullopt;
-}
-
 std::optional<Parts> PartsOf(Context& c, const Stage& s, bool chunks) {
   if (chunks) return ChunksOf(c, s);
   for (const StageIter& p : s.iters) {

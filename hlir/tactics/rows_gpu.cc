@@ -66,10 +66,12 @@ class RowsGpu {
         point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
-    const double seconds =
-        kKernelSeconds + std::max(r_.Bytes() / BytesPerSecond(target_), SecondsOfRowProducts(r_.group, target_));
-    if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
+    // Along rows of products elements are multiplied while others are on their way.
+    const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
+    const bool along = vector >= 0 && r_.space.dims[vector].reduced;
+    const double seconds = kKernelSeconds + (along ? std::max(memory, products) : memory + products);
+    if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     Status status = absl::OkStatus();
     if (r_.sums)
       status = WithSums();
