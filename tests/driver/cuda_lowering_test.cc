@@ -1205,7 +1205,7 @@ TEST(CudaLowering, ProductsInOnePass) {
     for (const auto& [m, n, k] : kSizes) {
       for (const std::string_view type : {"bf16", "f32"}) {
         for (const Target& target : {hopper, FewCores()}) {
-          if (!IsTried(i++)) continue;
+          if (!IsSeen(i++)) continue;
           const std::vector<std::pair<std::string, std::string>> names = {
               {"T[", Cat(type, "[")},
               {"M", std::string(m)},
