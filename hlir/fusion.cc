@@ -284,28 +284,27 @@ class Planner {
     }
   }
 
-  // Contractions that share an operand, with their epilogues: queries, keys and values.
+  // Contractions that share an operand, with their epilogues: queries, keys and values. A few at a time, since steps of
+  // a recurrence may be thousands that share their weights.
   void JoinProducts() {
     if (!target_.HasKernels()) return;
-    absl::flat_hash_map<Buffer, std::vector<int>> readers;
-    for (size_t i = 0; i < p_.stages.size(); ++i) {
+    constexpr size_t kMostProducts = 4;
+    absl::flat_hash_map<Buffer, std::vector<int>> readers;  // the last of them first
+    for (size_t i = p_.stages.size(); i-- > 0;) {
       if (!is_contraction_[i]) continue;
-      for (Buffer b : inputs_[i]) readers[b].push_back(static_cast<int>(i));
-    }
-    for (size_t i = 0; i < p_.stages.size(); ++i) {
-      if (!is_contraction_[i]) continue;
+      const std::vector<Expr> extents = ExtentsOf(p_.stages[i]);
       for (Buffer b : inputs_[i]) {
-        std::vector<int> alike;
-        for (int j : readers[b]) {
-          const int g = group_of_[j];
-          const bool same = ExtentsOf(p_.stages[j]) == ExtentsOf(p_.stages[i]);
-          if (j >= static_cast<int>(i) && same && std::count(alike.begin(), alike.end(), g) == 0) alike.push_back(g);
+        std::vector<int>& after = readers[b];
+        std::vector<int> alike = {group_of_[i]};
+        for (size_t k = after.size(); k-- > 0 && alike.size() < kMostProducts;) {
+          const int g = group_of_[after[k]];
+          if (std::count(alike.begin(), alike.end(), g) == 0 && ExtentsOf(p_.stages[after[k]]) == extents)
+            alike.push_back(g);
         }
-        // All, then two by two.
-        if (alike.size() > 1 && JoinIfCheaper(alike, kAny)) continue;
-        for (size_t k = 1; alike.size() > 2 && k < alike.size(); ++k) {
-          if (group_of_[i] != alike[k]) JoinIfCheaper({group_of_[i], alike[k]}, kAny);
-        }
+        after.push_back(static_cast<int>(i));
+        // All, or two.
+        if (alike.size() > 1 && !JoinIfCheaper(alike, kAny) && alike.size() > 2)
+          JoinIfCheaper({alike[0], alike[1]}, kAny);
       }
     }
   }
