@@ -1233,6 +1233,15 @@ TEST(CudaLowering, ProductsInOnePass) {
   const std::string source = Emit(gate, hopper);
   EXPECT_EQ(Count(source, "wgmma.wait_group.sync.aligned 0"), 2) << source;
   EXPECT_EQ(Count(source, "wgmma.wait_group.sync.aligned 1"), 1) << source;
+  // Beside a library that has each product for less: all three together take less time, any two more.
+  const Target library =
+      *Target::Parse("cuda -arch=sm_90a -libs=cublas -shared-bytes=232448 -sm-count=132 -bandwidth=3350");
+  const Graph wide = ParseGraph(absl::StrReplaceAll(
+      std::string(kGraphs[0]), {{"T[", "bf16["}, {"M", "128"}, {"N", "14336"}, {"K", "4096"}, {"WHERE", ""}}));
+  const PassContext context{.options = {}, .target = library, .name = "test"};
+  const StatusOr<LoweredGraph> lowered = LowerGraph(*OptimizeGraph(wide, context), context);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(lowered->kernels.size(), 1);
 }
 
 // One row by weights that lie along the reduction is read by loops over rows, which overlap what a library waits for;
