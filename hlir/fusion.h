@@ -34,15 +34,4 @@ struct FusionPlan {
 // `fuse` false: one group per stage (views are still substituted).
 StatusOr<FusionPlan> PlanFusion(ir::TeProgram program, bool fuse, const Target& target);
 
-// A group as a program of its own, in its own context, with names that depend on its structure alone, so that equal
-// groups have equal text: inputs a0, a1, ..., results o0, ..., then symbols as scalars. Stages that need no memory are
-// substituted. `args` are the program's buffers behind the parameters, in order (null: a symbol), and `symbols` the
-// program's variables behind the scalar parameters.
-struct ExtractedGroup {
-  ir::TeProgram program;
-  std::vector<ir::Buffer> args;
-  std::vector<ir::Expr> symbols;
-};
-StatusOr<ExtractedGroup> ExtractGroup(const ir::TeProgram& program, const FusionPlan::Group& group);
-
 }  // namespace cinn_like::hlir

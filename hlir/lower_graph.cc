@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "hlir/extract_group.h"
 #include "hlir/lower_te.h"
 #include "hlir/place_checks.h"
 #include "hlir/te_call.h"
@@ -103,7 +104,7 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
   for (const FusionPlan::Group& group : plan.groups) {
-    ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group));
+    ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group.stages, group.outputs));
     ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
     std::vector<int> origins;
     for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);

@@ -224,6 +224,15 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
   return space;
 }
 
+Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
+  const Stage& s = p.stages[k];
+  for (size_t i = 0; i < space.dim_of[k].size(); ++i) {
+    if (space.dim_of[k][i] != dim) continue;
+    return i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
+  }
+  return nullptr;
+}
+
 int64_t ThreadsOfSummedRow(int64_t accesses, int64_t most) {
   constexpr int64_t kMost = 512, kAccesses = 4;  // threads; a thread's
   most = std::min(most, kMost);

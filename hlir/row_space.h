@@ -26,6 +26,8 @@ struct RowSpace {
 };
 // `sums`: a dimension that one stage reduces, another reduction may keep: sums of columns beside sums of rows.
 std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages, bool sums = false);
+// The iterator of stage `k` for a dimension; null if it has none.
+ir::Expr IterOf(const ir::TeProgram& p, const RowSpace& space, size_t k, int dim);
 
 // The digits as which a reduction into parts reads the dimension that it reduces: q * parts + p; or, where a second
 // dimension, of `inner` values, is in the parts, too, the first as q * (parts / inner) + p / inner, the second as p %

@@ -1,14 +1,18 @@
 // What fusion and tactics ask of stages. Nothing here knows ops: only loops, access maps and values.
 #pragma once
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "ir/analyzer.h"
 #include "ir/te.h"
 
 namespace cinn_like::hlir {
 
 // Of the stages the one with the name, which is there.
 const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::string& name);
+// Whether the caller knows the buffer.
+bool IsParam(const ir::TeProgram& p, ir::Buffer b);
 
 // What the stage's values read, its own results too.
 std::vector<ir::Expr> LoadsOf(const ir::Stage& s);
@@ -47,6 +51,9 @@ std::optional<Contraction> FindProduct(const ir::Stage& s);
 ir::Expr MainLoad(const ir::Stage& s, const std::vector<ir::Expr>& values);
 // Whether a factor is more than an element under casts.
 bool IsComputed(ir::Expr factor);
+
+// Whether the element at `offset` for the next value of `var` lies next to it.
+bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var);
 
 // d, where `e` speaks of `var` only as var / d, as groups of channels are read; 0 where it does not.
 int64_t DivisorOf(ir::Expr e, ir::Expr var);

@@ -224,7 +224,7 @@ class Planner {
     VisitLoads(value, [&](Expr load) {
       const Expr offset = ElementOffset(c, load->buffer, IndicesOf(load));
       if (!Uses(offset, i.var)) return;
-      contiguous = IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{i.var, c.Add(i.var, c.Int(1))}}), offset)), 1);
+      contiguous = IsContiguous(a, offset, i.var);
       // A mask that ends within a vector.
       Expr end = i.extent;
       if (const Expr mask = MaskOf(load); mask != nullptr && Uses(mask, i.var))

@@ -17,6 +17,7 @@
 namespace cinn_like::hlir {
 namespace {
 
+constexpr int64_t kMaxStackBytes = 768 * 1024;  // of a thread's temporaries
 constexpr int64_t kManyRows = 64;
 constexpr int64_t kMostRows = 1 << 30;          // that are counted
 constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
@@ -60,6 +61,17 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   const int64_t length = LikelyLength(r, dim), many = kInFlight * lanes;
   const int64_t padded = (length + many - 1) / many * many;
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
+}
+
+void PlaceOnStack(RowNests& r, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of) {
+  int64_t stack = 0;
+  for (ir::Buffer b : r.Temporaries()) {
+    const int64_t bytes = bytes_of(b);
+    const bool fits = bytes <= most && stack + bytes <= kMaxStackBytes;
+    if (!fits && r.schedule.Try(Cat("inline b_", b->name))) continue;
+    r.schedule.Step("scope ", b->name, " local");
+    stack += bytes;
+  }
 }
 
 int64_t RowBytes(const RowNests& r, ir::Buffer b) {
@@ -487,15 +499,9 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (in_phases && !vector_is_reduced && lanes > 1 && loops.size() > shared_loops + 1)
       s.Try(Cat("guard ", nest.block, " ", loops[loops.size() - (vectors > 1 ? 2 : 1)]));
   }
-  int64_t stack = 0;
-  for (ir::Buffer b : r.Temporaries()) {
-    const int64_t bytes =
-        in_step ? BytesOf(b->dtype) * vectors * lanes : RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
-    const bool fits = bytes <= (vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes) && stack + bytes <= kMaxStackBytes;
-    if (!fits && s.Try(Cat("inline b_", b->name))) continue;
-    s.Step("scope ", b->name, " local");
-    stack += bytes;
-  }
+  PlaceOnStack(r, vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes, [&](ir::Buffer b) {
+    return in_step ? BytesOf(b->dtype) * vectors * lanes : RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
+  });
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }

@@ -1,6 +1,7 @@
 // What the two shapes of row spaces on a CPU share: rows_cpu.cc and, for sums over columns beside rows,
 // rows_cpu_sums.cc.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,9 +10,8 @@
 
 namespace cinn_like::hlir {
 
-constexpr int64_t kMaxRowBytes = 64 * 1024;     // of one intermediate on a thread's stack
-constexpr int64_t kMaxStackBytes = 768 * 1024;  // of all of them
-constexpr int64_t kInFlight = 4;                // vectors of a row
+constexpr int64_t kMaxRowBytes = 64 * 1024;  // of one intermediate on a thread's stack
+constexpr int64_t kInFlight = 4;             // vectors of a row
 
 // A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if
 // the row is long enough to fill them.
@@ -25,6 +25,9 @@ int ChooseVectorDim(const RowNests& r, const Target& target);
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target);
 // Bytes that one row needs of an intermediate.
 int64_t RowBytes(const RowNests& r, ir::Buffer b);
+// Temporaries on a thread's stack while there is room, each of at most `most` of the bytes that it needs; others are
+// computed where they are read, if they can be.
+void PlaceOnStack(RowNests& r, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of);
 // Loops of nests as one, where there are several.
 void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
 

@@ -130,14 +130,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsWithSums(RowNests& r, const Target& t
   }
   // Of shorter rows, one vector at a time, two loops were measured to be faster.
   if (lanes > vector_lanes) MergeReductions(r, 2, sum);
-  int64_t stack = 0;
-  for (ir::Buffer b : r.Temporaries()) {
-    const int64_t bytes = RowBytes(r, b);
-    const bool fits = bytes <= kMaxRowBytes && stack + bytes <= kMaxStackBytes;
-    if (!fits && s.Try(Cat("inline b_", b->name))) continue;
-    s.Step("scope ", b->name, " local");
-    stack += bytes;
-  }
+  PlaceOnStack(r, kMaxRowBytes, [&](ir::Buffer b) { return RowBytes(r, b); });
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }

@@ -1,8 +1,9 @@
 // Sums over columns beside what goes through the rows, on CPUs: one kernel for both and one that adds up the parts, of
 // any number of rows, dimensions, columns and threads, against the independent evaluator; the same bits each time.
+#include "tests/column_sums.h"
+
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_replace.h"
 #include "cinn_like/driver.h"
 #include "ir/host_array.h"
 #include "tests/hlir/evaluate.h"
@@ -11,57 +12,10 @@
 namespace cinn_like::hlir {
 namespace {
 
-// A norm's gradients: of its input, scale and shift. D: a dtype, R: rows, C: columns, A, B: the axes of both.
-constexpr char kNorm[] = R"(graph @norm(%dy: D[R,C], %x: D[R,C], %r: f32[R,1], %w: D[C])W {
-  %0 = cast(%dy) {dtype=f32} : f32[R,C]
-  %1 = cast(%x) {dtype=f32} : f32[R,C]
-  %2 = cast(%w) {dtype=f32} : f32[C]
-  %3 = mul(%1, %r) : f32[R,C]
-  %4 = mul(%0, %2) : f32[R,C]
-  %5 = mul(%4, %3) : f32[R,C]
-  %6 = reduce_sum(%5) {axes=[A], keepdims=true} : f32[R,1]
-  %7 = reduce_max(%4) {axes=[A], keepdims=true} : f32[R,1]
-  %8 = mul(%3, %6) : f32[R,C]
-  %9 = sub(%4, %8) : f32[R,C]
-  %10 = add(%9, %7) : f32[R,C]
-  %11 = mul(%0, %3) : f32[R,C]
-  %12 = reduce_sum(%11) {axes=[B]} : f32[C]
-  %13 = reduce_sum(%0) {axes=[B]} : f32[C]
-  %14 = cast(%10) {dtype=D} : D[R,C]
-  return %14, %12, %13, %6
-}
-)";
-// A bias's gradient beside that of what it was added to.
-constexpr char kBias[] = R"(graph @bias(%dy: D[R,C], %x: D[R,C])W {
-  %0 = tanh(%x) : D[R,C]
-  %1 = mul(%dy, %0) : D[R,C]
-  %2 = cast(%1) {dtype=f32} : f32[R,C]
-  %3 = reduce_sum(%2) {axes=[B]} : f32[C]
-  return %1, %3
-}
-)";
-
 struct Case {
   const char *rows, *columns, *dtype;
   int64_t n = 1;
 };
-
-Graph GraphOf(const char* text, const Case& c) {
-  std::string axes = "0";
-  int dims = 1;
-  for (const char* p = c.rows; *p != 0; ++p) {
-    if (*p == ',') axes += Cat(",", dims++);
-  }
-  const bool symbol = strchr(c.rows, 'n') != nullptr;
-  StatusOr<Graph> g = Parse(absl::StrReplaceAll(text, {{"[R,", Cat("[", c.rows, ",")},
-                                                       {"C]", Cat(c.columns, "]")},
-                                                       {"D", c.dtype},
-                                                       {"[A]", Cat("[", dims, "]")},
-                                                       {"[B]", Cat("[", axes, "]")},
-                                                       {"W", symbol ? " where n in 1..4096 hint 1000" : ""}}));
-  EXPECT_TRUE(g.ok()) << g.status();
-  return *std::move(g);
-}
 
 CompileOptions Options() {
   CompileOptions options;
@@ -143,7 +97,7 @@ TEST(ColumnSums, BesideRows) {
   int tried = 0;
   for (const Case& c : cases) {
     for (const char* text : {kNorm, kBias}) {
-      const Graph g = GraphOf(text, c);
+      const Graph g = ColumnSumsGraph(text, c.rows, c.columns, c.dtype);
       for (int threads : {1, 3}) {
         const Target target = Threads(threads);
         // The sums of the parts of a norm's two sums are one kernel, called twice.
@@ -164,7 +118,7 @@ TEST(ColumnSums, StayWhole) {
 )");
   ASSERT_TRUE(softmax.ok()) << softmax.status();
   EXPECT_EQ(KernelsOf(*softmax, Threads(1)), 1);
-  EXPECT_EQ(KernelsOf(GraphOf(kBias, {"40", "64", "f32"}), Threads(1)), 1);
+  EXPECT_EQ(KernelsOf(ColumnSumsGraph(kBias, "40", "64", "f32"), Threads(1)), 1);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "ir/lower.h"
 #include "ir/passes/split_host_device.h"
 #include "tests/backends/nvrtc_for_tests.h"
+#include "tests/column_sums.h"
 #include "tests/hlir/evaluate.h"
 #include "tests/hlir/samples.h"
 #include "tests/rounds.h"
@@ -570,35 +571,6 @@ TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
 TEST(CudaLowering, ColumnSumsBesideRows) {
   std::mt19937 rng(12);
   const Target few = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448 -sm-count=4");
-  // A norm's gradients: of its input, scale and shift.
-  constexpr char kNorm[] = R"(graph @norm(%dy: D[R,C], %x: D[R,C], %r: f32[R,1], %w: D[C])W {
-  %0 = cast(%dy) {dtype=f32} : f32[R,C]
-  %1 = cast(%x) {dtype=f32} : f32[R,C]
-  %2 = cast(%w) {dtype=f32} : f32[C]
-  %3 = mul(%1, %r) : f32[R,C]
-  %4 = mul(%0, %2) : f32[R,C]
-  %5 = mul(%4, %3) : f32[R,C]
-  %6 = reduce_sum(%5) {axes=[A], keepdims=true} : f32[R,1]
-  %7 = reduce_max(%4) {axes=[A], keepdims=true} : f32[R,1]
-  %8 = mul(%3, %6) : f32[R,C]
-  %9 = sub(%4, %8) : f32[R,C]
-  %10 = add(%9, %7) : f32[R,C]
-  %11 = mul(%0, %3) : f32[R,C]
-  %12 = reduce_sum(%11) {axes=[B]} : f32[C]
-  %13 = reduce_sum(%0) {axes=[B]} : f32[C]
-  %14 = cast(%10) {dtype=D} : D[R,C]
-  %15 = cast(%12) {dtype=D} : D[C]
-  return %14, %15, %13, %6
-}
-)";
-  // A bias's gradient beside that of what it was added to.
-  constexpr char kBias[] = R"(graph @bias(%dy: D[R,C], %x: D[R,C])W {
-  %0 = tanh(%x) : D[R,C]
-  %1 = mul(%dy, %0) : D[R,C]
-  %2 = reduce_sum(%1) {axes=[B]} : D[C]
-  return %1, %2
-}
-)";
   struct {
     const char *rows, *columns, *dtype;
     int64_t n;
@@ -615,13 +587,7 @@ TEST(CudaLowering, ColumnSumsBesideRows) {
   int tried = 0;
   for (const auto& c : cases) {
     for (const char* text : {kNorm, kBias}) {
-      const bool two = strchr(c.rows, ',') != nullptr, symbol = strchr(c.rows, 'n') != nullptr;
-      const Graph g = ParseGraph(absl::StrReplaceAll(text, {{"[R,", Cat("[", c.rows, ",")},
-                                                            {"C]", Cat(c.columns, "]")},
-                                                            {"D", c.dtype},
-                                                            {"[A]", two ? "[2]" : "[1]"},
-                                                            {"[B]", two ? "[0,1]" : "[0]"},
-                                                            {"W", symbol ? " where n in 1..4096 hint 64" : ""}}));
+      const Graph g = ColumnSumsGraph(text, c.rows, c.columns, c.dtype);
       const StatusOr<Compiled> compiled = Lower(g, false, few);
       ASSERT_TRUE(compiled.ok()) << compiled.status();
       EXPECT_EQ(Count(compiled->text, "\nsplit_init "), c.together) << Print(g) << compiled->text;
