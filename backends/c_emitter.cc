@@ -44,8 +44,8 @@ class FuncEmitter {
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
     RETURN_IF_ERROR(wgmma_.FindPanels());
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
-    ASSIGN_OR_RETURN(const int64_t threads, facts_.Threads());
-    absl::StrReplaceAll({{"$N", Cat(threads)},
+    ASSIGN_OR_RETURN(threads_, facts_.Threads());
+    absl::StrReplaceAll({{"$N", Cat(threads_)},
                          {"$X", Cat(Side(ForKind::kThreadX))},
                          {"$Y", Cat(Side(ForKind::kThreadY))},
                          {"$Z", Cat(Side(ForKind::kThreadZ))},
@@ -331,6 +331,7 @@ class FuncEmitter {
     switch (n.scope) {
       case ir::BarrierScope::kBlock:
         if (d_.barrier.empty()) return Unsupported("a barrier");
+        if (threads_ == 1 && !IsCluster()) break;
         // Before matrix units read what threads wrote. What was copied is in memory when it has been waited for: PTX
         // has no words for that, but CUTLASS's kernels rely on it, and a fence would wait for later copies, too.
         if (stores_panels_) out_.Line(kPanelFence);
@@ -654,6 +655,7 @@ class FuncEmitter {
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
   bool stores_panels_ = false;          // by then
+  int64_t threads_ = 0;                 // of a block
   int split_quads_ = 0;                 // branches around that neighbouring threads may take apart
   int nesting_ = 0;                     // branches and loops around
   bool waited_ = false;                 // for all blocks of a cluster

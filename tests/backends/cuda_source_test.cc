@@ -170,6 +170,21 @@ TEST(CudaSource, ChoicesBetweenWhatIsReadAndWhatIsWritten) {
                                 "(const float* __restrict__ p0, float* __restrict__ p1)"));
 }
 
+// The only thread of a block waits for nobody; PoCL's compiler ends the process at some loops of such barriers.
+TEST(CudaSource, OneThreadNeedsNoBarriers) {
+  const auto source = [](int threads) {
+    return CudaSourceOf(Cat("func @k kernel (x: f32[64]) {\n  for t in 0..", threads, R"( @threadIdx.x {
+    alloc s: f32[1] @shared
+    s[0] = x[0]
+    barrier
+    x[1] = s[0]
+  }
+})"));
+  };
+  EXPECT_FALSE(absl::StrContains(source(1), "__syncthreads"));
+  EXPECT_TRUE(absl::StrContains(source(2), "__syncthreads"));
+}
+
 TEST(CudaSource, MuchSharedMemoryIsDynamic) {
   const std::string source = CudaSourceOf(R"(func @k kernel (x: f32[64]) {
     for t in 0..64 @threadIdx.x {
