@@ -51,6 +51,18 @@ def swiglu(x, w, v):
     return F.silu(x @ w) * (x @ v)
 
 
+def linear_swiglu(x, gate, up):
+    return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+
+def projections(x, q, k, v, b, c, d):
+    return F.linear(x, q, b), F.linear(x, k, c), F.linear(x, v, d)
+
+
+def weights(count, n, k):
+    return [randn(n, k, dtype=BF16, scale=k**-0.5) for _ in range(count)]
+
+
 def attention(q, k, v):
     return torch.softmax(q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5, -1) @ v
 
@@ -230,6 +242,14 @@ TIMED = [
     *[(f"4-bit weights, scaled groups {m}x4096x11008 bf16", scaled_groups,
        [randn(m, 4096, dtype=BF16), integers(11008, 4096, least=0, most=16, dtype=torch.uint8), scales(11008, 32, 1),
         lambda: torch.randint(4, 12, (11008, 32, 1), device=DEVICE).to(BF16)], 0) for m in (1, 16)],
+    *[(f"one pass: SwiGLU {m}x{k}x{n} bf16", linear_swiglu, [randn(m, k, dtype=BF16), *weights(2, n, k)], 4 * m * n * k)
+      for m, k, n in ((1, 4096, 14336), (16, 4096, 14336), (128, 4096, 14336), (512, 4096, 14336), (8192, 4096, 14336), (4096, 1024, 2816))],
+    *[(f"one pass: queries, keys, values {m}x{k}x{n} bf16", projections,
+       [randn(m, k, dtype=BF16), *weights(3, n, k), *[randn(n, dtype=BF16) for _ in range(3)]], 6 * m * n * k)
+      for m, k, n in ((128, 768, 768), (512, 1024, 1024), (4096, 768, 768), (16, 4096, 4096))],
+    *[(f"one row: linear {k}x{n} bf16", F.linear, [randn(1, k, dtype=BF16), *weights(1, n, k)], 0)
+      for k, n in ((4096, 4096), (14336, 4096), (4096, 128256))],
+    ("one row: matmul 4096x14336 bf16", torch.matmul, product(1, 4096, 14336, BF16), 0),
     ("batched 256x512x64x512 bf16", torch.matmul, [randn(256, 512, 64, dtype=BF16), randn(256, 64, 512, dtype=BF16)], 2 * 256 * 512 * 64 * 512),
     ("attention 16x16x512x64 bf16", attention, [randn(16, 16, 512, 64, dtype=BF16) for _ in "qkv"], 4 * 256 * 512 * 512 * 64),
     *[(f"attention {name}, written out, 8x16x1024x64 bf16", f, [randn(8, 16, 1024, 64, dtype=BF16) for _ in "qkv"], 4 * 128 * 1024**2 * 64, one_sequence)
@@ -262,7 +282,7 @@ TIMED = [
     ("SwiGLU 32768x8192 bf16", lambda a, b: F.silu(a) * b, [randn(32768, 8192, dtype=BF16) for _ in "ab"], 0),
 ]  # fmt: skip
 # Also without the library.
-OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched")
+OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched", "one pass")
 
 
 def compiled(fn, libs=True, **options):
