@@ -282,7 +282,7 @@ TIMED = [
     ("SwiGLU 32768x8192 bf16", lambda a, b: F.silu(a) * b, [randn(32768, 8192, dtype=BF16) for _ in "ab"], 0),
 ]  # fmt: skip
 # Also without the library.
-OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched", "one pass")
+OWN = ("matmul 4096^3 bf16", "matmul 4096^3 f32", "attention 16x16", "conv", "digits", "batched")
 
 
 def compiled(fn, libs=True, **options):
