@@ -9,8 +9,8 @@ namespace cinn_like {
 namespace {
 
 // name, {f32, bf16, f64, f16, integers, bytes} of product, convolution, depthwise, laid_out and laid_out_depthwise,
-// own_mma, own_wgmma, pooling, pooling_of_channels, own_product, own_dot2, own_dot4, own_rows, then of own_convolution,
-// own_pointwise_convolution and own_depthwise, call_seconds, region_seconds, misaligned. Measured kernel by kernel:
+// own_mma, own_wgmma, pooling, pooling_of_channels, own_product, own_dot2, own_dot4, own_tile2, own_tile4, own_rows, then
+// of own_convolution, own_pointwise_convolution and own_depthwise, call_seconds, region_seconds, misaligned. Measured kernel by kernel:
 // amd-avx512 (Zen 5), products and convolutions but for f64; products of intel-amx in f32 and bf16, and what depthwise
 // convolutions take there; products of bytes of amd-avx512 (Zen 4), which others estimate. Where a framework has no
 // tuned kernel for a type, its plain loops are the row (f16 of CPUs without its instructions: 3 to 19 in products). Set
@@ -18,13 +18,13 @@ namespace {
 // predicted with 100); sm_90 (H200; its `misaligned` by products alone). Estimates: the other rows, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
-    {"intel-amx",    {130,900,60,110,45,1800}, {130,500,60,100},   {100,30,10}, {.3,.2,.6,0,0,.15},   {.8,.8,.27}, 0,    0,    2, 8,  100, 0,   400, 20, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"intel-avx512", {110,110,55,19,45,200},   {120,90,60,3},      {100,30,10}, {.3,.3,.6,0,0,.15},   {.14,.14,.27}, 0,    0,    2, 8,  105, 0,   0,   20, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"amd-avx512",   {92,400,46,19,45,420},    {190,320,80,3},     {200,165,12}, {.45,.1,.9,0,0,.15}, {.25,.42,.4}, 0,    0,    2, 8,  205, 400, 420, 25, {1,1,2},    {1,1,2},    {1,2,2},    4e-6, 9e-6,  1},
-    {"avx2",         {55,40,28,10,25},         {60,30,30,2},       {50,15,5},   {.45,.45,.9},          {.2,.2,.4}, 0,    0,    1, 4,  50,  0,   0,   10, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
-    {"sm_70",        {110,900,60,0,0,400},     {500,700,50},       {35,35,20},  {}, {},           0,    0,    20, 20, 80,  0,   0,  40, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .25},
-    {"sm_80",        {150,2000,80,0,0,3000},   {700,1500,60},      {40,40,20},  {}, {},           1700, 0,    20, 20, 80,  0,   0,  40, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .25},
-    {"sm_90",        {390,5600,350,0,0,8000},  {1500,4000,200},   {60,60,40},  {}, {},           3500, 6100, 20, 20, 200, 0,   0,  80, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .14},
+    {"intel-amx",    {130,1500,60,110,45,1800}, {130,500,60,100},  {100,30,10}, {.3,.1,.6,0,0,.15},   {.8,.8,.27}, 0,    0,    2, 8,  100, 0,   400, 1900, 3400, 20, {1.25,2,2}, {1.25,1.25,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"intel-avx512", {110,110,55,19,45,200},   {120,90,60,3},      {100,30,10}, {.3,.3,.6,0,0,.15},   {.14,.14,.27}, 0,    0,    2, 8,  105, 0,   0,   0,    0,    20, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"amd-avx512",   {92,400,46,19,45,420},    {190,320,80,3},     {200,165,12}, {.45,.1,.9,0,0,.15}, {.25,.42,.4}, 0,    0,    2, 8,  205, 400, 420, 0,    0,    25, {1,1,2},    {1,1,2},    {1,2,2},    4e-6, 9e-6,  1},
+    {"avx2",         {55,40,28,10,25},         {60,30,30,2},       {50,15,5},   {.45,.45,.9},          {.2,.2,.4}, 0,    0,    1, 4,  50,  0,   0,   0,    0,    10, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"sm_70",        {110,900,60,0,0,400},     {500,700,50},       {35,35,20},  {}, {},           0,    0,    20, 20, 80,  0,   0,  0,    0,    40, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .25},
+    {"sm_80",        {150,2000,80,0,0,3000},   {700,1500,60},      {40,40,20},  {}, {},           1700, 0,    20, 20, 80,  0,   0,  0,    0,    40, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .25},
+    {"sm_90",        {390,5600,350,0,0,8000},  {1500,4000,200},   {60,60,40},  {}, {},           3500, 6100, 20, 20, 200, 0,   0,  0,    0,    80, {3,3,3},    {1,1,1},    {3,3,3},    6e-6, 15e-6, .14},
 };
 // clang-format on
 

@@ -35,6 +35,7 @@ struct SpeedRow {
   // Of bf16 whose pairs a core's instruction sums, and of 8-bit integers whose fours one does, the same; 0: it has
   // none, or none that is faster than widening.
   double own_dot2, own_dot4;
+  double own_tile2, own_tile4;  // of the same by the core's matrix unit, of what is near
   double own_rows;  // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
   // get: one of windows, one whose results read one place each (1x1), and a depthwise one.

@@ -63,10 +63,17 @@ double RateOf(ForKind kind, const Target& target) {
   return kind == ForKind::kDot2 ? speeds.own_dot2 : speeds.own_dot4;
 }
 
-// Whether the target names the processor's matrix unit.
+// Whether the processor has a matrix unit for it, which a target can name or leave out.
 bool HasTiles(const Target& target, ForKind kind) {
-  return std::count(target.features.begin(), target.features.end(),
-                    kind == ForKind::kDot2 ? "+amx-bf16" : "+amx-int8") > 0;
+  const std::string_view unit = kind == ForKind::kDot2 ? "amx-bf16" : "amx-int8";
+  for (auto f = target.features.rbegin(); f != target.features.rend(); ++f) {
+    const std::string_view name = std::string_view(*f).substr(1);
+    if (name == unit) return f->front() == '+';
+    if (name == "amx-tile" && f->front() == '-') return false;
+  }
+  if (target.device != &HostKind()) return false;
+  const SpeedRow* row = FindSpeedRow(target.device->speed_class(target.RowName()));
+  return row != nullptr && (kind == ForKind::kDot2 ? row->own_tile2 : row->own_tile4) > 0;
 }
 
 // The instruction for `group`, exact or not.

@@ -24,6 +24,7 @@ namespace {
 
 constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
+constexpr int64_t kTilePanelBytes = 32 * 1024;               // most of L1, out of which a matrix unit reads
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
@@ -113,6 +114,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   constexpr double kMoveSeconds = 0.6e-9;            // one by one
   const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
+  constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9;
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
   const FlatContraction& f = t.flat;
@@ -135,9 +137,10 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const DType sum_type = acc.outputs[0]->dtype;
   const SpeedRow& speeds = SpeedsOf(target);
   const bool is_pairs = t.dots && t.dots->kind == ForKind::kDot2, tiles = t.dots && t.dots->tiles;
-  // Tiles make what the framework's do, until they are measured.
+  // Of another machine's tiles what the framework makes of them is known.
+  const double of_tiles = is_pairs ? speeds.own_tile2 : speeds.own_tile4;
   const double rate = !t.dots    ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
-                      : tiles    ? RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8)
+                      : tiles    ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
                       : is_pairs ? speeds.own_dot2
                                  : speeds.own_dot4;
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) / (rate * 1e9 * busy);
@@ -156,6 +159,13 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   // One tap at a time, whose steps lie pages apart.
   if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
   compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  if (tiles) {
+    // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
+    compute += results * kTileResultSeconds;
+    const double rows = row_blocks > 1 ? static_cast<double>(t.row_block) : size(f.i);
+    const double row_bytes = depth * BytesOf(f.of_rows->buffer->dtype);
+    if (rows * row_bytes > kNearBytes) compute += b * size(f.i) * row_bytes * panels / kFarBytesPerSecond;
+  }
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
@@ -345,7 +355,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
   const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {64, 128, 256, 512}, kMaxPanelBytes / 1024) : kMaxPanelBytes;
+      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
+            : kMaxPanelBytes;
   const int64_t most_steps =
       panel_bytes / (t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type)));
   t.depth = ChooseDepth(reduced, most_steps);
@@ -403,15 +414,14 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     }
   }
   t.seconds = PredictSeconds(t, target);
-  // As many tasks as keep the cores busy; each packs its panels.
-  for (int64_t tiles = row_tiles; t.pack && IsInt(f.i) && tiles > 1;) {
-    tiles = (tiles + 1) / 2;
-    if (t.row_block != 0 && tiles * t.rows >= t.row_block) continue;
-    ContractionPlan more = t;
-    more.row_block = tiles * t.rows;
-    more.seconds = PredictSeconds(more, target);
-    if (more.seconds >= t.seconds) break;
-    t = std::move(more);
+  // As many tasks as keep the cores busy, of rows that stay near; each packs its panels.
+  ContractionPlan fewer = t;
+  for (int64_t n = row_tiles; t.pack && IsInt(f.i) && n > 1;) {
+    n = (n + 1) / 2;
+    if (t.row_block != 0 && n * t.rows >= t.row_block) continue;
+    fewer.row_block = n * t.rows;
+    fewer.seconds = PredictSeconds(fewer, target);
+    if (fewer.seconds < t.seconds) t.row_block = fewer.row_block, t.seconds = fewer.seconds;
   }
   if (t.pack && IsInt(f.i)) {
     const int64_t predicted = t.row_block == 0 ? row_tiles : t.row_block / t.rows;

@@ -41,14 +41,16 @@ class Loops {
     if (is_deep_) {
       SumPanels();
     } else {
-      // A thread has a tile and a panel of its own.
-      s_.Step("stage ", sums_, " ", out_, " -> tile").Step("scope ", sums_, " local").Run("scope tile local");
-      s_.Step("compute_at tile_copy ", at_).Step("compute_at ", sum_block_, " ", at_);
+      // A thread has a tile and a panel of its own; what a matrix unit sums comes to be in memory, there is no copy.
+      const bool copies = !t_.dots || !t_.dots->tiles;
+      if (copies) s_.Step("stage ", sums_, " ", out_, " -> tile").Run("scope tile local");
+      if (copies) s_.Step("compute_at tile_copy ", at_);
+      s_.Step("scope ", sums_, copies ? " local" : " local align 64").Step("compute_at ", sum_block_, " ", at_);
       const std::vector<std::string> of_totals = FindTotals();
       if (t_.pack) Pack("p");
       SumTotals(of_totals);
       SumTile();
-      CopyTile();
+      if (copies) CopyTile();
     }
     if (has_columns_) Vectorize("ji", "o");
     return s_.status();
@@ -73,7 +75,7 @@ class Loops {
     has_rows_ = !li.empty();
     if (has_rows_) {
       const bool blocks = t_.pack && t_.row_block > 0;
-      if (blocks) shared.push_back("ib");
+      if (blocks) shared.insert(shared.end() - (has_columns_ ? 1 : 0), "ib");
       // A loop over tiles, unless a task is one of them.
       const bool tiles = !is_deep_ && !(blocks && t_.row_block == t_.rows);
       if (blocks && tiles) {
