@@ -393,7 +393,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
       t.pack && t.dots && (computed || (t.dots->lanes == DotProduct::Lanes::kAlongLanes && f.of_lanes->has_mask));
   // Steps are inside of a panel, and a copy has them next to each other.
   const bool has_steps = t.dots && (t.depth.outer < t.dots->at || (t.depth.outer == t.dots->at && t.depth.factor > 0));
-  if (tiles && (in_groups || !has_steps || (t.copy_rows && !t.copies_runs))) return std::optional<ContractionPlan>();
+  // A unit's sums lie in memory as the results do.
+  if (tiles && (in_groups || !has_steps || !t.in_place || (t.copy_rows && !t.copies_runs)))
+    return std::optional<ContractionPlan>();
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
   if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_lines = t.has_raw = t.has_lanes = false;

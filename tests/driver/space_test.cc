@@ -100,8 +100,8 @@ const Case kCases[] = {
 }
 )"},
     {"LongIntegers", "matmul_cpu", "vectors rows pack swap",
-     R"(graph @f(%x: i64[9,41], %w: i64[41,20]) {
-  %0 = matmul(%x, %w) : i64[9,20]
+     R"(graph @f(%x: i64[30,41], %w: i64[41,60]) {
+  %0 = matmul(%x, %w) : i64[30,60]
   return %0
 }
 )"},
