@@ -232,7 +232,16 @@ class FunctionEmitter {
 
   void EmitSeq(const ir::Seq& n) {
     const size_t outer = workspaces_.size();
-    for (const Stmt& s : n.stmts) EmitStmt(s);
+    for (size_t i = 0; i < n.stmts.size(); ++i) {
+      exprs_.BeginStatement();
+      const bool both = i + 1 < n.stmts.size() && EmitNestFromZero(b_, exprs_, *func_.context, m_.machine, m_.contract,
+                                                                   n.stmts[i], n.stmts[i + 1]);
+      if (both) {
+        ++i;
+      } else {
+        EmitStmt(n.stmts[i]);
+      }
+    }
     while (workspaces_.size() > outer) {
       FreeWorkspace(workspaces_.back());
       workspaces_.pop_back();

@@ -50,8 +50,8 @@ class NestEmitter {
     StoreRun(n.acc, n.acc_base, acc);
   }
 
-  // False where the processor has no such tiles.
-  bool EmitTiles(const ir::TileNest& n) {
+  // False where the processor has no such tiles. `from_zero`: whatever is in memory.
+  bool EmitTiles(const ir::TileNest& n, bool from_zero) {
     const auto product = TileInstruction(n);
     if (product == kNone) return false;
     struct Part {
@@ -68,7 +68,12 @@ class NestEmitter {
     };
     std::vector<llvm::Value*> sums;
     for (const Part& r : rows) {
-      for (const Part& k : columns) sums.push_back(load(n.acc, r.first, k.first, r.count, 4 * k.count));
+      for (const Part& k : columns) {
+        sums.push_back(from_zero
+                           ? b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero_internal, {},
+                                                {b_.getInt16(r.count), b_.getInt16(4 * k.count)})
+                           : load(n.acc, r.first, k.first, r.count, 4 * k.count));
+      }
     }
     llvm::Value* extent = exprs_.Emit(n.extent);
     llvm::BasicBlock* before = b_.GetInsertBlock();
@@ -234,7 +239,7 @@ bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const 
   NestEmitter emitter(b, exprs, c, machine, contract);
   if (ir::DotSize(nest.kind) > 0 && ir::IsOfTiles(nest)) {
     const StatusOr<ir::TileNest> n = ir::MatchTiles(a, nest, nest.kind);
-    return n.ok() && emitter.EmitTiles(*n);
+    return n.ok() && emitter.EmitTiles(*n, false);
   }
   if (ir::DotSize(nest.kind) > 0) {
     const StatusOr<ir::DotNest> n = ir::MatchDot(a, nest, nest.kind);
@@ -244,6 +249,15 @@ bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const 
   const StatusOr<ir::TransposeNest> n = ir::MatchTranspose(a, nest);
   if (n.ok()) emitter.EmitTranspose(*n);
   return n.ok();
+}
+
+bool EmitNestFromZero(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
+                      bool contract, const ir::Stmt& init, const ir::Stmt& nest) {
+  const auto* loop = ir::As<ir::For>(nest);
+  if (loop == nullptr || ir::DotSize(loop->kind) == 0 || !ir::IsOfTiles(*loop)) return false;
+  ir::Analyzer a(c);
+  const StatusOr<ir::TileNest> n = ir::MatchTiles(a, *loop, loop->kind);
+  return n.ok() && ir::StartsFromZero(a, init, *n) && NestEmitter(b, exprs, c, machine, contract).EmitTiles(*n, true);
 }
 
 }  // namespace cinn_like

@@ -17,4 +17,9 @@ namespace cinn_like {
 bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
               bool contract, const ir::For& nest);
 
+// The same with the statement before it, where both are sums of a matrix unit's tiles that start from zero: they never
+// are in memory as zeros. False where they are not; then nothing is emitted.
+bool EmitNestFromZero(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
+                      bool contract, const ir::Stmt& init, const ir::Stmt& nest);
+
 }  // namespace cinn_like

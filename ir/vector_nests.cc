@@ -1,5 +1,6 @@
 #include "ir/vector_nests.h"
 
+#include <cmath>
 #include <algorithm>
 
 #include "ir/linear.h"
@@ -179,6 +180,23 @@ StatusOr<TileNest> MatchTiles(Analyzer& a, const For& loop, ForKind kind) {
   }
   return refuse("expected one operand's groups in rows, and the other's in columns, got ", Print(sum.factors[0]),
                 " and ", Print(sum.factors[1]));
+}
+
+bool StartsFromZero(Analyzer& a, const Stmt& init, const TileNest& nest) {
+  const auto* rows = As<For>(init);
+  const auto* store = rows != nullptr ? As<Store>(rows->body) : nullptr;
+  if (store == nullptr || store->buffer != nest.acc.buffer || store->mask != nullptr) return false;
+  int64_t elements = 1;
+  for (Expr e : store->buffer->shape) elements *= IsInt(e) ? e->int_value : 0;
+  const int64_t lanes = store->value->type.lanes;
+  const Expr zero = store->value->op == ExprOp::kBroadcast ? store->value->args[0] : store->value;
+  const Expr at = store->indices.size() == 1 ? store->indices[0] : nullptr;
+  if (at == nullptr || at->op != ExprOp::kRamp || !IsInt(at->args[1], 1) || !IsInt(rows->extent)) return false;
+  const bool is_zero = (zero->op == ExprOp::kFloat && zero->float_value == 0 && !std::signbit(zero->float_value)) || IsInt(zero, 0);
+  return is_zero && StepOf(a.context(), at->args[0], rows->var) == lanes &&
+         IsInt(a.Simplify(First(a.context(), at->args[0], rows->var)), 0) &&
+         rows->extent->int_value * lanes == elements && nest.rows * nest.columns == elements &&
+         nest.acc.stride == nest.columns && IsInt(a.Simplify(nest.acc.base), 0);
 }
 
 StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop) {

@@ -64,6 +64,8 @@ StatusOr<DotNest> MatchDot(Analyzer& a, const For& loop, ForKind kind);
 StatusOr<TileNest> MatchTiles(Analyzer& a, const For& loop, ForKind kind);
 // Whether a nest is deep enough to be one of tiles, and none of lanes.
 bool IsOfTiles(const For& loop);
+// Whether `init` sets all of the memory to zero in which `nest` has its sums, and nothing else is there.
+bool StartsFromZero(Analyzer& a, const Stmt& init, const TileNest& nest);
 StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop);
 
 }  // namespace cinn_like::ir

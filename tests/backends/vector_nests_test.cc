@@ -103,17 +103,47 @@ TEST(VectorNests, ProductsOfFours) {
 }
 
 // y[i, j] += x[i, k] * w[k, j] over `steps` of 16 groups each, as a matrix unit has them.
-std::string ProductOfTiles(int rows, int columns, int steps, std::string_view a, std::string_view b, bool x_first) {
+std::string ProductOfTiles(int rows, int columns, int steps, std::string_view a, std::string_view b, bool x_first,
+                           const std::string& before = "") {
   const int size = a == "bf16" ? 2 : 4, depth = steps * 16 * size;
   const std::string wide = a == "bf16" ? "f32" : "i32",
                     x = Cat(wide, "(x[i * ", depth, " + s * ", 16 * size, " + q * ", size, " + e])"),
                     w = Cat(wide, "(w[s * ", 16 * size * columns, " + q * ", size * columns, " + j * ", size, " + e])");
   return Cat("func @f(x: ", a, "[", rows * depth, "], w: ", b, "[", depth * columns, "], y: ", wide, "[",
-             rows * columns, "]) {\n  for s in 0..", steps, " @dot", size, a == "bf16" ? "_bf16" : "_i8",
+             rows * columns, "]) {\n", before, "  for s in 0..", steps, " @dot", size, a == "bf16" ? "_bf16" : "_i8",
              " {\n    for i in 0..", rows, " {\n      for j in 0..", columns,
              " {\n        for q in 0..16 {\n          for e in 0..", size, " {\n            y[i * ", columns,
              " + j] = y[i * ", columns, " + j] + ", x_first ? x : w, " * ", x_first ? w : x,
              "\n          }\n        }\n      }\n    }\n  }\n}\n");
+}
+
+// Before sums: `value` in `count` rows, from element `first` on.
+std::string Fill(std::string_view value, int columns, int count, int first = 0) {
+  const std::string r = Cat("r", first, value[0] == '-' ? "n" : value.substr(0, 1));
+  return Cat("  for ", r, " in 0..", count, " {\n    y[ramp(", r, " * ", columns, " + ", first, ", 1, ", columns,
+             ")] = broadcast(", value, ", ", columns, ")\n  }\n");
+}
+
+// Sums that start from zero are no zeros in memory first; all others are what is there.
+TEST(VectorNests, TilesStartFromZero) {
+  std::mt19937 rng(8);
+  const int rows = 32, columns = 32, depth = 64;
+  const ir::HostArray x = Integers(DType::kBF16, {rows * depth}, rng), w = Integers(DType::kBF16, {depth * columns}, rng),
+                      y = Integers(DType::kF32, {rows * columns}, rng);
+  for (const auto& [before, from_zero] :
+       {std::pair(std::string(), false), {Fill("0.0", columns, rows), true}, {Fill("-0.0", columns, rows), false},
+        {Fill("1.0", columns, rows), false}, {Fill("0.0", columns, rows - 1), false}, {Fill("0.0", columns, rows - 1, columns), false},
+        {Cat(Fill("0.0", columns, rows), Fill("2.0", columns, 1)), false}}) {
+    const std::string text = ProductOfTiles(rows, columns, 2, "bf16", "bf16", true, before);
+    ExpectSame(text, "cpu", x, w, y);
+    const auto module = ir::ParseModule(text);
+    ASSERT_TRUE(module.ok()) << module.status() << text;
+    const auto compiler = Compiler::Create(*Target::Parse("x86_64 -mcpu=sapphirerapids"), {});
+    ASSERT_TRUE(compiler.ok()) << compiler.status();
+    const auto source = (*compiler)->GetSourceCode(*module);
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(absl::StrContains(*source, "tilezero"), from_zero) << text;
+  }
 }
 
 // By tiles where the machine has them, else as their loops.
