@@ -57,7 +57,7 @@ class Loops {
   }
 
  private:
-  // Of the output: tasks over panels and blocks of rows, in them tiles.
+  // Of the output: tasks over blocks of rows, which stay near, and panels; in them tiles.
   void Tile() {
     out_ = "b_" + t_.flat.group.stages.back().name;
     // Its loops, where the extent is not 1.
