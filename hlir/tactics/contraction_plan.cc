@@ -399,10 +399,22 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
   if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_lines = t.has_raw = t.has_lanes = false;
+  // Blocks of a unit's tiles leave no rest, whose rows would be others than the next ones.
+  const auto fits = [&](int64_t n) { return !tiles || row_tiles % n == 0; };
+  const auto fewer_tiles = [&](int64_t n) {
+    if (!tiles) return (n + 1) / 2;
+    do --n;
+    while (!fits(n));
+    return n;
+  };
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
-    t.row_block = blocks == 1 ? 0 : (blocks == 0 ? most : (row_tiles + blocks - 1) / blocks) * t.rows;
+    int64_t n = blocks == 0 ? most : (row_tiles + blocks - 1) / blocks;
+    if (blocks > 1) {
+      while (!fits(n)) --n;
+    }
+    t.row_block = blocks == 1 ? 0 : n * t.rows;
   }
   for (Expr factor : {t.copy_rows ? nullptr : f.rows_value, t.pack ? nullptr : f.lanes_value}) {
     if (factor == nullptr) continue;
@@ -419,7 +431,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // As many tasks as keep the cores busy, of rows that stay near; each packs its panels.
   ContractionPlan fewer = t;
   for (int64_t n = row_tiles; t.pack && IsInt(f.i) && n > 1;) {
-    n = (n + 1) / 2;
+    n = fewer_tiles(n);
     if (t.row_block != 0 && n * t.rows >= t.row_block) continue;
     fewer.row_block = n * t.rows;
     fewer.seconds = PredictSeconds(fewer, target);
@@ -429,9 +441,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const int64_t predicted = t.row_block == 0 ? row_tiles : t.row_block / t.rows;
     const int64_t most = t.depth.outer > 0 ? predicted : row_tiles;  // for whose sums there is room
     std::vector<int64_t> options = {most};
-    while (options.back() > 1) options.push_back((options.back() + 1) / 2);
-    if (const int64_t tiles = point.Choose("row_tiles", options, predicted); tiles != predicted) {
-      t.row_block = tiles == row_tiles ? 0 : tiles * t.rows;
+    while (options.back() > 1) options.push_back(fewer_tiles(options.back()));
+    if (const int64_t n = point.Choose("row_tiles", options, predicted); n != predicted) {
+      t.row_block = n == row_tiles ? 0 : n * t.rows;
       t.seconds = PredictSeconds(t, target);
     }
   }

@@ -226,6 +226,7 @@ TEST(MatmulCpu, MultipliesTiles) {
   for (const auto& [x, w, y, tiles] : {std::tuple("bf16[35,64]", "bf16[64,40]", "bf16[35,40]", true),
                                        {"bf16[32,96]", "bf16[96,32]", "bf16[32,32]", true},
                                        {"bf16[2,96]", "bf16[96,40]", "bf16[2,40]", true},
+                                       {"bf16[130,96]", "bf16[96,96]", "bf16[130,96]", true},
                                        {"bf16[n,64]", "bf16[64,50]", "bf16[n,50]", true},
                                        {"bf16[1,64]", "bf16[64,50]", "bf16[1,50]", false},
                                        {"bf16[40,32]", "bf16[32,50]", "bf16[40,50]", false},
