@@ -354,8 +354,10 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
+  // Where tiles leave a rest of rows, a panel holds all of the reduction.
+  const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
   const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
+      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles && whole ? kTilePanelBytes : kMaxPanelBytes) / 1024)
             : kMaxPanelBytes;
   const int64_t most_steps =
       panel_bytes / (t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type)));
@@ -393,8 +395,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
       t.pack && t.dots && (computed || (t.dots->lanes == DotProduct::Lanes::kAlongLanes && f.of_lanes->has_mask));
   // Steps are inside of a panel, and a copy has them next to each other.
   const bool has_steps = t.dots && (t.depth.outer < t.dots->at || (t.depth.outer == t.dots->at && t.depth.factor > 0));
-  // A unit's sums lie in memory as the results do.
-  if (tiles && (in_groups || !has_steps || !t.in_place || (t.copy_rows && !t.copies_runs)))
+  // A unit's sums lie in memory as the results do, rows at a distance that is known.
+  const bool in_rows = t.in_place && IsInt(f.j);
+  if (tiles && (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
     return std::optional<ContractionPlan>();
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
@@ -411,9 +414,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     int64_t n = blocks == 0 ? most : (row_tiles + blocks - 1) / blocks;
-    if (blocks > 1) {
-      while (!fits(n)) --n;
-    }
+    while (blocks > 1 && !fits(n)) --n;
     t.row_block = blocks == 1 ? 0 : n * t.rows;
   }
   for (Expr factor : {t.copy_rows ? nullptr : f.rows_value, t.pack ? nullptr : f.lanes_value}) {

@@ -71,7 +71,7 @@ def right(run, args):
 def test_computed_operands(real_library, kind, dtype, dynamic):
     r = random.Random(f"{kind.__name__}{dtype}{dynamic}")
     for _ in range(2):
-        m, k, n = r.choice((1, 2, 7, 16, 33, 130)), r.choice((16, 45, 96, 301, 512)), r.choice((17, 64, 96, 250))
+        m, k, n = r.choice((1, 2, 7, 16, 33, 130)), r.choice((16, 45, 96, 301, 512, 1000)), r.choice((17, 64, 96, 250))
         torch.manual_seed(k)
         run, weights = kind(r, k, n, dtype)
         args = (torch.randn(m, k).to(dtype), *weights)
