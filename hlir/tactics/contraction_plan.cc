@@ -25,6 +25,7 @@ namespace {
 constexpr int64_t kMaxRows = 14;
 constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
 constexpr int64_t kTilePanelBytes = 32 * 1024;               // most of L1, out of which a matrix unit reads
+constexpr int64_t kLeastTileSteps = 128;                     // of a part that is worth bringing sums from memory and back
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
@@ -354,15 +355,17 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
-  // Where tiles leave a rest of rows, a panel holds all of the reduction.
-  const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
   const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles && whole ? kTilePanelBytes : kMaxPanelBytes) / 1024)
+      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
             : kMaxPanelBytes;
-  const int64_t most_steps =
-      panel_bytes / (t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type)));
-  t.depth = ChooseDepth(reduced, most_steps);
-  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, most_steps / 2);
+  const int64_t step_bytes =
+      t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type));
+  t.depth = ChooseDepth(reduced, panel_bytes / step_bytes);
+  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, panel_bytes / step_bytes / 2);
+  // Of the reduction, a unit's panel holds all where rows leave a rest of a tile or steps no good part.
+  const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
+  if (tiles && t.depth.outer > 0 && (!whole || t.depth.steps < kLeastTileSteps))
+    t.depth = ChooseDepth(reduced, kMaxPanelBytes / step_bytes);
   if (!t.dots) {
     // Rows that are converted or computed, if several panels read them and windows of them do not overlap much.
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
