@@ -43,6 +43,7 @@ constexpr MatmulTile kWgmmaTiles[] = {{64, 4, 2, 64, 1, 64, 1, true, true},
                                       {32, 4, 2, 32, 0.5, 64, 1, true, true},
                                       {32, 4, 2, 16, 0.35, 64, 1, true, true}};
 constexpr int64_t kMostMmaDepth = 64;  // of a panel
+constexpr int64_t kPanelLine = 64;     // elements, of 2 bytes
 constexpr int64_t kMostStages = 3;     // of a pipeline
 constexpr int64_t kMostWgmmaStages = 4;
 constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
@@ -348,7 +349,7 @@ class Planner {
     const bool has_wgmma = has_mma && SpeedsOf(target_).own_wgmma != 0 && target_.arch == "sm_90a";
     for (const MatmulTile& all : kWgmmaTiles) {
       for (const MatmulTile& t : Shared(all)) {
-        if (has_wgmma && IsFetchedAhead(t)) bid(t);
+        if (has_wgmma && IsFetchedAhead(t) && HasWholeLines(t)) bid(t);
       }
     }
     if (bids.empty()) bids.emplace_back(1e30, *std::rbegin(kTiles));
@@ -470,6 +471,16 @@ class Planner {
     return Stages(t) > 1 && AreCopied() && std::all_of(products_.begin(), products_.end(), [&](const MatmulProduct& p) {
              return AsRead(p, p.left, t.M(), t.depth).vector > 1 && AsRead(p, p.right, t.N(), t.depth).vector > 1;
            });
+  }
+
+  // Panels of units of four warps have lines of so many elements, along whichever side neighbours lie.
+  bool HasWholeLines(const MatmulTile& t) {
+    const auto is_whole = [&](const MatmulProduct& p, const MatmulPanel& panel, int64_t side) {
+      return (AsRead(p, panel, side, t.depth).along_side ? side : t.depth) % kPanelLine == 0;
+    };
+    return std::all_of(products_.begin(), products_.end(), [&](const MatmulProduct& p) {
+      return is_whole(p, p.left, t.M()) && is_whole(p, p.right, t.N());
+    });
   }
 
   // While some blocks compute, others of an SM wait for their first panel or write their results.

@@ -106,10 +106,10 @@ class Pipeliner {
     return MakeSeq(std::move(out));
   }
 
-  // Nothing but nests by the units of four warps, in loops of threads: what they add to nobody waits for.
+  // Nothing but nests by the units of four warps, in loops: what they add to nobody waits for.
   static bool ReadsLate(const Stmt& s) {
     const For* n = As<For>(s);
-    if (n != nullptr) return n->kind == ForKind::kWgmma || (IsThreadAxis(n->kind) && ReadsLate(n->body));
+    if (n != nullptr) return n->kind == ForKind::kWgmma || ReadsLate(n->body);
     const Seq* seq = As<Seq>(s);
     return seq != nullptr && std::all_of(seq->stmts.begin(), seq->stmts.end(), ReadsLate);
   }

@@ -1199,6 +1199,20 @@ TEST(CudaLowering, ProductsInOnePass) {
   const std::string source = Emit(gate, hopper);
   EXPECT_EQ(Count(source, "wgmma.wait_group.sync.aligned 0"), 2) << source;
   EXPECT_EQ(Count(source, "wgmma.wait_group.sync.aligned 1"), 1) << source;
+  // However many share a tile, its columns are those of whole panels.
+  const Target own = *Target::Parse("cuda -arch=sm_90a -shared-bytes=232448 -sm-count=132 -bandwidth=3350");
+  for (const int count : {2, 3, 4, 6}) {
+    if (!IsSeen(count)) continue;
+    std::string params, body, results;
+    for (int k = 0; k < count; ++k) {
+      params += Cat(", %w", k, ": bf16[384,384]");
+      body += Cat("  %", k, " = matmul(%x, %w", k, ") : bf16[8192,384]\n");
+      results += Cat(k == 0 ? "" : ", ", "%", k);
+    }
+    const Graph g =
+        ParseGraph(Cat("graph @many(%x: bf16[8192,384]", params, ") {\n", body, "  return ", results, "\n}\n"));
+    EXPECT_GT(Count(Emit(g, own), " cinn_"), 0) << Print(g);
+  }
   // Beside a library that has each product for less: all three together take less time, any two more.
   const Target library =
       *Target::Parse("cuda -arch=sm_90a -libs=cublas -shared-bytes=232448 -sm-count=132 -bandwidth=3350");
@@ -1262,6 +1276,9 @@ TEST(CudaLowering, MatrixUnitsOfFourWarps) {
     EXPECT_EQ(Count(large, "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "), 4) << large;
     EXPECT_GT(Count(large, "  cinn_copy16("), 0) << large;
     EXPECT_EQ(Count(large, "fence.proxy.async"), 0) << large;
+    // Of 4 panels one is multiplied and one perhaps still read: two are on their way.
+    EXPECT_EQ(Count(large, "cp.async.commit_group"), 3) << large;
+    EXPECT_EQ(Count(large, "cp.async.wait_group 1"), 1) << large;
     EXPECT_EQ(Count(large, "  cinn_store_quad("), 16) << large;
     EXPECT_EQ(Count(large, "  *(unsigned int*)("), 0) << large;
     if (HasFailure()) return;
