@@ -106,7 +106,8 @@ class Splitter {
     for (const Stage& s : stages) {
       const std::optional<Join> join = JoinOf(s);
       const std::optional<Part> part = join ? Choose(s) : std::nullopt;
-      if (const std::optional<Part> beside = join ? has_blocks_ ? ChooseBeside(s, part.has_value()) : ChooseRows(s) : std::nullopt)
+      if (const std::optional<Part> beside =
+              join ? has_blocks_ ? ChooseBeside(s, part.has_value()) : ChooseRows(s) : std::nullopt)
         Split(s, *join, *beside, r);
       else if (part)
         Split(s, *join, *part, r);
