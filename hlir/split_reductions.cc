@@ -79,6 +79,8 @@ class Splitter {
     m_ = target.IsGpu() ? kGpu : kCpu;
     has_blocks_ = target.IsGpu();
     most_threads_ = target.device->limits.threads;
+    cluster_ = has_blocks_ ? static_cast<double>(target.cluster) : 0;
+    registers_ = static_cast<double>(target.registers);
     near_bytes_ = has_blocks_ ? 0 : static_cast<double>(target.l2_bytes);
     vector_bytes_ = std::max<int64_t>(target.vector_bytes, 16);
     for (const Stage& s : p.stages) {
@@ -104,7 +106,8 @@ class Splitter {
     for (const Stage& s : stages) {
       const std::optional<Join> join = JoinOf(s);
       const std::optional<Part> part = join ? Choose(s) : std::nullopt;
-      if (const std::optional<Part> beside = join ? has_blocks_ ? ChooseBeside(s) : ChooseRows(s) : std::nullopt)
+      if (const std::optional<Part> beside =
+              join ? has_blocks_ ? ChooseBeside(s, part.has_value()) : ChooseRows(s) : std::nullopt)
         Split(s, *join, *beside, r);
       else if (part)
         Split(s, *join, *part, r);
@@ -171,7 +174,9 @@ class Splitter {
     const double bytes = results * length * BytesOf(load->buffer->dtype);
     const bool along = columns == 0;
     const double share = m_.columns * std::max(1.0, m_.full_bytes / BytesOf(load->buffer->dtype));
-    const double blocks = along ? results : results / columns * std::ceil(columns / share);
+    double blocks = along ? results : results / columns * std::ceil(columns / share);
+    // The blocks of a cluster share columns that stay in their registers for what needs the result.
+    if (!along && 2 * length * share <= cluster_ * registers_ && NeedsAgain(s)) blocks *= cluster_;
     const double near = bytes <= near_bytes_ ? kNear : 1;
     const double now = bytes / near / std::min(m_.bandwidth, blocks * (along ? m_.row_rate : m_.column_rate));
     if (now < kGain * (bytes / near / m_.bandwidth + 2 * m_.kernel_seconds)) return std::nullopt;
@@ -200,8 +205,9 @@ class Splitter {
   }
 
   // Sums over columns of what another stage goes through row by row: one pass for both, by blocks that take rows in
-  // turns. There is no rest.
-  std::optional<Part> ChooseBeside(const Stage& s) {
+  // turns. There is no rest. Columns that what needs the sums goes through again (a softmax along them) stay whole, so
+  // that all of it can be one kernel, unless they are `split` in any case.
+  std::optional<Part> ChooseBeside(const Stage& s, bool split) {
     const Expr load = MainLoad(s, s.values);
     if (load == nullptr || load->has_mask || s.iters.empty()) return std::nullopt;
     const std::vector<Expr> at = IndicesOf(load);
@@ -221,7 +227,8 @@ class Splitter {
         return std::nullopt;
       }
     }
-    if (columns < kLeastColumns || columns > kMostColumns || !HasRows(s, load)) return std::nullopt;
+    if (columns < kLeastColumns || columns > kMostColumns || !HasRows(s, load) || (!split && NeedsAgain(s)))
+      return std::nullopt;
     const int bytes = BytesOf(load->buffer->dtype);
     const int64_t threads = ThreadsOfSummedRow(static_cast<int64_t>(columns) * bytes / 16, most_threads_);
     const double each_core = std::min(kThreadsPerCore / static_cast<double>(threads), kBlocksPerCore);
@@ -461,6 +468,8 @@ class Splitter {
   bool has_blocks_ = false;
   int64_t most_threads_ = 0;  // of a block
   double near_bytes_ = 0;     // of a core's cache
+  double cluster_ = 0;        // blocks that share a reduction
+  double registers_ = 0;      // of a core
   int64_t vector_bytes_ = 16;
   absl::flat_hash_map<Buffer, std::vector<const Stage*>> users_;  // who reads or writes it
 };

@@ -14,6 +14,9 @@
 //   s[c] = sum(x[r, c]), r in 0..16384;  y[i, c] = f(x[i, c], sum(x[i, k]))
 //     =>  s_part[p, c] = sum(x[q * 256 + p, c]), q in 0..64, beside y;  s[c] = sum(s_part[p, c]), p in 0..256
 //
+// What needs a reduction may go through the same columns again (a softmax along them): then they stay whole and are one
+// kernel, if they fill the machine; the blocks of a cluster share those that fit into its registers.
+//
 // On CPUs parts are chunks of rows, of one dimension or several, and the last one may be shorter: a thread adds up what
 // a chunk has of the columns while it goes through its rows. Sums that are needed to go through the rows again stay
 // whole.

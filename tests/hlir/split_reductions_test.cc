@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "cinn_like/driver.h"
 #include "ir/host_array.h"
+#include "tests/column_sums.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -43,6 +44,27 @@ TEST(SplitReductions, ColumnsGetNeighbours) {
   EXPECT_EQ(Summed(Colours(163, 3), wide), "f32[n0, 3]");    // a prime
   EXPECT_EQ(Summed(Colours(160, 16), wide), "f32[n0, 16]");  // they fill one
   EXPECT_EQ(Summed(Colours(4, 3), wide), "f32[n0, 3]");      // not worth a kernel
+}
+
+// What the same rows need again stays whole: a softmax along columns is one kernel, few columns are a cluster's. Sums
+// that only the caller needs are parts of a kernel that goes through the rows.
+TEST(SplitReductions, SumsThatRowsNeedAgainStayWhole) {
+  const auto kernels = [](const StatusOr<Graph>& graph) {
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const StatusOr<std::string> stages =
+        EmitGraph(*graph, *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=3350"), Options(), "stages");
+    EXPECT_TRUE(stages.ok()) << stages.status();
+    size_t n = 0;
+    for (size_t at = stages->find("func @"); at != std::string::npos; at = stages->find("func @", at + 1)) ++n;
+    return n;
+  };
+  const auto softmax = [](int64_t rows, int64_t columns) {
+    return Parse(Cat("graph @f(%x: f32[", rows, ",", columns, "]) {\n  %0 = softmax(%x) {axis=0} : f32[", rows, ",",
+                     columns, "]\n  return %0\n}\n"));
+  };
+  for (const int64_t columns : {128, 1024, 4096, 8192, 16384}) EXPECT_EQ(kernels(softmax(4096, columns)), 1) << columns;
+  EXPECT_GT(kernels(softmax(65536, 128)), 1);  // more than the registers of a cluster hold, for few blocks
+  EXPECT_EQ(kernels(ColumnSumsGraph(kBias, "16384", "4096", "f32")), 2);
 }
 
 TEST(SplitReductions, SumsAreTheSame) {
