@@ -13,7 +13,8 @@ namespace {
 using ir::Buffer;
 using ir::Expr;
 
-constexpr int kTileRows = 16;  // and columns, of 4 bytes
+constexpr int kTileRows = 16;   // and columns, of 4 bytes
+constexpr int kMostSteps = 16;  // rows of a transposition by interleaving
 
 class NestEmitter {
  public:
@@ -69,10 +70,9 @@ class NestEmitter {
     std::vector<llvm::Value*> sums;
     for (const Part& r : rows) {
       for (const Part& k : columns) {
-        sums.push_back(from_zero
-                           ? b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero_internal, {},
-                                                {b_.getInt16(r.count), b_.getInt16(4 * k.count)})
-                           : load(n.acc, r.first, k.first, r.count, 4 * k.count));
+        sums.push_back(from_zero ? b_.CreateIntrinsic(llvm::Intrinsic::x86_tilezero_internal, {},
+                                                      {b_.getInt16(r.count), b_.getInt16(4 * k.count)})
+                                 : load(n.acc, r.first, k.first, r.count, 4 * k.count));
       }
     }
     llvm::Value* extent = exprs_.Emit(n.extent);
@@ -120,6 +120,7 @@ class NestEmitter {
   }
 
   void EmitTranspose(const ir::TransposeNest& n) {
+    if (n.is_run && (n.rows > kMostSteps || (n.columns & (n.columns - 1)) != 0)) return EmitTurnedRun(n);
     const int bits = n.unit * static_cast<int>(BytesOf(n.src->dtype)) * 8;
     llvm::Type* type = llvm::FixedVectorType::get(b_.getIntNTy(bits), static_cast<unsigned>(n.columns));
     std::vector<llvm::Value*> v;
@@ -159,6 +160,45 @@ class NestEmitter {
   }
 
  private:
+  // A run of vectors, as many as it has columns: every so many-th element goes to one of as many shorter runs, for each
+  // prime factor of the number of columns.
+  void EmitTurnedRun(const ir::TransposeNest& n) {
+    std::vector<llvm::Value*> v;
+    for (int k = 0; k < n.columns; ++k)
+      v.push_back(LoadRun(
+          n.src,
+          c_.Add(At(n.src_offset, {{n.column, 0}, {n.row, 0}}), c_.Int(int64_t{k} * n.rows, n.src_offset->type.dtype)),
+          n.rows));
+    v = Turn(v, n.rows);
+    for (int k = 0; k < n.columns; ++k) StoreRun(n.dst, At(n.dst_offset, {{n.column, k}, {n.row, 0}}), v[k]);
+  }
+
+  std::vector<llvm::Value*> Turn(const std::vector<llvm::Value*>& run, int lanes) {
+    const int size = static_cast<int>(run.size());
+    if (size == 1) return run;
+    int factor = 2;
+    while (size % factor != 0) ++factor;
+    std::vector<llvm::Value*> r(run.size());
+    for (int j = 0; j < factor; ++j) {
+      std::vector<llvm::Value*> part;
+      for (int first = 0; first < size; first += factor) {
+        llvm::Value* gathered = run[first];
+        for (int k = 1; k < factor; ++k) {
+          std::vector<int> from;
+          for (int lane = 0; lane < lanes; ++lane) {
+            const int element = lane * factor + j, vector = element / lanes, at = element % lanes;
+            from.push_back(vector == k ? lanes + at : k == 1 && vector == 0 ? at : lane);
+          }
+          gathered = b_.CreateShuffleVector(gathered, run[first + k], from);
+        }
+        part.push_back(gathered);
+      }
+      part = Turn(part, lanes);
+      for (size_t k = 0; k < part.size(); ++k) r[k * factor + j] = part[k];
+    }
+    return r;
+  }
+
   static constexpr llvm::Intrinsic::ID kNone = llvm::Intrinsic::not_intrinsic;
 
   llvm::Intrinsic::ID PairsInstruction(int lanes) const {

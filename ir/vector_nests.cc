@@ -1,7 +1,7 @@
 #include "ir/vector_nests.h"
 
-#include <cmath>
 #include <algorithm>
+#include <cmath>
 
 #include "ir/linear.h"
 #include "ir/schedule/tree.h"
@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t kMostLanes = 64;
 constexpr int64_t kTileRows = 16;                                         // and columns, of 4 bytes
 constexpr int64_t kMostRows = 16, kMostColumns = 64, kMostUnitBytes = 8;  // of a transposition
+constexpr int64_t kMostVectorBytes = 64;
 
 struct Nest {
   std::vector<const For*> loops;
@@ -192,7 +193,8 @@ bool StartsFromZero(Analyzer& a, const Stmt& init, const TileNest& nest) {
   const Expr zero = store->value->op == ExprOp::kBroadcast ? store->value->args[0] : store->value;
   const Expr at = store->indices.size() == 1 ? store->indices[0] : nullptr;
   if (at == nullptr || at->op != ExprOp::kRamp || !IsInt(at->args[1], 1) || !IsInt(rows->extent)) return false;
-  const bool is_zero = (zero->op == ExprOp::kFloat && zero->float_value == 0 && !std::signbit(zero->float_value)) || IsInt(zero, 0);
+  const bool is_zero =
+      (zero->op == ExprOp::kFloat && zero->float_value == 0 && !std::signbit(zero->float_value)) || IsInt(zero, 0);
   return is_zero && StepOf(a.context(), at->args[0], rows->var) == lanes &&
          IsInt(a.Simplify(First(a.context(), at->args[0], rows->var)), 0) &&
          rows->extent->int_value * lanes == elements && nest.rows * nest.columns == elements &&
@@ -229,12 +231,15 @@ StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop) {
     return refuse("expected runs of ", r.dst->name, " to lie apart, by the same distance");
   r.is_dense = *apart == rows->extent->int_value * r.unit;
   const int64_t column_extent = columns->extent->int_value, row_extent = rows->extent->int_value;
-  if (!IsPowerOf2(column_extent) || !IsPowerOf2(row_extent) || !IsPowerOf2(r.unit) || column_extent < 2 ||
-      row_extent < 2 || column_extent > kMostColumns || row_extent > kMostRows ||
-      r.unit * BytesOf(r.dst->dtype) > kMostUnitBytes) {
-    return refuse("expected powers of 2, 2 to ", kMostColumns, " columns, 2 to ", kMostRows, " rows and at most ",
-                  kMostUnitBytes, " bytes an element, got ", column_extent, ", ", row_extent, " and ",
-                  r.unit * BytesOf(r.dst->dtype));
+  r.is_run = r.unit == 1 && column_extent > 1 && column_extent <= kMostColumns && row_extent > 1 &&
+             IsPowerOf2(row_extent) && row_extent * BytesOf(r.dst->dtype) <= kMostVectorBytes &&
+             IsStep(c, r.src_offset, r.row, column_extent);
+  if (!r.is_run && (!IsPowerOf2(column_extent) || !IsPowerOf2(row_extent) || !IsPowerOf2(r.unit) || column_extent < 2 ||
+                    row_extent < 2 || column_extent > kMostColumns || row_extent > kMostRows ||
+                    r.unit * BytesOf(r.dst->dtype) > kMostUnitBytes)) {
+    return refuse("expected powers of 2, or columns of rows without a gap, 2 to ", kMostColumns, " columns, 2 to ",
+                  kMostRows, " rows and at most ", kMostUnitBytes, " bytes an element, got ", column_extent, ", ",
+                  row_extent, " and ", r.unit * BytesOf(r.dst->dtype));
   }
   r.columns = static_cast<int>(column_extent), r.rows = static_cast<int>(row_extent);
   return r;

@@ -20,9 +20,10 @@
 //   for c in 0..C @transpose { for r in 0..R { [for e in 0..E]
 //     dst[f(c) + r * E + e] = src[g(r) + c * E + e]
 //
-// `c` and `r` may change places. The loops are the meaning: what is no such nest any more when code is made of it, and
-// what knows no such instructions, runs them. The instruction of bf16 adds a pair's second product first, rounds after
-// each and takes denormals for 0 (docs/numerics.md).
+// `c` and `r` may change places. Extents are powers of 2; columns may be any number where rows of `src` follow each
+// other without a gap (a kernel's taps, of each channel). The loops are the meaning: what is no such nest any more when
+// code is made of it, and what knows no such instructions, runs them. The instruction of bf16 adds a pair's second
+// product first, rounds after each and takes denormals for 0 (docs/numerics.md).
 #pragma once
 #include "ir/analyzer.h"
 #include "ir/stmt.h"
@@ -56,6 +57,7 @@ struct TransposeNest {
   Expr column = nullptr, row = nullptr;             // c, r
   Expr dst_offset = nullptr, src_offset = nullptr;  // of an element's first, in terms of these
   bool is_dense = false;                            // runs of `dst` lie next to each other
+  bool is_run = false;                              // `src` is one, of any number of columns
 };
 
 // The nest of `loop`, in blocks (`a` then knows the loops around it) or lowered. InvalidArgument says what else was

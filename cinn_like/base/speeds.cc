@@ -12,14 +12,14 @@ namespace {
 // own_mma, own_wgmma, pooling, pooling_of_channels, own_product, own_dot2, own_dot4, own_tile2, own_tile4, own_rows,
 // then of own_convolution, own_pointwise_convolution and own_depthwise, call_seconds, region_seconds, misaligned.
 // Measured kernel by kernel: amd-avx512 (Zen 5), products and convolutions but for f64; products of intel-amx and its
-// own ones of tiles, and what depthwise convolutions take there; products of bytes of amd-avx512 (Zen 4), which others
-// estimate. Where a framework has no tuned kernel for a type, its plain loops are the row (f16 of CPUs without its
-// instructions: 3 to 19 in products). Set by whole models: the rest of intel-amx, its own_product too (a single product
-// reaches more, but whole models are best predicted with 100); sm_90 (H200; its `misaligned` by products alone).
-// Estimates: the other rows, and f64 in all.
+// own ones of tiles, what depthwise convolutions take there, and own windows of bf16, by tiles; products of bytes of
+// amd-avx512 (Zen 4), which others estimate. Where a framework has no tuned kernel for a type, its plain loops are the
+// row (f16 of CPUs without its instructions: 3 to 19 in products). Set by whole models: the rest of intel-amx, its
+// own_product too (a single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its
+// `misaligned` by products alone). Estimates: the other rows, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
-    {"intel-amx",    {130,1500,60,110,45,3000}, {130,500,60,100},  {100,30,10}, {.3,.1,.6,0,0,.06},   {.8,.8,.27}, 0,    0,    2, 8,  100, 0,   400, 1900, 3400, 20, {1.25,2,2}, {1.25,1.25,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
+    {"intel-amx",    {130,1500,60,110,45,3000}, {130,500,60,100},  {100,30,10}, {.3,.1,.6,0,0,.06},   {.8,.8,.27}, 0,    0,    2, 8,  100, 0,   400, 1900, 3400, 20, {1.25,1,2}, {1.25,1.25,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
     {"intel-avx512", {110,110,55,19,45,200},   {120,90,60,3},      {100,30,10}, {.3,.3,.6,0,0,.15},   {.14,.14,.27}, 0,    0,    2, 8,  105, 0,   0,   0,    0,    20, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},
     {"amd-avx512",   {92,400,46,19,45,420},    {190,320,80,3},     {200,165,12}, {.45,.1,.9,0,0,.15}, {.25,.42,.4}, 0,    0,    2, 8,  205, 400, 420, 0,    0,    25, {1,1,2},    {1,1,2},    {1,2,2},    4e-6, 9e-6,  1},
     {"avx2",         {55,40,28,10,25},         {60,30,30,2},       {50,15,5},   {.45,.45,.9},          {.2,.2,.4}, 0,    0,    1, 4,  50,  0,   0,   0,    0,    10, {1.25,2,2}, {1.25,2,2}, {1.25,2,2}, 4e-6, 9e-6,  1},

@@ -96,6 +96,11 @@ std::optional<ForKind> KindOf(const TeProgram& group, const Target& target) {
 
 bool MayHaveDots(const TeProgram& group, const Target& target) { return KindOf(group, target).has_value(); }
 
+bool MayHaveTiles(const TeProgram& group, const Target& target) {
+  const std::optional<ForKind> kind = KindOf(group, target);
+  return kind && HasTiles(target, *kind);
+}
+
 StatusOr<std::optional<DotProduct>> CutIntoDots(Schedule& s, FlatContraction& f, const Target& target,
                                                 bool& copy_rows) {
   const std::optional<DotProduct> none;
@@ -112,9 +117,10 @@ StatusOr<std::optional<DotProduct>> CutIntoDots(Schedule& s, FlatContraction& f,
   DotProduct r{
       .kind = *kind, .groups = Cat(k.var->name, "_q"), .member = Cat(k.var->name, "_e"), .at = *cut, .tiles = tiles};
   const bool lhs_is_rows = FindProduct(acc)->lhs == f.rows_value;
-  // What lies along the lanes is read whole, under a mask beyond the last column.
+  // What lies along the lanes, or along nothing that a unit sums, is read whole, under a mask beyond the last column.
   const int64_t width = ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, acc.outputs[0]->dtype, target).width();
-  if (IsStepOfLanes(before, f, width, 1) && before.KnownDivisor(f.j) % width != 0)
+  const bool is_along = IsStep(before, f.of_lanes, k.var, 1) && !f.of_lanes->has_mask;
+  if ((IsStepOfLanes(before, f, width, 1) || (tiles && !is_along)) && before.KnownDivisor(f.j) % width != 0)
     s.Step("round_up ", acc.name, " ", f.vj->name, " ", width);
   // A tile's rows are all there, in what is copied for it.
   if (tiles && (!IsInt(f.i) || f.i->int_value > kTileRows) && before.KnownDivisor(f.i) % kTileRows != 0)
@@ -132,6 +138,10 @@ StatusOr<std::optional<DotProduct>> CutIntoDots(Schedule& s, FlatContraction& f,
   if (r.compensated) s.Step("compensate ", acc.name, lhs_is_rows ? " lhs" : " rhs", " -> totals");
   RETURN_IF_ERROR(s.status());
   f.group = *s.stages();
+  // Behind copies of operands.
+  const auto first =
+      std::find_if(f.group.stages.begin(), f.group.stages.end(), [&](const Stage& x) { return x.name == acc.name; });
+  f.group.stages.erase(f.group.stages.begin(), first);
   const Stage& cut_acc = f.group.stages[0];
   if (!FindProduct(cut_acc)) return none;
   f.SetOperands(lhs_is_rows);

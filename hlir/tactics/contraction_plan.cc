@@ -23,9 +23,11 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
-constexpr int64_t kTilePanelBytes = 32 * 1024;               // most of L1, out of which a matrix unit reads
-constexpr int64_t kLeastTileSteps = 128;                     // of a part that is worth bringing sums from memory and back
+constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kTilePanelBytes = 32 * 1024;  // most of L1, out of which a matrix unit reads
+constexpr int64_t kLeastTileSteps = 128;        // of a part that is worth bringing sums from memory and back
+constexpr int64_t kMostTurned = 64;             // places that change places with a unit's runs in registers
+constexpr int64_t kMostNear = 4;                // elements apart: vectors are read or written whole
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
@@ -53,17 +55,17 @@ int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
   return best;
 }
 
-// The deepest one of at most `most` steps.
-PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, int64_t most) {
+// The deepest one of at most `most` steps of the reduction, in `order`.
+PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, const std::vector<size_t>& order, int64_t most) {
   PanelDepth r{.outer = reduced.size()};
   for (; r.outer > 0; --r.outer) {
-    const Expr extent = reduced[r.outer - 1].extent;
+    const Expr extent = reduced[order[r.outer - 1]].extent;
     if (!IsInt(extent)) return r;
     if (r.steps * extent->int_value > most) break;
     r.steps *= extent->int_value;
   }
   if (r.outer == 0) return r;
-  const int64_t extent = reduced[r.outer - 1].extent->int_value;
+  const int64_t extent = reduced[order[r.outer - 1]].extent->int_value;
   for (int64_t f = most / r.steps; f > 1; --f) {
     if (extent % f != 0) continue;
     r.factor = f;
@@ -115,7 +117,12 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
   constexpr double kMoveSeconds = 0.6e-9;            // one by one
   const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
-  constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9;
+  // Of a unit's operands: every other element, whole vectors of which are read; what changes places with a window's
+  // places, near and far.
+  constexpr double kEveryOtherSeconds = 0.12e-9, kTurnSeconds = 0.17e-9, kTurnFarSeconds = 0.3e-9;
+  constexpr double kTileScatterSeconds = 1.5e-9;  // of a result of 16 bits, one by one
+  constexpr double kTilePartSeconds = 0.04e-9;    // of a sum between two panels
+  constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9, kMostReads = 2;
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
   const FlatContraction& f = t.flat;
@@ -140,8 +147,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const bool is_pairs = t.dots && t.dots->kind == ForKind::kDot2, tiles = t.dots && t.dots->tiles;
   // Of another machine's tiles what the framework makes of them is known.
   const double of_tiles = is_pairs ? speeds.own_tile2 : speeds.own_tile4;
-  const double rate = !t.dots    ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
-                      : tiles    ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
+  const double rate = !t.dots ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
+                      : tiles
+                          ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
                       : is_pairs ? speeds.own_dot2
                                  : speeds.own_dot4;
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) / (rate * 1e9 * busy);
@@ -159,38 +167,62 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   // One tap at a time, whose steps lie pages apart.
   if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
-  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  compute += results * (t.in_place || (tiles && t.near_results) ? kResultSeconds
+                        : tiles                                 ? kTileScatterSeconds
+                                                                : kScatterSeconds);
   if (tiles) {
     // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
     compute += results * kTileResultSeconds;
     const double rows = row_blocks > 1 ? static_cast<double>(t.row_block) : size(f.i);
     const double row_bytes = depth * BytesOf(f.of_rows->buffer->dtype);
-    if (rows * row_bytes > kNearBytes) compute += b * size(f.i) * row_bytes * panels / kFarBytesPerSecond;
+    // So does what tasks of a batch read by turns (phases), where all of it does not fit.
+    const double of_all = TypicalBytes(f.of_rows->buffer, f.group.symbols);
+    const bool by_turns =
+        Uses(f.rows_value, f.vb) && of_all > kNearBytes && b * size(f.i) * row_bytes > kMostReads * of_all;
+    if (rows * row_bytes > kNearBytes || by_turns) compute += b * size(f.i) * row_bytes * panels / kFarBytesPerSecond;
   }
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
   const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
+  const auto gather_seconds = [&](double step_bytes, bool is_far) {
+    return step_bytes > kPageBytes ? kGatherPagesSeconds : is_far ? kGatherFarSeconds : kMoveSeconds;
+  };
   const bool moves_groups = t.dots && t.dots->lanes == DotProduct::Lanes::kOther;
-  const double element_seconds = moves_groups              ? kMoveSeconds
-                                 : t.dots || t.contiguous  ? kPackSeconds
-                                 : t.has_lines             ? kTransposeSeconds + kPackSeconds
-                                 : t.across                ? kTransposeSeconds
-                                 : strided                 ? kStridedSeconds
-                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
-                                 : far                     ? kGatherFarSeconds
-                                                           : kGatherSeconds;
+  const bool is_near = t.lane_step != nullptr && std::abs(t.lane_step->int_value) <= kMostNear;
+  const double element_seconds = moves_groups && !t.has_lanes ? kMoveSeconds
+                                 : moves_groups && !is_near   ? gather_seconds(lane_bytes, far)
+                                 : moves_groups               ? kEveryOtherSeconds
+                                 : t.dots || t.contiguous     ? kPackSeconds
+                                 : t.has_lines                ? kTransposeSeconds + kPackSeconds
+                                 : t.across                   ? kTransposeSeconds
+                                 : strided                    ? kStridedSeconds
+                                 : lane_bytes > kPageBytes    ? kGatherPagesSeconds
+                                 : far                        ? kGatherFarSeconds
+                                                              : kGatherSeconds;
   // Each step through the first-level cache is one more; that to pairs of bf16 rounds, too.
-  const double value_seconds =
-      CostOf(f.lanes_value) * op_seconds + kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
+  const bool converts = !(tiles && t.has_lanes && f.lanes_value->args[0] == f.of_lanes);
+  const double value_seconds = (converts ? CostOf(f.lanes_value) * op_seconds : 0) +
+                               kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
   const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
   if (t.copy_rows) {
-    compute +=
-        b * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + (t.copies_runs ? kPackSeconds : kMoveSeconds));
+    using Runs = ContractionPlan::Runs;
+    const bool from_far = TypicalBytes(f.of_rows->buffer, f.group.symbols) > kFarBytes;
+    const double step_bytes = t.run_step == nullptr ? 0
+                                                    : std::abs(static_cast<double>(t.run_step->int_value)) *
+                                                          BytesOf(f.of_rows->buffer->dtype);
+    const double run_seconds = t.copies_runs             ? kPackSeconds
+                               : !t.in_tiles             ? kMoveSeconds
+                               : t.runs == Runs::kAlong  ? kPackSeconds
+                               : t.runs == Runs::kTurned ? (from_far ? kTurnFarSeconds : kTurnSeconds)
+                                                         : gather_seconds(step_bytes, from_far);
+    compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
   compute += t.copied_elements * kMoveSeconds;
-  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
+  if (t.depth.outer > 0)
+    compute += results * depth / static_cast<double>(t.depth.steps) *
+               (tiles && t.order.size() > 3 ? kTilePartSeconds : kResultSeconds);
   const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
   // Whole matrices are waited for before any of it is multiplied.
   if (t.across) {
@@ -206,10 +238,13 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
 bool DefineOperands(ContractionPlan& t) {
   const FlatContraction& f = t.flat;
   Context& c = *f.group.context;
-  std::string member, steps, of_member;
+  std::string member, steps, outer, of_member;
   if (t.dots) member = t.dots->member, of_member = ", " + member;
-  for (const StageIter& i : f.group.stages[0].reduce_iters) {
-    if (i.var->name != member) steps += ", " + i.var->name;
+  for (const size_t d : t.order) {
+    const std::string& name = f.group.stages[0].reduce_iters[d].var->name;
+    if (name == member) continue;
+    steps += ", " + name;
+    if (t.in_tiles && name != t.dots->groups) outer += name + ", ";
   }
   const std::string b = f.vb->name, i = ", " + f.vi->name, j = ", " + f.vj->name;
   // What totals read is what tiles do, by other names.
@@ -258,14 +293,18 @@ bool DefineOperands(ContractionPlan& t) {
     t.pack = is_defined;
   }
   if (!t.copy_rows) return true;
-  const std::string order = t.copies_runs ? Cat(b, i, steps, of_member) : Cat(b, steps, i, of_member);
-  return define("rows", order, t.dots ? f.rows_value->args[0] : f.rows_value) != nullptr;
+  const std::string order = t.in_tiles      ? Cat(outer, f.vi->name, ", ", t.dots->groups, of_member)
+                            : t.copies_runs ? Cat(f.vi->name, steps, of_member)
+                                            : Cat(steps.substr(2), i, of_member);
+  return define("rows", Cat(t.in_batch ? b + ", " : "", order), t.dots ? f.rows_value->args[0] : f.rows_value) !=
+         nullptr;
 }
 
 StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, bool dots,
                                                   Point& point) {
-  const Copied copied = dots ? Copied() : CopyPhases(s, sides, target);
-  ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target));
+  const bool of_unit = dots && MayHaveTiles(*s.stages(), target);
+  const Copied copied = dots && !of_unit ? Copied() : CopyPhases(s, sides, target, of_unit);
+  ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target, of_unit));
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
   t.copied_elements = copied.elements;
@@ -280,6 +319,14 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   Context& c = *f.group.context;
   const Stage acc = f.group.stages[0], out = f.group.stages.back();  // of what may yet become one of more columns
   const std::vector<StageIter>& reduced = acc.reduce_iters;
+  const bool tiles = t.dots && t.dots->tiles;
+  // A unit's steps and what it sums in each are inside, whatever else is a part of the reduction (a window's places).
+  const auto is_of_unit = [&](size_t d) { return tiles && d + 1 >= t.dots->at && d <= t.dots->at + 1; };
+  for (const bool of_unit : {false, true}) {
+    for (size_t d = 0; d < reduced.size(); ++d) {
+      if (is_of_unit(d) == of_unit) t.order.push_back(d);
+    }
+  }
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
   const DType sum_type = acc.outputs[0]->dtype;
@@ -287,7 +334,6 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                            : ChoosePanel(IsInt(f.j) ? f.j->int_value : -1, sum_type, target);
 
   // How the operand, and the results, lie in a tile of lanes.
-  const bool tiles = t.dots && t.dots->tiles;
   if (tiles) t.tile.vectors = std::min<int64_t>(t.tile.vectors, 2);
   const bool runs_far = !t.dots && !reduced.empty() && IsInt(f.i) && IsInt(f.j) && IsStepOne(a, f.of_lanes, f.vj) &&
                         Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), reduced.back().var) != nullptr;
@@ -325,6 +371,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
   const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
   t.in_place = result_step != nullptr && IsInt(result_step, 1);
+  t.near_results = result_step != nullptr && std::abs(result_step->int_value) <= kMostNear;
   // What all of a tile asks of its place in the reduction and of the batch is asked once for it.
   const auto asks_here = [&](Expr e) { return Uses(e, f.vi) || Uses(e, f.vj); };
   const auto is_masked = [&](Expr load) {
@@ -355,17 +402,17 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
-  const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
-            : kMaxPanelBytes;
+  const int64_t panel_bytes = wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512},
+                                                          (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
+                                    : kMaxPanelBytes;
   const int64_t step_bytes =
       t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type));
-  t.depth = ChooseDepth(reduced, panel_bytes / step_bytes);
-  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, panel_bytes / step_bytes / 2);
+  t.depth = ChooseDepth(reduced, t.order, panel_bytes / step_bytes);
+  if (t.depth.outer > 0) t.depth = ChooseDepth(reduced, t.order, panel_bytes / step_bytes / 2);
   // Of the reduction, a unit's panel holds all where rows leave a rest of a tile or steps no good part.
   const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
   if (tiles && t.depth.outer > 0 && (!whole || t.depth.steps < kLeastTileSteps))
-    t.depth = ChooseDepth(reduced, kMaxPanelBytes / step_bytes);
+    t.depth = ChooseDepth(reduced, t.order, kMaxPanelBytes / step_bytes);
   if (!t.dots) {
     // Rows that are converted or computed, if several panels read them and windows of them do not overlap much.
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -375,8 +422,23 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const bool pays = size(f.j) > static_cast<double>(t.tile.width()) && elements <= kMostCopied * given;
     t.copy_rows = may && point.ChooseBool("copy_rows", pays);
   }
+  t.in_batch = !tiles || Uses(f.rows_value, f.vb);
   t.copies_runs = t.copy_rows && !reduced.empty() && (!t.dots || t.dots->at + 2 == reduced.size()) &&
                   IsStepOne(a, f.of_rows, reduced.back().var);
+  t.in_tiles = tiles && t.copy_rows && !t.copies_runs;
+  if (t.in_tiles) {
+    // A window's places, if these are neighbours, change places with what a unit sums.
+    int64_t places = 1;
+    for (size_t k = t.order.size() - 3; k-- > 0 && places > 0;) {
+      const Expr step = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), reduced[t.order[k]].var);
+      places = step != nullptr && IsInt(step, places) ? places * reduced[t.order[k]].extent->int_value : 0;
+    }
+    const bool moves =
+        f.rows_value->args[0] == f.of_rows && !f.of_rows->has_mask && places > 1 && places <= kMostTurned;
+    t.run_step = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), reduced[t.dots->at + 1].var);
+    if (t.run_step != nullptr && IsInt(t.run_step, 1)) t.runs = ContractionPlan::Runs::kAlong;
+    if (t.run_step != nullptr && IsInt(t.run_step, places) && moves) t.runs = ContractionPlan::Runs::kTurned;
+  }
   t.pack = wants && !(one && IsInt(f.b, 1)) && t.depth.steps >= (t.depth.outer > 0 ? kLeastSteps : 1);
   if (t.across && (!t.pack || t.depth.outer > *t.across + 1)) t.across = std::nullopt;
   if (t.across && f.of_lanes->has_mask && f.lanes_value != f.of_lanes) t.across = std::nullopt;
@@ -394,16 +456,18 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.has_raw =
       t.pack && !t.has_lines &&
       (t.dots ? computed && t.dots->lanes == DotProduct::Lanes::kAlongGroups : t.across && f.lanes_value != f.of_lanes);
-  t.has_lanes =
-      t.pack && t.dots && (computed || (t.dots->lanes == DotProduct::Lanes::kAlongLanes && f.of_lanes->has_mask));
+  t.has_lanes = t.pack && t.dots &&
+                (computed || (t.dots->lanes == DotProduct::Lanes::kAlongLanes && f.of_lanes->has_mask) ||
+                 (tiles && t.dots->lanes == DotProduct::Lanes::kOther));
   // Steps are inside of a panel, and a copy has them next to each other.
-  const bool has_steps = t.dots && (t.depth.outer < t.dots->at || (t.depth.outer == t.dots->at && t.depth.factor > 0));
+  const bool has_steps = tiles && t.IsInPanel(t.dots->at - 1);
   // A unit's sums lie in memory as the results do, rows at a distance that is known.
-  const bool in_rows = t.in_place && IsInt(f.j);
-  if (tiles && (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
+  const bool in_rows = IsInt(f.j);
+  if (tiles && ((in_groups && !whole) || !has_steps || !in_rows || (t.depth.outer > 0 && !whole)))
     return std::optional<ContractionPlan>();
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
-  if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
+  if (t.dots && ((wants && !t.pack) || t.depth.outer > t.PlaceOf(t.dots->at) + 1))
+    return std::optional<ContractionPlan>();
   if (!t.pack) t.depth = {}, t.across = std::nullopt, t.has_lines = t.has_raw = t.has_lanes = false;
   // Blocks of a unit's tiles leave no rest, whose rows would be others than the next ones.
   const auto fits = [&](int64_t n) { return !tiles || row_tiles % n == 0; };
@@ -533,6 +597,10 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
 }
 
 }  // namespace
+
+size_t ContractionPlan::PlaceOf(size_t d) const {
+  return static_cast<size_t>(std::find(order.begin(), order.end(), d) - order.begin());
+}
 
 void FlatContraction::SetOperands(bool lhs_is_rows) {
   const Stage& acc = group.stages[0];

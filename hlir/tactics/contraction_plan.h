@@ -27,8 +27,8 @@ struct FlatContraction {
   void SetOperands(bool lhs_is_rows);
 };
 
-// The part of a reduction that a panel holds: all of the iterators from `outer` on and, where `factor` is not 0, so
-// many steps of the one before. The others move from panel to panel.
+// The part of a reduction that a panel holds: all of the iterators from `outer` on, in the plan's order, and, where
+// `factor` is not 0, so many steps of the one before. The others move from panel to panel.
 struct PanelDepth {
   size_t outer = 0;
   int64_t factor = 0;
@@ -54,21 +54,25 @@ struct ContractionPlan {
   ir::Schedule schedule;
   FlatContraction flat;
   PanelShape tile = {};
-  int64_t rows = 1;         // of a tile
-  bool pack = false;        // the lanes' operand, a panel at a time
-  PanelDepth depth = {};    // of a panel; with iterators outside, sums wait in memory from panel to panel
-  int64_t row_block = 0;    // rows that share a panel; 0: all
-  bool contiguous = false;  // its lanes, in memory
+  int64_t rows = 1;                // of a tile
+  bool pack = false;               // the lanes' operand, a panel at a time
+  std::vector<size_t> order = {};  // of the reduction's iterators in panels: those last that a unit sums
+  PanelDepth depth = {};           // of a panel; with iterators outside, sums wait in memory from panel to panel
+  int64_t row_block = 0;           // rows that share a panel; 0: all
+  bool contiguous = false;         // its lanes, in memory
   // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
   std::optional<size_t> across = std::nullopt;
   bool near = false;                             // its rows
   bool aligned = false;                          // they begin where vectors do, if the first does
-  bool in_place = false;                         // results lie along the lanes
+  bool in_place = false, near_results = false;   // results lie along the lanes; a few elements apart
   bool is_masked = false;                        // elements that are broadcast are read under a condition
   bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
-  // iterator.
-  bool copy_rows = false, copies_runs = false;
+  // iterator; or as a unit's tiles, one behind the other. `in_batch`: others for each step of the batch.
+  bool copy_rows = false, copies_runs = false, in_tiles = false, in_batch = false;
+  // How tiles' runs lie in what they are copied from: along it, behind each other for each place of a window, or apart.
+  enum class Runs : uint8_t { kAlong, kTurned, kApart } runs = Runs::kApart;
+  ir::Expr run_step = nullptr;
   bool in_phases = false;
   double part = 1;                              // of guarded steps, those that do something
   absl::flat_hash_set<ir::Expr> guarding = {};  // iterators of the reduction that say so
@@ -80,6 +84,12 @@ struct ContractionPlan {
   // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), groups are made of that.
   bool has_lines = false, has_raw = false, has_lanes = false;
   ir::Expr lane_step = nullptr;
+
+  // Whether a panel holds all steps of iterator `d` of the reduction, or some; else it moves from panel to panel.
+  bool IsInPanel(size_t d) const { return PlaceOf(d) >= depth.outer || IsInPart(d); }
+  // Some of them.
+  bool IsInPart(size_t d) const { return PlaceOf(d) + 1 == depth.outer && depth.factor > 0; }
+  size_t PlaceOf(size_t d) const;
   std::optional<DotProduct> dots = {};  // by an instruction that sums groups
   double seconds = 0;
 };

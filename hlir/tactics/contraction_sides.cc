@@ -124,9 +124,13 @@ namespace {
 // How many of the `lanes` (dimensions of `out`, which a tile runs along) become part of the batch: all before those
 // that lie in the result one after the other, or, of a phase, in `read`, if these fill a tile. Of every other element
 // of `read`, which takes two loads, the lanes also are those that lie in that at one distance, if these fill half of a
-// vector.
-size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const PanelShape& tile) {
+// vector; so do those of a phase, where they fill a matrix unit's tiles: 16-bit results that lie otherwise are written
+// one by one.
+size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const Target& target,
+                    bool of_unit) {
+  constexpr double kLeastFilled = 0.75;
   const Stage &acc = p.stages[0], &out = p.stages[1];
+  const PanelShape tile = ChoosePanel(-1, acc.outputs[0]->dtype, target);
   Analyzer a = FactsOf(p, out), of_acc = FactsOf(p, acc);
   Context& c = a.context();
   const std::vector<Expr> at = PlacesOf(out), from = IndicesOf(read);
@@ -143,24 +147,31 @@ size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr re
     const Expr extent = lanes[first - 1].extent;
     if (!IsInt(extent, 1)) {
       if (!of_phase && step(first - 1) != run) break;
+      if (of_phase && of_unit && step(first - 1) != c.Mul(run, c.Int(found->unit))) break;
       if ((of_phase || strided) && step_read(first - 1) != c.Mul(run, unit)) break;
     }
     run = c.Mul(run, extent);
   }
-  return IsInt(run) && run->int_value < (strided ? tile.lanes / 2 : tile.width()) ? 0 : first;
+  if (!IsInt(run)) return first;
+  if (of_phase && of_unit) {
+    const int64_t width = ChoosePanel(run->int_value, acc.outputs[0]->dtype, target).width();
+    const int64_t columns = (run->int_value + width - 1) / width * width;
+    return kLeastFilled * static_cast<double>(columns) > static_cast<double>(run->int_value) ? 0 : first;
+  }
+  return run->int_value < (strided ? tile.lanes / 2 : tile.width()) ? 0 : first;
 }
 
 }  // namespace
 
-StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides, const Target& target) {
+StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides, const Target& target, bool of_unit) {
   TeProgram group = *s.stages();
   while (group.stages.size() > 2) group.stages.erase(group.stages.begin());  // copies of operands
   const Stage acc = group.stages[0], out = group.stages[1];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
   const auto con = FindProduct(acc);
   RET_CHECK(con.has_value(), acc.name);
-  const size_t batched = CountBatched(group, lanes, MainLoad(acc, {sides.swapped ? con->lhs : con->rhs}),
-                                      ChoosePanel(-1, acc.outputs[0]->dtype, target));
+  const size_t batched =
+      CountBatched(group, lanes, MainLoad(acc, {sides.swapped ? con->lhs : con->rhs}), target, of_unit);
   batch.insert(batch.end(), lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   lanes.erase(lanes.begin(), lanes.begin() + static_cast<ptrdiff_t>(batched));
   std::stable_sort(batch.begin(), batch.end(), [](const Digit& x, const Digit& y) { return x.dim < y.dim; });
@@ -194,16 +205,22 @@ StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides
   return std::optional<FlatContraction>(std::move(f));
 }
 
-Copied CopyPhases(Schedule& s, const Sides& sides, const Target& target) {
-  constexpr double kLeastReads = 4;
+Copied CopyPhases(Schedule& s, const Sides& sides, const Target& target, bool of_unit) {
+  constexpr double kLeastReads = 4, kMostCopiedOfUnit = 2;
   const TeProgram& p = *s.stages();
   const Stage& acc = p.stages[0];
   const auto con = FindProduct(acc);
-  const Expr value = !con ? nullptr : sides.swapped ? con->rhs : con->lhs;
-  if (value == nullptr || value->op != ExprOp::kLoad || value->has_mask) return {};
+  Expr value = !con ? nullptr : sides.swapped ? con->rhs : con->lhs;
+  if (of_unit && value != nullptr && value->op == ExprOp::kCast) value = value->args[0];
+  if (value == nullptr || value->op != ExprOp::kLoad || (value->has_mask && !of_unit)) return {};
+  const std::vector<StageIter>& reduced = acc.reduce_iters;
+  const auto longest = std::max_element(reduced.begin(), reduced.end(), [&](const StageIter& x, const StageIter& y) {
+    return TypicalSize(x.extent, p.symbols) < TypicalSize(y.extent, p.symbols);
+  });
   std::string phases, places, steps;
   std::vector<int> of_phases, of_places, of_steps;
   double elements = 1, reads = 1;
+  bool has_phases = false;
   for (const StageIter& i : AllIters(acc)) {
     const bool is_place =
         std::any_of(acc.iters.begin(), acc.iters.end(), [&](const StageIter& x) { return x.var == i.var; });
@@ -213,23 +230,32 @@ Copied CopyPhases(Schedule& s, const Sides& sides, const Target& target) {
       continue;
     }
     elements *= size;
+    if (of_unit && i.var == longest->var) continue;
     const bool is_digit = std::count(sides.digits.begin(), sides.digits.end(), i.var->name) > 0;
     const bool is_phase = is_place && is_digit;
-    (is_phase ? phases : is_place ? places : steps) += Cat(i.var->name, ", ");
+    // Where tiles have their rows, a phase may be one of their digits.
+    const bool is_row = of_unit && std::any_of(sides.rows.begin(), sides.rows.end(),
+                                               [&](const Digit& d) { return acc.iters[d.dim].var == i.var; });
+    (is_phase && !is_row ? phases : is_place ? places : steps) += Cat(i.var->name, ", ");
+    has_phases |= is_phase;
     if (IsInt(i.extent, 1)) continue;
-    (is_phase ? of_phases : is_place ? of_places : of_steps).push_back(is_digit ? 1 : is_place ? 2 : 0);
+    (is_phase && !is_row ? of_phases : is_place ? of_places : of_steps).push_back(is_digit ? 1 : is_place ? 2 : 0);
   }
   const auto width = static_cast<double>(ChoosePanel(-1, acc.outputs[0]->dtype, target).width());
   const double given = TypicalBytes(value->buffer, p.symbols) / BytesOf(value->buffer->dtype);
-  if (phases.empty() || elements > kMostCopied * given || reads < kLeastReads * width ||
+  if (!has_phases || elements > (of_unit ? kMostCopiedOfUnit : kMostCopied) * given || reads < kLeastReads * width ||
       !PrintsWithin(value, kMostNodesOfStep))
     return {};
   std::string list = phases + steps + places;
-  list.resize(list.size() - 2);
+  if (of_unit)
+    list += longest->var->name;
+  else
+    list.resize(list.size() - 2);
   if (!s.Try(Cat("define rows[", list, "] = ", Print(value)))) return {};
   Copied r{elements, of_phases};
   r.depths.insert(r.depths.end(), of_steps.begin(), of_steps.end());
   r.depths.insert(r.depths.end(), of_places.begin(), of_places.end());
+  if (of_unit) r.depths.push_back(Copied::kRun);
   return r;
 }
 

@@ -47,15 +47,18 @@ struct Run {
 std::optional<Run> FindRun(ir::Analyzer& a, const ir::Stage& out, const std::vector<Digit>& digits);
 
 // Rows of a phase lie every so many elements in what they are read from, and lines of the cache are read again by each
-// phase. Where many tiles read them, they first become a stage, in which what a tile reads lies together.
+// phase. Where many tiles read them, they first become a stage, in which what a tile reads lies together: rows, or, for
+// a matrix unit, what it sums of a row, the longest iterator of the reduction.
 struct Copied {
   double elements = 0;
-  std::vector<int> depths;  // of its loops: steps, digits, places
+  std::vector<int> depths;  // of its loops: steps, digits, places; kRun: the last one, of a unit's
+  static constexpr int kRun = 3;
 };
-Copied CopyPhases(ir::Schedule& s, const Sides& sides, const Target& target);
+Copied CopyPhases(ir::Schedule& s, const Sides& sides, const Target& target, bool of_unit);
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
-StatusOr<std::optional<FlatContraction>> Flatten(ir::Schedule& s, const Sides& sides, const Target& target);
+StatusOr<std::optional<FlatContraction>> Flatten(ir::Schedule& s, const Sides& sides, const Target& target,
+                                                 bool of_unit);
 
 // How far elements of `b` at `indices` are apart when `var` grows by one; null if it is not the same everywhere.
 ir::Expr Step(ir::Analyzer& a, ir::Buffer b, const std::vector<ir::Expr>& indices, ir::Expr var);

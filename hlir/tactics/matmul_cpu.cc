@@ -14,6 +14,7 @@
 
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/contraction_plan.h"
+#include "hlir/tactics/contraction_sides.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/schedule/schedule.h"
 
@@ -138,8 +139,7 @@ class Loops {
         size_t k = 0;
         for (size_t d = 0; d < acc_.reduce_iters.size() && k + 1 < v.size(); ++d) {
           const StageIter& i = acc_.reduce_iters[d];
-          const bool moves = d < t_.depth.outer && !(d + 1 == t_.depth.outer && t_.depth.factor > 0);
-          if (IsInt(i.extent, 1) || moves) continue;
+          if (IsInt(i.extent, 1) || !t_.IsInPanel(d)) continue;
           (read->has_mask && Uses(MaskOf(read), i.var) ? outer : rest).push_back(v[k++]);
         }
         if (t_.tile.lanes > 1) rest.push_back(s_.LoopsAround("b_panel").back());
@@ -179,7 +179,24 @@ class Loops {
   void CopyRows() {
     std::vector<std::string> v = s_.LoopsAround("b_rows");
     if (!s_.status().ok() || v.empty()) return;
-    if (t_.copies_runs) {
+    const size_t batch = t_.in_batch && !IsInt(t_.flat.b, 1) ? 1 : 0;
+    if (t_.in_tiles) {
+      // Runs of a row's reduction are read once: what a tile holds of it is inside, and so are phases.
+      const size_t n = v.size();
+      s_.Step("fuse ", v[n - 2], " ", v[n - 1], " -> rr");
+      const std::string row = v[n - 3], step = v[n - 4];
+      std::string fuse = "fuse";
+      for (size_t k = batch; k + 4 < n; ++k) fuse += " " + v[k];
+      const bool has_taps = n > batch + 4;
+      if (has_taps) s_.Run(fuse + " -> rt");
+      v.resize(batch);
+      std::vector<std::string> inner = {"rr"};
+      if (has_taps) inner.insert(inner.begin(), "rt");
+      Reorder({t_.in_phases ? std::vector{row, step} : v, t_.in_phases ? v : std::vector{row, step}, inner});
+      if (s_.status().ok() && !(has_taps && s_.Try("tensorize rt transpose"))) s_.Run("vectorize rr");
+      if (t_.in_phases) v.clear();
+      v.push_back(row);
+    } else if (t_.copies_runs) {
       std::string run = v.back();
       v.pop_back();
       if (t_.dots && !v.empty()) {
@@ -189,8 +206,8 @@ class Loops {
       }
       s_.Step("split ", run, " ", t_.tile.lanes, " -> rv rl").Run("vectorize rl");
       if (v.empty()) v = {"rv"};
-    } else if (v.size() > (IsInt(t_.flat.b, 1) ? 1 : 2)) {
-      v.resize(IsInt(t_.flat.b, 1) ? 1 : 2);  // the batch and the first steps of the reduction
+    } else if (v.size() > batch + 1) {
+      v.resize(batch + 1);  // the batch and the first steps of the reduction
     }
     std::string fuse = "fuse";
     for (const std::string& l : v) fuse += " " + l;
@@ -202,8 +219,15 @@ class Loops {
     const std::vector<std::string> v = s_.LoopsAround("b_rows");
     if (!s_.status().ok()) return;
     std::vector<std::string> order;
+    if (t_.copied.back() == Copied::kRun) {
+      s_.Step("split ", v.back(), " ", 2 * t_.tile.lanes, " -> ck cl").Run("vectorize cl");
+      for (size_t k = 0; k + 1 < v.size(); ++k) {
+        if (t_.copied[k] == 2) order.push_back(v[k]);
+      }
+      order.push_back("ck");
+    }
     for (int depth : {0, 1, 2}) {
-      for (size_t k = 0; k < v.size(); ++k) {
+      for (size_t k = 0; k < v.size() && (depth < 2 || t_.copied.back() != Copied::kRun); ++k) {
         if (t_.copied[k] == depth) order.push_back(v[k]);
       }
     }
@@ -245,9 +269,9 @@ class Loops {
     if (const Expr mask = MaskOf(t_.flat.of_lanes); mask != nullptr && steps.size() > 1) {
       size_t k = 0;
       std::vector<std::string> asked, rest;
-      for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
+      for (const size_t d : t_.order) {
         const StageIter& i = acc_.reduce_iters[d];
-        if (IsInt(i.extent, 1) || !IsInPanel(d) || d == t_.dots->at + 1) continue;
+        if (IsInt(i.extent, 1) || !t_.IsInPanel(d) || d == t_.dots->at + 1) continue;
         (Uses(mask, i.var) ? asked : rest).push_back(steps[k++]);
       }
       asked.insert(asked.end(), rest.begin(), rest.end());
@@ -269,19 +293,18 @@ class Loops {
     if (s_.status().ok() && !nest.empty()) s_.Try(Cat("tensorize ", nest, " transpose"));
   }
 
-  // Whether a panel holds all steps of iterator `d` of the reduction, or some; else it moves from panel to panel.
-  bool IsInPanel(size_t d) const { return d >= t_.depth.outer || (d + 1 == t_.depth.outer && t_.depth.factor > 0); }
   // The loop of the reduction's iterator `at` among those of a panel.
   size_t StepOf(size_t at) const {
     size_t r = 0;
-    for (size_t d = 0; d < at; ++d) r += IsInPanel(d) && !IsInt(acc_.reduce_iters[d].extent, 1) ? 1 : 0;
+    for (size_t k = 0; t_.order[k] != at; ++k)
+      r += t_.IsInPanel(t_.order[k]) && !IsInt(acc_.reduce_iters[t_.order[k]].extent, 1) ? 1 : 0;
     return r;
   }
   // Of the matrices that change places on their way to a panel: steps of iterator `at`, as many as fit a vector and
   // leave no rest.
   int64_t ColumnsOfPanel(size_t at) const {
-    if (!IsInPanel(at)) return 1;
-    const bool is_part = at + 1 == t_.depth.outer && t_.depth.factor > 0;
+    if (!t_.IsInPanel(at)) return 1;
+    const bool is_part = t_.IsInPart(at);
     const Expr extent = acc_.reduce_iters[at].extent;
     const int64_t steps = is_part ? t_.depth.factor : IsInt(extent) ? extent->int_value : 1;
     int64_t r = t_.tile.lanes;
@@ -339,12 +362,12 @@ class Loops {
       const std::string loop = v[k++];
       if (d == t_.dots->at + 1) {
         member = loop;
-      } else if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+      } else if (t_.IsInPart(d)) {
         s_.Step("split ", loop, " ", t_.depth.factor, " -> so si");
         panels.emplace_back("so");
         steps.emplace_back("si");
       } else {
-        (d < t_.depth.outer ? panels : steps).push_back(loop);
+        (t_.IsInPanel(d) ? steps : panels).push_back(loop);
       }
     }
     Reorder({panels, steps, {v[0]}, {member}});
@@ -363,7 +386,7 @@ class Loops {
     s_.Step("scope ", sums_, " local align 64").Step("compute_at ", sum_block_, " p");
     const std::vector<std::string> v = Inside("p", sum_block_);
     if (!s_.status().ok()) return;
-    size_t k = 0;
+    size_t k = 0, of_unit = acc_.reduce_iters.size();
     std::vector<std::string> tile, tiles, panels, steps;
     if (has_rows_) {
       s_.Step("split ", v[k], " ", t_.rows, " -> vo vr");
@@ -372,19 +395,19 @@ class Loops {
     if (has_columns_) tile.push_back(v[k++]);
     for (size_t d = 0; d < acc_.reduce_iters.size(); ++d) {
       if (IsInt(acc_.reduce_iters[d].extent, 1)) continue;
+      if (t_.dots && t_.dots->tiles && d + 1 == t_.dots->at) of_unit = steps.size();
       if (t_.dots && (d == t_.dots->at + 1 || (t_.dots->tiles && d == t_.dots->at))) {
         members_.push_back(v[k++]);
-      } else if (d + 1 == t_.depth.outer && t_.depth.factor > 0) {
+      } else if (t_.IsInPart(d)) {
         s_.Step("split ", v[k++], " ", t_.depth.factor, " -> ro ri");
         panels.emplace_back("ro");
         steps.emplace_back("ri");
       } else {
-        (d < t_.depth.outer ? panels : steps).push_back(v[k++]);
+        (t_.IsInPanel(d) ? steps : panels).push_back(v[k++]);
       }
     }
-    if (t_.dots && t_.dots->tiles) {
-      const size_t at = StepOf(t_.dots->at - 1);
-      std::rotate(steps.begin() + static_cast<ptrdiff_t>(at), steps.begin() + static_cast<ptrdiff_t>(at) + 1,
+    if (of_unit < steps.size()) {
+      std::rotate(steps.begin() + static_cast<ptrdiff_t>(of_unit), steps.begin() + static_cast<ptrdiff_t>(of_unit) + 1,
                   steps.end());
     }
     Reorder({panels, tiles, steps, tile, members_});

@@ -1,11 +1,14 @@
 // Nests of kinds dot2_bf16, dot4_i8 and transpose (ir/vector_nests.h), compiled: they compute what the interpreter says
 // that their loops do, whatever instructions there are.
+#include "ir/vector_nests.h"
+
 #include <cmath>
 #include <cstring>
 #include <random>
 
 #include "absl/strings/match.h"
 #include "cinn_like/base/host_cpu.h"
+#include "ir/analyzer.h"
 #include "ir/interpreter.h"
 #include "tests/backends/jit_test_util.h"
 
@@ -128,12 +131,16 @@ std::string Fill(std::string_view value, int columns, int count, int first = 0) 
 TEST(VectorNests, TilesStartFromZero) {
   std::mt19937 rng(8);
   const int rows = 32, columns = 32, depth = 64;
-  const ir::HostArray x = Integers(DType::kBF16, {rows * depth}, rng), w = Integers(DType::kBF16, {depth * columns}, rng),
+  const ir::HostArray x = Integers(DType::kBF16, {rows * depth}, rng),
+                      w = Integers(DType::kBF16, {depth * columns}, rng),
                       y = Integers(DType::kF32, {rows * columns}, rng);
-  for (const auto& [before, from_zero] :
-       {std::pair(std::string(), false), {Fill("0.0", columns, rows), true}, {Fill("-0.0", columns, rows), false},
-        {Fill("1.0", columns, rows), false}, {Fill("0.0", columns, rows - 1), false}, {Fill("0.0", columns, rows - 1, columns), false},
-        {Cat(Fill("0.0", columns, rows), Fill("2.0", columns, 1)), false}}) {
+  for (const auto& [before, from_zero] : {std::pair(std::string(), false),
+                                          {Fill("0.0", columns, rows), true},
+                                          {Fill("-0.0", columns, rows), false},
+                                          {Fill("1.0", columns, rows), false},
+                                          {Fill("0.0", columns, rows - 1), false},
+                                          {Fill("0.0", columns, rows - 1, columns), false},
+                                          {Cat(Fill("0.0", columns, rows), Fill("2.0", columns, 1)), false}}) {
     const std::string text = ProductOfTiles(rows, columns, 2, "bf16", "bf16", true, before);
     ExpectSame(text, "cpu", x, w, y);
     const auto module = ir::ParseModule(text);
@@ -260,6 +267,29 @@ TEST(VectorNests, Transpositions) {
               " {\n      for e in 0..", unit, " {\n        y[c * ", dst, " + r * ", unit, " + e] = x[r * ", src,
               " + c * ", unit, " + e]\n      }\n    }\n  }\n}\n");
       ExpectSame(text, kTargets[round % 3], Integers(t, {rows * src}, rng), Integers(DType::kI8, {1}, rng),
+                 Integers(t, {columns * dst}, rng));
+    }
+  }
+}
+
+// Rows without a gap between them have any number of columns, and change places with as many vectors.
+TEST(VectorNests, TranspositionsOfRuns) {
+  std::mt19937 rng(5);
+  int round = 0;
+  for (const DType t : {DType::kBF16, DType::kF32, DType::kI8}) {
+    for (const int columns : {2, 3, 5, 9, 12, 27, 49, 64}) {
+      const int rows = 64 / static_cast<int>(BytesOf(t)) >> round % 3, dst = rows + 8 * (round % 2);
+      const std::string outer = round % 2 == 0 ? "r" : "c", inner = outer == "r" ? "c" : "r";
+      const auto extent = [&](const std::string& loop) { return loop == "r" ? rows : columns; };
+      const std::string text =
+          Cat("func @f(x: ", Name(t), "[", rows * columns + 3, "], w: i8[1], y: ", Name(t), "[", columns * dst,
+              "]) {\n  for ", outer, " in 0..", extent(outer), " @transpose {\n    for ", inner, " in 0..",
+              extent(inner), " {\n      y[c * ", dst, " + r] = x[r * ", columns, " + c + 3]\n    }\n  }\n}\n");
+      const auto module = ir::ParseModule(text);
+      ASSERT_TRUE(module.ok()) << module.status();
+      ir::Analyzer a(*module->context);
+      EXPECT_TRUE(ir::MatchTranspose(a, *ir::As<ir::For>(module->funcs[0].body)).ok()) << text;
+      ExpectSame(text, kTargets[round++ % 3], Integers(t, {rows * columns + 3}, rng), Integers(DType::kI8, {1}, rng),
                  Integers(t, {columns * dst}, rng));
     }
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -296,6 +297,65 @@ TEST(MatmulCpu, MultipliesTiles) {
         }
         EXPECT_EQ(results[0].bytes, results[1].bytes) << graph << choice->proposal.schedule;
       }
+    }
+  }
+}
+
+// So are windows, for each of whose places a kernel's channels lie apart: odd numbers of channels and of places,
+// strides, dilation, groups, phases of transposed ones, one and three dimensions.
+TEST(MatmulCpu, MultipliesTilesOfWindows) {
+  int cases = 0;
+  for (const auto& [op, x, w, y, attributes] :
+       {std::tuple("conv", "1,64,5,6", "31,64,3,3", "1,31,5,6", "padding=[1,1]"),
+        {"conv", "1,61,9,15", "29,61,3,3", "1,29,5,8", "padding=[1,1], stride=[2,2]"},
+        {"conv", "1,64,5,6", "30,64,2,3", "1,30,5,6", "padding=[1,2], dilation=[2,2]"},
+        {"conv", "1,128,4,5", "64,64,3,3", "1,64,4,5", "padding=[1,1], groups=2"},
+        {"conv", "1,95,61", "50,95,3", "1,50,31", "padding=[1], stride=[2]"},
+        {"conv", "1,64,2,3,5", "30,64,3,2,3", "1,30,2,4,5", "padding=[1,1,1]"},
+        {"conv_input_grad", "1,64,4,16", "64,16,2,2", "1,16,8,32", "input_shape=[1,16,8,32], stride=[2,2]"}}) {
+    if (!IsTried(cases++)) continue;
+    const std::string graph = Cat("graph @g(%x: bf16[", x, "], %w: bf16[", w, "]) {\n  %0 = ", op, "(%x, %w) {",
+                                  attributes, "} : bf16[", y, "]\n  return %0\n}\n");
+    const auto shape = [](std::string_view text) {
+      std::vector<int64_t> r;
+      for (const absl::string_view n : absl::StrSplit(absl::string_view(text.data(), text.size()), ','))
+        r.push_back(std::atoi(std::string(n).c_str()));
+      return r;
+    };
+    for (const bool has_unit : {false, true}) {
+      const Target target = *Target::Parse(
+          Cat("x86_64 -num-threads=2 -mcpu=sapphirerapids", has_unit ? "" : " -features=-amx-bf16,-amx-int8"));
+      const auto group = GroupOf(graph, target);
+      ASSERT_TRUE(group.ok()) << group.status() << graph;
+      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status() << graph;
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      const StatusOr<ir::Func> lowered =
+          ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      int nests = 0;
+      ir::VisitStmts(lowered->body, [&](const ir::Stmt& s) {
+        const ir::For* n = ir::As<ir::For>(s);
+        if (n == nullptr || ir::DotSize(n->kind) == 0 || !ir::IsOfTiles(*n)) return true;
+        ir::Analyzer a(*lowered->context);
+        EXPECT_TRUE(ir::MatchTiles(a, *n, n->kind).ok()) << ir::Print(*lowered);
+        ++nests;
+        return true;
+      });
+      EXPECT_EQ(nests > 0, has_unit) << graph << choice->proposal.schedule;
+      if (!has_unit) continue;
+      std::vector<ir::HostArray> results;
+      results.reserve(2);
+      for (const ir::Func& f : {*ir::ToLoops(*group), *lowered}) {
+        ir::HostArray a(DType::kBF16, shape(x)), b(DType::kBF16, shape(w));
+        for (ir::HostArray* array : {&a, &b}) {
+          for (int64_t i = 0; i < array->NumElements(); ++i)
+            array->Set(i, static_cast<double>((i * 37 + i / 7 + 11) % 9 - 4));
+        }
+        const Status run = ir::Interpret(f, {&a, &b, &results.emplace_back(DType::kBF16, shape(y))});
+        ASSERT_TRUE(run.ok()) << run << graph;
+      }
+      EXPECT_EQ(results[0].bytes, results[1].bytes) << graph << choice->proposal.schedule;
     }
   }
 }

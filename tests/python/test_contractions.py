@@ -97,6 +97,43 @@ def test_windows_over_symbolic_sizes(real_library, seed):
     assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
 
 
+WINDOWS = {  # what reads windows, x, w, what the window is: of channels enough for a matrix unit's tiles
+    "same": (F.conv2d, (1, 64, 14, 14), (64, 64, 3, 3), {"padding": 1}),
+    "strides": (F.conv2d, (2, 96, 15, 57), (70, 96, 3, 3), {"padding": 1, "stride": 2}),
+    "no multiples": (F.conv2d, (1, 81, 28, 9), (33, 81, 3, 5), {"padding": (1, 2)}),
+    "dilated, without padding": (F.conv2d, (1, 64, 20, 23), (40, 64, 3, 3), {"dilation": 2}),
+    "groups": (F.conv2d, (2, 128, 14, 14), (128, 64, 3, 3), {"padding": 1, "groups": 2}),
+    "groups of odd numbers": (F.conv2d, (1, 105, 9, 14), (72, 35, 3, 3), {"padding": 1, "groups": 3}),
+    "one dimension": (F.conv1d, (1, 80, 301), (96, 80, 3), {"padding": 1, "stride": 2}),
+    "three dimensions": (F.conv3d, (1, 64, 4, 9, 9), (40, 64, 3, 3, 3), {"padding": 1}),
+    "deep": (F.conv2d, (1, 544, 7, 7), (96, 544, 3, 3), {"padding": 1}),
+    "transposed": (F.conv_transpose2d, (4, 64, 8, 16), (64, 64, 4, 4), {"padding": 1, "stride": 2}),
+    "transposed, odd": (F.conv_transpose2d, (2, 65, 9, 28), (65, 64, 3, 3), {"padding": 1, "stride": 2}),
+    "transposed, one place": (F.conv_transpose2d, (1, 128, 9, 16), (128, 33, 2, 2), {"stride": 2}),
+    "transposed, one dimension": (F.conv_transpose1d, (1, 64, 100), (64, 40, 16), {"padding": 4, "stride": 8}),
+}
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["", "channels_last"])
+@pytest.mark.parametrize("name", WINDOWS)
+def test_windows_in_bf16(real_library, name, last):
+    f, x, w, window = WINDOWS[name]
+    torch.manual_seed(0)
+    x, w = torch.randn(x).bfloat16(), torch.randn(w).bfloat16()
+    if last:
+        x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+
+    def run(x, w):
+        return torch.relu(f(x, w, **window)) + 1
+
+    got = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)(x, w)
+    right = run(x.double(), w.double())
+    error = (got.double() - right).abs().max() / right.abs().max()
+    assert error < 1e-2, f"{name}: {error}"
+    report = cinn_like.report()
+    assert not report.failures and not any(s.refused for s in report.subgraphs), name
+
+
 DEEP = {
     # Panels hold a part of the reduction.
     "depth": (lambda x, w: x @ w.T, (30, 8190), (40, 8190)),
