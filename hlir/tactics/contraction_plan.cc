@@ -23,9 +23,9 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
-constexpr int64_t kTilePanelBytes = 32 * 1024;               // most of L1, out of which a matrix unit reads
-constexpr int64_t kLeastTileSteps = 128;                     // of a part that is worth bringing sums from memory and back
+constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
+constexpr int64_t kTilePanelBytes = 32 * 1024;  // most of L1, out of which a matrix unit reads
+constexpr int64_t kLeastTileSteps = 128;        // of a part that is worth bringing sums from memory and back
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
@@ -118,6 +118,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9;
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
+  // Of one more, with what it is computed of: lines far apart, where loops over rows go along memory (the price of
+  // which is as far above what they take: docs/performance.md).
+  constexpr double kFurtherSeconds = 1.2e-9;
   const FlatContraction& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -140,8 +143,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const bool is_pairs = t.dots && t.dots->kind == ForKind::kDot2, tiles = t.dots && t.dots->tiles;
   // Of another machine's tiles what the framework makes of them is known.
   const double of_tiles = is_pairs ? speeds.own_tile2 : speeds.own_tile4;
-  const double rate = !t.dots    ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
-                      : tiles    ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
+  const double rate = !t.dots ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
+                      : tiles
+                          ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
                       : is_pairs ? speeds.own_dot2
                                  : speeds.own_dot4;
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) / (rate * 1e9 * busy);
@@ -159,7 +163,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   // One tap at a time, whose steps lie pages apart.
   if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
-  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  compute +=
+      results * (static_cast<double>(t.placed) * kResultSeconds + static_cast<double>(t.scattered) * kScatterSeconds +
+                 static_cast<double>(t.placed + t.scattered - 1) * kFurtherSeconds);
   if (tiles) {
     // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
     compute += results * kTileResultSeconds;
@@ -278,7 +284,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   const FlatContraction& f = t.flat;
   Context& c = *f.group.context;
-  const Stage acc = f.group.stages[0], out = f.group.stages.back();  // of what may yet become one of more columns
+  const Stage acc = f.group.stages[0];  // of what may yet become one of more columns
   const std::vector<StageIter>& reduced = acc.reduce_iters;
   Analyzer a(c);
   for (const SymbolFact& fact : f.group.symbols) a.BindSymbol(fact);
@@ -323,8 +329,13 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                 return IsInt(i.extent, 1) || (step != nullptr && step->int_value % t.tile.lanes == 0);
               });
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
-  const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
-  t.in_place = result_step != nullptr && IsInt(result_step, 1);
+  for (size_t k = 0; k < f.results; ++k) {
+    const Stage& out = f.result(k);
+    if (!IsParam(f.group, out.outputs[0])) continue;
+    const Expr step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
+    ++(step != nullptr && IsInt(step, 1) ? t.placed : t.scattered);
+  }
+  t.in_place = t.scattered == 0;
   // What all of a tile asks of its place in the reduction and of the batch is asked once for it.
   const auto asks_here = [&](Expr e) { return Uses(e, f.vi) || Uses(e, f.vj); };
   const auto is_masked = [&](Expr load) {
@@ -355,9 +366,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
-  const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
-            : kMaxPanelBytes;
+  const int64_t panel_bytes = wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512},
+                                                          (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
+                                    : kMaxPanelBytes;
   const int64_t step_bytes =
       t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type));
   t.depth = ChooseDepth(reduced, panel_bytes / step_bytes);
@@ -386,8 +397,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const bool lhs_is_rows = FindProduct(acc)->lhs == f.rows_value;
     t.schedule.Step("round_up ", acc.name, " ", f.vj->name, " ", t.tile.width());
     RETURN_IF_ERROR(t.schedule.status());
-    t.flat.group = *t.schedule.stages();
-    while (t.flat.group.stages.size() > 2) t.flat.group.stages.erase(t.flat.group.stages.begin());
+    t.flat.group = GroupOf(t.schedule, f.results);
     if (!FindProduct(t.flat.group.stages[0])) return std::optional<ContractionPlan>();
     t.flat.SetOperands(lhs_is_rows);
   }
@@ -400,7 +410,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool has_steps = t.dots && (t.depth.outer < t.dots->at || (t.depth.outer == t.dots->at && t.depth.factor > 0));
   // A unit's sums lie in memory as the results do, rows at a distance that is known.
   const bool in_rows = t.in_place && IsInt(f.j);
-  if (tiles && (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
+  if (tiles &&
+      (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
     return std::optional<ContractionPlan>();
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
@@ -490,10 +501,12 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   std::vector<std::string> digits;
   double part = 1;
   {
-    const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
+    const Stage acc = s.stages()->stages[0];
     const std::vector<Phase> phases = FindPhases(*s.stages()->context, acc);
     if (cuts && !phases.empty() && point.ChooseBool("phases", true)) {
-      ASSIGN_OR_RETURN(digits, SplitPhases(s, phases, {acc.name, out.name}));
+      std::vector<std::string> names;
+      for (const Stage& x : s.stages()->stages) names.push_back(x.name);
+      ASSIGN_OR_RETURN(digits, SplitPhases(s, phases, names));
       const Stage& cut = s.stages()->stages[0];
       const auto steps = [&](const Stage& x) {
         return TypicalSize(x.iters, original.symbols) * TypicalSize(x.reduce_iters, original.symbols);
@@ -508,7 +521,7 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   sides.part = part;
   const bool has_choice = !sides.one_sided && !sides.rows.empty();
   if (has_choice) {
-    const Stage& out = s.stages()->stages[1];
+    const Stage& out = FirstResult(*s.stages());
     Analyzer a = FactsOf(*s.stages(), out);
     const std::optional<Run> lanes = FindRun(a, out, sides.lanes), rows = FindRun(a, out, sides.rows);
     if (rows && (!lanes || rows->unit < lanes->unit)) sides = Swap(std::move(sides));
