@@ -351,8 +351,7 @@ TEST(Fusion, NormGradientsBehindAProductAreOneKernel) {
 TEST(Fusion, ProductsLeaveSeveralResults) {
   for (const char* dtype : {"f32", "bf16"}) {
     for (const auto& [rows, kernels] : {std::pair("16", 1u), {"n", 1u}, {"2048", 2u}}) {
-      for (const auto& [last, type] :
-           {std::pair("tanh(%1)", "D"), {"gt(%1, %z)", "bool"}, {"add(%1, %r)", "D"}}) {
+      for (const auto& [last, type] : {std::pair("tanh(%1)", "D"), {"gt(%1, %z)", "bool"}, {"add(%1, %r)", "D"}}) {
         const std::string graph = absl::StrReplaceAll(
             "graph @f(%x: D[M,96], %w: D[96,64], %b: D[64], %r: D[M,64]) where n in 1..100 {\n"
             "  %z = full() {value=0.0, dtype=D, shape=[]} : D[]\n  %0 = matmul(%x, %w) : D[M,64]\n"
