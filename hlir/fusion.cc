@@ -110,6 +110,7 @@ class Planner {
       JoinChains();
       JoinGates();
       JoinEpilogues();
+      JoinResults();
       JoinOperands();
       JoinProducts();
     }
@@ -261,6 +262,33 @@ class Planner {
         continue;
       JoinWithCopies({product}, copies);
     }
+  }
+
+  // A contraction and what else is computed of its results, element by element, which it then leaves, too: a
+  // pre-activation and the activation, where gradients need both.
+  void JoinResults() {
+    if (target_.HasKernels()) return;
+    for (size_t i = 0; i < p_.stages.size(); ++i) {
+      if (!is_contraction_[i]) continue;
+      const auto joins = [&](int reader) {
+        return !has_contraction_[reader] && !IsReduction(reader) && JoinIfCheaper({group_of_[i], reader}, kAny);
+      };
+      for (bool joined = true; joined;) {
+        const std::vector<int> readers = ReadersOf(group_of_[i]);
+        joined = std::any_of(readers.begin(), readers.end(), joins);
+      }
+    }
+  }
+
+  // Groups that read the group's results, each once.
+  std::vector<int> ReadersOf(int group) const {
+    std::vector<int> r;
+    for (int m : members_[group]) {
+      for (int c : consumers_[m]) {
+        if (group_of_[c] != group && std::count(r.begin(), r.end(), group_of_[c]) == 0) r.push_back(group_of_[c]);
+      }
+    }
+    return r;
   }
 
   // Several contractions and what reads all of their results, element by element: in one pass, by one kernel, where

@@ -9,6 +9,7 @@
 //     of them is below that of the kernels apart (hlir/tactics/chain_cpu.cc);
 //   - so do several contractions and what reads all of their results, and contractions of equal extents that share an
 //     operand, on GPUs;
+//   - so does, on CPUs, what else is computed of a contraction's results, element by element;
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);
 //   - parts of column sums join what goes through the same rows (FindColumnSums);
 //   - all other stages join where they can share the loops of one row space (hlir/row_space.h), across reductions.

@@ -19,6 +19,28 @@ Expr StripCasts(Expr e) {
 
 }  // namespace
 
+bool AreAlike(const TeProgram& p) {
+  const std::vector<Stage>& stages = p.stages;
+  return std::all_of(stages.begin(), stages.end(), [&](const Stage& s) {
+    const Stage& first = stages[0];
+    bool alike = s.iters.size() == first.iters.size();
+    for (size_t d = 0; alike && d < s.iters.size(); ++d) alike = s.iters[d].extent == first.iters[d].extent;
+    for (Expr load : LoadsOf(s)) {
+      const auto writer =
+          std::find_if(stages.begin(), stages.end(), [&](const Stage& x) { return x.outputs[0] == load->buffer; });
+      if (writer == stages.end()) continue;
+      alike = alike && writer->iters.size() == s.iters.size() && MaskOf(load) == nullptr;
+      if (!alike) return false;
+      std::vector<Expr> own = writer->at.empty() ? VarsOf(writer->iters) : writer->at;
+      VarMap map;
+      for (size_t d = 0; d < s.iters.size(); ++d) map[writer->iters[d].var] = s.iters[d].var;
+      for (Expr& e : own) e = Substitute(*p.context, e, map);
+      alike = IndicesOf(load) == own;
+    }
+    return alike;
+  });
+}
+
 std::vector<Expr> LoadsOf(const Stage& s) {
   std::vector<Expr> r;
   for (Expr v : s.values) VisitLoads(v, [&](Expr e) { r.push_back(e); });

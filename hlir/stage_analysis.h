@@ -14,6 +14,9 @@ const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::str
 // Whether the caller knows the buffer.
 bool IsParam(const ir::TeProgram& p, ir::Buffer b);
 
+// Whether all stages go through the same elements and read each other's at their own.
+bool AreAlike(const ir::TeProgram& p);
+
 // What the stage's values read, its own results too.
 std::vector<ir::Expr> LoadsOf(const ir::Stage& s);
 

@@ -125,6 +125,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9, kMostReads = 2;
   // Of a result, from the registers to memory, by one core.
   constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
+  // Of one more, with what it is computed of: lines far apart, where loops over rows go along memory (the price of
+  // which is as far above what they take: docs/performance.md).
+  constexpr double kFurtherSeconds = 1.2e-9;
   const FlatContraction& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -167,9 +170,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   // One tap at a time, whose steps lie pages apart.
   if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
-  compute += results * (t.in_place || (tiles && t.near_results) ? kResultSeconds
-                        : tiles                                 ? kTileScatterSeconds
-                                                                : kScatterSeconds);
+  const double scatter = !tiles ? kScatterSeconds : t.near_results ? kResultSeconds : kTileScatterSeconds;
+  compute += results * (static_cast<double>(t.placed) * kResultSeconds + static_cast<double>(t.scattered) * scatter +
+                        static_cast<double>(t.placed + t.scattered - 1) * kFurtherSeconds);
   if (tiles) {
     // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
     compute += results * kTileResultSeconds;
@@ -317,7 +320,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   const FlatContraction& f = t.flat;
   Context& c = *f.group.context;
-  const Stage acc = f.group.stages[0], out = f.group.stages.back();  // of what may yet become one of more columns
+  const Stage acc = f.group.stages[0];  // of what may yet become one of more columns
   const std::vector<StageIter>& reduced = acc.reduce_iters;
   const bool tiles = t.dots && t.dots->tiles;
   // A unit's steps and what it sums in each are inside, whatever else is a part of the reduction (a window's places).
@@ -369,9 +372,15 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                 return IsInt(i.extent, 1) || (step != nullptr && step->int_value % t.tile.lanes == 0);
               });
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
-  const Expr result_step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
-  t.in_place = result_step != nullptr && IsInt(result_step, 1);
-  t.near_results = result_step != nullptr && std::abs(result_step->int_value) <= kMostNear;
+  t.near_results = true;
+  for (size_t k = 0; k < f.results; ++k) {
+    const Stage& out = f.result(k);
+    if (!IsParam(f.group, out.outputs[0])) continue;
+    const Expr step = one ? c.Int(1) : Step(a, out.outputs[0], tiled(PlacesOf(out), out.iters[2].var), ji);
+    ++(step != nullptr && IsInt(step, 1) ? t.placed : t.scattered);
+    t.near_results = t.near_results && step != nullptr && std::abs(step->int_value) <= kMostNear;
+  }
+  t.in_place = t.scattered == 0;
   // What all of a tile asks of its place in the reduction and of the batch is asked once for it.
   const auto asks_here = [&](Expr e) { return Uses(e, f.vi) || Uses(e, f.vj); };
   const auto is_masked = [&](Expr load) {
@@ -448,8 +457,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const bool lhs_is_rows = FindProduct(acc)->lhs == f.rows_value;
     t.schedule.Step("round_up ", acc.name, " ", f.vj->name, " ", t.tile.width());
     RETURN_IF_ERROR(t.schedule.status());
-    t.flat.group = *t.schedule.stages();
-    while (t.flat.group.stages.size() > 2) t.flat.group.stages.erase(t.flat.group.stages.begin());
+    t.flat.group = GroupOf(t.schedule, f.results);
     if (!FindProduct(t.flat.group.stages[0])) return std::optional<ContractionPlan>();
     t.flat.SetOperands(lhs_is_rows);
   }
@@ -554,10 +562,12 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   std::vector<std::string> digits;
   double part = 1;
   {
-    const Stage acc = s.stages()->stages[0], out = s.stages()->stages[1];
+    const Stage acc = s.stages()->stages[0];
     const std::vector<Phase> phases = FindPhases(*s.stages()->context, acc);
     if (cuts && !phases.empty() && point.ChooseBool("phases", true)) {
-      ASSIGN_OR_RETURN(digits, SplitPhases(s, phases, {acc.name, out.name}));
+      std::vector<std::string> names;
+      for (const Stage& x : s.stages()->stages) names.push_back(x.name);
+      ASSIGN_OR_RETURN(digits, SplitPhases(s, phases, names));
       const Stage& cut = s.stages()->stages[0];
       const auto steps = [&](const Stage& x) {
         return TypicalSize(x.iters, original.symbols) * TypicalSize(x.reduce_iters, original.symbols);
@@ -572,7 +582,7 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   sides.part = part;
   const bool has_choice = !sides.one_sided && !sides.rows.empty();
   if (has_choice) {
-    const Stage& out = s.stages()->stages[1];
+    const Stage& out = FirstResult(*s.stages());
     Analyzer a = FactsOf(*s.stages(), out);
     const std::optional<Run> lanes = FindRun(a, out, sides.lanes), rows = FindRun(a, out, sides.rows);
     if (rows && (!lanes || rows->unit < lanes->unit)) sides = Swap(std::move(sides));

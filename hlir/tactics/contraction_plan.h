@@ -12,10 +12,11 @@
 
 namespace cinn_like::hlir {
 
-// The group as acc[b, i, j] = sum over k, out written from acc at (b, i, j): rows i, of which one element at a time is
-// broadcast, by lanes j.
+// The group as acc[b, i, j] = sum over k, and the last `results` stages computed from acc at (b, i, j): rows i, of
+// which one element at a time is broadcast, by lanes j.
 struct FlatContraction {
   ir::TeProgram group;
+  size_t results = 1;
   ir::Expr b, i, j;  // extents
   // The operands as they are multiplied, in terms of vb, vi, vj and the reduction's iterators, and of what each is
   // computed of the load by which it is judged how elements lie (MainLoad).
@@ -25,6 +26,7 @@ struct FlatContraction {
 
   // From the contraction of `group`.
   void SetOperands(bool lhs_is_rows);
+  const ir::Stage& result(size_t k) const { return group.stages[group.stages.size() - results + k]; }
 };
 
 // The part of a reduction that a panel holds: all of the iterators from `outer` on, in the plan's order, and, where
@@ -64,7 +66,8 @@ struct ContractionPlan {
   std::optional<size_t> across = std::nullopt;
   bool near = false;                             // its rows
   bool aligned = false;                          // they begin where vectors do, if the first does
-  bool in_place = false, near_results = false;   // results lie along the lanes; a few elements apart
+  bool in_place = false, near_results = false;   // all results lie along the lanes; a few elements apart
+  int64_t placed = 0, scattered = 0;             // results that lie along the lanes, and others
   bool is_masked = false;                        // elements that are broadcast are read under a condition
   bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
@@ -94,8 +97,8 @@ struct ContractionPlan {
   double seconds = 0;
 };
 
-// nullopt: the group is no contraction {acc} or {acc, epilogue}, or none for register tiles. Windows are cut into
-// phases, unless `cuts` says that they are not.
+// nullopt: the group is no contraction with what is computed of each of its elements, or none for register tiles.
+// Windows are cut into phases, unless `cuts` says that they are not.
 StatusOr<std::optional<ContractionPlan>> PlanContraction(const ir::TeProgram& group, const Target& target, Point& point,
                                                          bool cuts = true);
 

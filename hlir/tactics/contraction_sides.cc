@@ -13,12 +13,12 @@ namespace cinn_like::hlir {
 using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 bool IsContraction(const TeProgram& group) {
-  if (group.stages.empty() || group.stages.size() > 2) return false;
-  const Stage& acc = group.stages[0];
-  if (acc.outputs.size() != 1 || !FindProduct(acc)) return false;
-  const bool is_result =
-      std::any_of(group.params.begin(), group.params.end(), [&](const Param& p) { return p.buffer == acc.outputs[0]; });
-  return is_result == (group.stages.size() == 1);
+  if (group.stages.empty() || !FindProduct(group.stages[0])) return false;
+  for (const Stage& s : group.stages) {
+    const bool is_sum = &s == &group.stages[0];
+    if (s.outputs.size() != 1 || s.IsPointwise() == is_sum) return false;
+  }
+  return true;
 }
 
 namespace {
@@ -48,6 +48,7 @@ std::optional<Sides> FindSides(const TeProgram& group) {
   const std::optional<Contraction> con = FindProduct(acc);
   if (!con) return std::nullopt;
   Sides r;
+  r.results = group.stages.size() - 1;
   for (size_t d = 0; d < acc.iters.size(); ++d) {
     const Expr var = acc.iters[d].var, extent = acc.iters[d].extent;
     const auto in = [&](const std::vector<StageIter>& side) {
@@ -93,12 +94,16 @@ std::vector<Expr> PlacesOf(const Stage& s) { return s.at.empty() ? VarsOf(s.iter
 
 StatusOr<bool> TakeApart(Schedule& s) {
   const std::vector<Stage> stages = s.stages()->stages;
-  if (stages.size() == 1)
-    s.Step("keep ", stages[0].outputs[0]->name, " -> acc");
-  else if (!s.Try(Cat("align ", stages[1].name, " ", stages[0].name)))
-    return false;
+  if (IsParam(*s.stages(), stages[0].outputs[0])) s.Step("keep ", stages[0].outputs[0]->name, " -> acc");
   RETURN_IF_ERROR(s.status());
-  return true;
+  for (size_t k = 1; k < stages.size(); ++k) {
+    const std::vector<Buffer> inputs = InputsOf(stages[k]);
+    const auto read = std::find_if(stages.begin(), stages.begin() + static_cast<ptrdiff_t>(k),
+                                   [&](const Stage& x) { return Contains(inputs, x.outputs[0]); });
+    if (read == stages.begin() + static_cast<ptrdiff_t>(k) || !s.Try(Cat("align ", stages[k].name, " ", read->name)))
+      return false;
+  }
+  return AreAlike(*s.stages());
 }
 
 Analyzer FactsOf(const TeProgram& p, const Stage& out) {
@@ -129,7 +134,7 @@ namespace {
 size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr read, const Target& target,
                     bool of_unit) {
   constexpr double kLeastFilled = 0.75;
-  const Stage &acc = p.stages[0], &out = p.stages[1];
+  const Stage &acc = p.stages[0], &out = FirstResult(p);
   const PanelShape tile = ChoosePanel(-1, acc.outputs[0]->dtype, target);
   Analyzer a = FactsOf(p, out), of_acc = FactsOf(p, acc);
   Context& c = a.context();
@@ -163,10 +168,20 @@ size_t CountBatched(const TeProgram& p, const std::vector<Digit>& lanes, Expr re
 
 }  // namespace
 
+const Stage& FirstResult(const TeProgram& group) {
+  return *std::find_if(group.stages.begin(), group.stages.end(),
+                       [&](const Stage& s) { return IsParam(group, s.outputs[0]); });
+}
+
+TeProgram GroupOf(const Schedule& s, size_t results) {
+  TeProgram r = *s.stages();
+  r.stages.erase(r.stages.begin(), r.stages.end() - static_cast<ptrdiff_t>(1 + results));
+  return r;
+}
+
 StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides, const Target& target, bool of_unit) {
-  TeProgram group = *s.stages();
-  while (group.stages.size() > 2) group.stages.erase(group.stages.begin());  // copies of operands
-  const Stage acc = group.stages[0], out = group.stages[1];
+  const TeProgram group = GroupOf(s, sides.results);
+  const Stage acc = group.stages[0];
   std::vector<Digit> batch = sides.batch, lanes = sides.lanes;
   const auto con = FindProduct(acc);
   RET_CHECK(con.has_value(), acc.name);
@@ -191,11 +206,11 @@ StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides
     s.Step("fold ", stage.name, " ->", bracket("b", batch), bracket("i", sides.rows), bracket("j", lanes));
   };
   fold(acc, "v");
-  fold(out, "o");
+  for (size_t k = 0; k < sides.results; ++k) fold(group.stages[1 + k], k == 0 ? "o" : Cat("o", k + 1));
   RETURN_IF_ERROR(s.status());
   FlatContraction f;
-  f.group = *s.stages();
-  while (f.group.stages.size() > 2) f.group.stages.erase(f.group.stages.begin());  // copies of operands
+  f.group = GroupOf(s, sides.results);
+  f.results = sides.results;
   const Stage& folded = f.group.stages[0];
   if (!FindProduct(folded)) return std::optional<FlatContraction>();  // digits that are always 0
   f.SetOperands(!sides.swapped);

@@ -26,16 +26,17 @@ struct Sides {
   bool one_sided = false;                // and the rows, too: the other operand has no iterators of its own
   std::vector<std::string> digits = {};  // of phases: iterators of the contraction
   double part = 1;                       // of the steps in phases, those that change something
+  size_t results = 1;                    // stages behind the contraction
 };
 
-// Whether the group is {contraction} or {contraction, epilogue}.
+// Whether the group is a contraction and pointwise stages.
 bool IsContraction(const ir::TeProgram& group);
 
 // Of the group's contraction; the lanes are its right-hand side's. Of an iterator that both operands read, one of them
 // as a quotient (groups of channels), the remainder is the other's own.
 std::optional<Sides> FindSides(const ir::TeProgram& group);
 
-// Steps make what the group computes and where it writes it two stages over the same iterators; false if they can't.
+// Steps make what the group sums and what it writes stages over the same iterators; false if they can't.
 StatusOr<bool> TakeApart(ir::Schedule& s);
 
 // The last digit that is not always 0, if its elements lie next to each other in the result, or with those of a few
@@ -55,6 +56,12 @@ struct Copied {
   static constexpr int kRun = 3;
 };
 Copied CopyPhases(ir::Schedule& s, const Sides& sides, const Target& target, bool of_unit);
+
+// The first stage that writes a result of the group.
+const ir::Stage& FirstResult(const ir::TeProgram& group);
+
+// The contraction and the stages behind it, without copies of operands.
+ir::TeProgram GroupOf(const ir::Schedule& s, size_t results);
 
 // Steps on stages make the group flat; nullopt if it is none that can be.
 StatusOr<std::optional<FlatContraction>> Flatten(ir::Schedule& s, const Sides& sides, const Target& target,

@@ -3,7 +3,7 @@
 // can be the lanes': the one along which the results lie, unless the other is cheaper. What is read under a mask (the
 // padding of a convolution), whose lanes are not contiguous (its strides, a transposed matrix) or whose rows lie far
 // apart is first packed into a panel (hlir/panels.h) that all row tiles share: the operand's expression over a tile of
-// lanes. The epilogue runs over the finished tile while it is in L1.
+// lanes. The epilogue, of one result or of several, runs over the finished tile while it is in L1.
 // Either operand may be computed of what is read (weights of integers, scaled): a panel holds what is multiplied; rows
 // are written so once, ahead of the tiles. Of bf16 and 8-bit integers, where the machine sums a few products in one
 // instruction, panels hold groups for it (contraction_dots.h).
@@ -44,25 +44,34 @@ class Loops {
     } else {
       // A thread has a tile and a panel of its own; what a matrix unit sums comes to be in memory, there is no copy.
       const bool copies = !t_.dots || !t_.dots->tiles;
-      if (copies) s_.Step("stage ", sums_, " ", out_, " -> tile").Run("scope tile local");
-      if (copies) s_.Step("compute_at tile_copy ", at_);
+      if (copies) CopySums();
       s_.Step("scope ", sums_, copies ? " local" : " local align 64").Step("compute_at ", sum_block_, " ", at_);
       const std::vector<std::string> of_totals = FindTotals();
       if (t_.pack) Pack("p");
       SumTotals(of_totals);
       SumTile();
-      if (copies) CopyTile();
+      for (const std::string& tile : tiles_) CopyTile(tile);
     }
-    if (has_columns_) Vectorize("ji", "o");
+    // Two vectors of 32-bit sums are one of 16-bit results.
+    if (has_columns_) Vectorize("ji", "o", t_.tile.vectors % 2 == 0 ? 2 : 1);
     return s_.status();
   }
 
  private:
-  // Of the output: tasks over blocks of rows, which stay near, and panels; in them tiles.
+  // Of the results: tasks over blocks of rows, which stay near, and panels; in them tiles.
   void Tile() {
-    out_ = "b_" + t_.flat.group.stages.back().name;
     // Its loops, where the extent is not 1.
-    std::vector<std::string> names = s_.LoopsAround(out_);
+    const Stage& first = FirstResult(t_.flat.group);
+    std::vector<std::string> names = s_.LoopsAround("b_" + first.name), inner;
+    for (size_t k = 0; k < t_.flat.results; ++k) {
+      const Stage& out = t_.flat.result(k);
+      if (!IsParam(t_.flat.group, out.outputs[0])) {
+        inner.push_back(out.name);
+      } else if (out.name != first.name) {
+        const std::vector<std::string> others = s_.LoopsAround("b_" + out.name);
+        for (size_t d = 0; d < std::min(names.size(), others.size()); ++d) s_.Step("merge ", names[d], " ", others[d]);
+      }
+    }
     size_t next = 0;
     auto take = [&](Expr extent) { return IsInt(extent, 1) ? std::string() : names[next++]; };
     const std::string lb = take(t_.flat.b), li = take(t_.flat.i), lj = take(t_.flat.j);
@@ -97,6 +106,16 @@ class Loops {
     for (const std::string& l : shared) fuse += " " + l;
     s_.Run(order).Run(fuse + " -> p").Run("parallel p");
     at_ = inside.empty() ? "p" : inside.back();
+    // What only other results are computed of, a row of the tile at a time.
+    const std::string row = point.size() > 1 ? point[0] : at_;
+    while (!inner.empty()) {
+      const std::string block = "b_" + inner.back();
+      s_.Step("scope ", StageNamed(t_.flat.group.stages, inner.back()).outputs[0]->name, " local");
+      s_.Step("compute_at ", block, " ", row);
+      const std::vector<std::string> loops = Inside(row, block);
+      if (has_columns_ && !loops.empty()) Vectorize(loops.back(), "i");
+      inner.pop_back();
+    }
   }
 
   // The loops around a block that are inside `loop`. After a step that is refused they may be others: there is no
@@ -107,11 +126,11 @@ class Loops {
     return {it == v.end() ? it : it + 1, v.end()};
   }
 
-  // Lanes become vectors; the loop over these.
-  std::string Vectorize(const std::string& loop, const std::string& base) {
+  // Lanes become vectors, `together` of the sums' in one; the loop over these.
+  std::string Vectorize(const std::string& loop, const std::string& base, int64_t together = 1) {
     if (t_.tile.lanes == 1) return loop;
     const std::string vector = s_.Fresh(base + "v"), lane = s_.Fresh(base + "l");
-    s_.Step("split ", loop, " ", t_.tile.lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
+    s_.Step("split ", loop, " ", together * t_.tile.lanes, " -> ", vector, " ", lane).Step("vectorize ", lane);
     return vector;
   }
 
@@ -456,12 +475,24 @@ class Loops {
     if (s_.status().ok()) s_.Step("vectorize ", around.back());
   }
 
-  void CopyTile() {
-    std::vector<std::string> v = Inside(at_, "tile_copy");
+  // Of the sums, which registers hold, a tile in memory for each stage that reads them.
+  void CopySums() {
+    for (size_t k = 0; k < t_.flat.results; ++k) {
+      const Stage& out = t_.flat.result(k);
+      if (!Contains(InputsOf(out), acc_.outputs[0])) continue;
+      const std::string tile = Cat("tile", tiles_.empty() ? "" : std::to_string(tiles_.size() + 1));
+      s_.Step("stage ", sums_, " b_", out.name, " -> ", tile).Step("scope ", tile, " local");
+      s_.Step("compute_at ", tile, "_copy ", at_);
+      tiles_.push_back(tile);
+    }
+  }
+
+  void CopyTile(const std::string& tile) {
+    std::vector<std::string> v = Inside(at_, tile + "_copy");
     if (!s_.status().ok()) return;
     if (has_columns_) v[CountTileLoops() - 1] = Vectorize(v[CountTileLoops() - 1], "t");
     for (size_t k = 0; k < CountTileLoops(); ++k) s_.Step("unroll ", v[k]);
-    s_.Run("pad tile_copy");
+    s_.Step("pad ", tile, "_copy");
   }
 
   ContractionPlan& t_;
@@ -469,7 +500,8 @@ class Loops {
   const Stage& acc_;
   const std::string sums_, sum_block_;
   const bool is_deep_;
-  std::string out_, at_;                   // the output's block; the loop around a tile
+  std::string at_;                         // the loop around a tile
+  std::vector<std::string> tiles_ = {};    // copies of its sums
   std::vector<std::string> members_ = {};  // loops inside of all, if sums are of groups
   bool has_rows_ = false, has_columns_ = false;
 };

@@ -185,7 +185,7 @@ class Planner {
         }
       }
     }
-    if (!AreAlike(s.stages()->stages, names, results)) return false;
+    if (!AreAlike(*s.stages())) return false;
 
     // Results are contiguous along n.
     const Stage acc = StageNamed(s.stages()->stages, names[0]), out = StageNamed(s.stages()->stages, results[0]);
@@ -266,31 +266,6 @@ class Planner {
   static StageIter Innermost(const Iters& side) {
     const auto i = std::find_if(side.rbegin(), side.rend(), [](const StageIter& i) { return !IsInt(i.extent, 1); });
     return i == side.rend() ? StageIter{} : *i;
-  }
-
-  // All go through the same elements, and read each other's at their own.
-  bool AreAlike(const std::vector<Stage>& stages, std::vector<std::string> names,
-                const std::vector<std::string>& results) const {
-    const Stage& first = StageNamed(stages, names[0]);
-    names.insert(names.end(), results.begin(), results.end());
-    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
-      const Stage& s = StageNamed(stages, name);
-      bool alike = s.iters.size() == first.iters.size();
-      for (size_t d = 0; alike && d < s.iters.size(); ++d) alike = s.iters[d].extent == first.iters[d].extent;
-      for (Expr load : LoadsOf(s)) {
-        const auto writer =
-            std::find_if(stages.begin(), stages.end(), [&](const Stage& x) { return x.outputs[0] == load->buffer; });
-        if (writer == stages.end()) continue;
-        alike = alike && writer->iters.size() == s.iters.size() && MaskOf(load) == nullptr;
-        if (!alike) return false;
-        std::vector<Expr> own = writer->at.empty() ? VarsOf(writer->iters) : writer->at;
-        VarMap map;
-        for (size_t d = 0; d < s.iters.size(); ++d) map[writer->iters[d].var] = s.iters[d].var;
-        for (Expr& e : own) e = Substitute(c_, e, map);
-        alike = IndicesOf(load) == own;
-      }
-      return alike;
-    });
   }
 
   // Whether an operand is what the first contraction has on that side.

@@ -59,7 +59,6 @@ StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vect
   RETURN_IF_ERROR(CheckNoScan(s));
   if (s.IsReduction()) return InvalidArgument("stage ", s.name, " reduces; only a pointwise stage can be aligned");
   if (!s.at.empty()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
-  if (!to.at.empty()) return InvalidArgument("stage ", to.name, " does not write at its iterators");
   std::vector<Expr> loads;
   for (Expr v : s.values) {
     Visit(v, [&](Expr e) {
@@ -76,17 +75,21 @@ StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vect
   std::vector<StageIter> iters;
   for (const StageIter& i : to.iters) iters.push_back({c.Var(names[iters.size()]), i.extent});
   const std::vector<Expr> vars = VarsOf(iters);
-  const auto inverse = InvertIndexMap(c, s.iters, loads[0]->args, loads[0]->buffer->shape, vars);
+  VarMap of_to;
+  for (size_t d = 0; d < vars.size(); ++d) of_to[to.iters[d].var] = vars[d];
+  std::vector<Expr> places = to.at.empty() ? vars : to.at;
+  for (Expr& e : places) e = Substitute(c, e, of_to);
+  const auto inverse = InvertIndexMap(c, s.iters, loads[0]->args, loads[0]->buffer->shape, places);
   if (!inverse) {
     return InvalidArgument("stage ", s.name, " reads ", Spell(loads[0]), ", which does not say for each element of ",
                            loads[0]->buffer->name, " at which iterators it is read");
   }
   VarMap map;
   for (size_t d = 0; d < s.iters.size(); ++d) map[s.iters[d].var] = (*inverse)[d];
-  // Reads of the other stage are at the iterators themselves, whatever the simplifier makes of the round trip.
+  // Reads of the other stage are where it writes, whatever the simplifier makes of the round trip.
   for (Expr& v : s.values) {
     v = Rewriter(c, [&](Expr e) -> Expr {
-      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) return c.Load(e->buffer, vars);
+      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) return c.Load(e->buffer, places);
       if (e->op != ExprOp::kVar) return nullptr;
       auto it = map.find(e);
       return it == map.end() ? e : it->second;
@@ -101,7 +104,9 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
   ASSIGN_OR_RETURN(const size_t of, FindStage(p, to));
   std::vector<std::string> names;
-  for (const StageIter& i : p.stages[of].iters) names.push_back(i.var->name + "_o");
+  NameSupply used;
+  for (const Param& q : NamesOf(p).params) used.Reserve(q.buffer != nullptr ? q.buffer->name : q.var->name);
+  for (const StageIter& i : p.stages[of].iters) names.push_back(used.Fresh(i.var->name + "_o"));
   ASSIGN_OR_RETURN(Stage aligned, AlignStage(*p.context, p.stages[at], p.stages[of], names));
   RETURN_IF_ERROR(CheckNew(p, names));
   p.stages[at] = std::move(aligned);

@@ -346,6 +346,27 @@ TEST(Fusion, NormGradientsBehindAProductAreOneKernel) {
   }
 }
 
+// What training saves of a product, the pre-activation beside the activation, a mask, or a sum beside what it is of, is
+// a result of the same kernel, as long as loops of their own would not take less time than the lines of more results.
+TEST(Fusion, ProductsLeaveSeveralResults) {
+  for (const char* dtype : {"f32", "bf16"}) {
+    for (const auto& [rows, kernels] : {std::pair("16", 1u), {"n", 1u}, {"2048", 2u}}) {
+      for (const auto& [last, type] : {std::pair("tanh(%1)", "D"), {"gt(%1, %z)", "bool"}, {"add(%1, %r)", "D"}}) {
+        const std::string graph = absl::StrReplaceAll(
+            "graph @f(%x: D[M,96], %w: D[96,64], %b: D[64], %r: D[M,64]) where n in 1..100 {\n"
+            "  %z = full() {value=0.0, dtype=D, shape=[]} : D[]\n  %0 = matmul(%x, %w) : D[M,64]\n"
+            "  %1 = add(%0, %b) : D[M,64]\n  %2 = LAST : TYPE[M,64]\n  return %1, %2\n}\n",
+            {{"LAST", last}, {"TYPE", type}});
+        const std::string text = absl::StrReplaceAll(
+            graph, {{"D", dtype}, {"M", rows}, {" where n in 1..100", rows[0] == 'n' ? " where n in 1..100" : ""}});
+        const std::vector<std::string> got =
+            KernelsOf(text, *Target::Parse("x86_64 -mcpu=sapphirerapids -num-threads=16"));
+        EXPECT_EQ(got.size(), kernels) << text;
+      }
+    }
+  }
+}
+
 // What only the caller has in f32 is written so by the product itself.
 TEST(Fusion, RoundingsThatTheCallerDoesNotSeeTakeNoKernel) {
   const std::string graph = R"(graph @f(%a: bf16[512,256], %w: bf16[256,768]) {

@@ -199,3 +199,52 @@ def test_products_of_16_bit_floats(real_library, name, dynamic, dtype):
     # The result is rounded; sums are in f32.
     torch.testing.assert_close(got.double(), right, rtol=2**-7, atol=1e-3 * float(right.abs().max()))
     assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)
+
+
+RESULTS = {  # of a linear layer's sums h; r is as large
+    "pre_activation": lambda h, r: (h, F.gelu(h)),
+    "mask": lambda h, r: (F.relu(h), h > 0),
+    "residual_sum": lambda h, r: (h + r, h),
+    "three": lambda h, r: (torch.tanh(h + r), h + r, h),
+    "costly_on_the_way": lambda h, r: (lambda t: (t * r, t + r))(torch.tanh(h)),
+    "turned": lambda h, r: (torch.tanh(h).t().contiguous(), h),
+    "other_shape": lambda h, r: (h, F.silu(h.view(h.shape[0], 3, -1).transpose(0, 1).contiguous())),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["f32", "bf16"])
+@pytest.mark.parametrize("threads", [1, 2, 16])
+@pytest.mark.parametrize("name", RESULTS)
+def test_several_results(real_library, name, threads, dtype):
+    """Of one kernel where loops of their own would not pay: few results a core. Rows of any number, odd sizes."""
+
+    def run(x, w, b, r):
+        return RESULTS[name](F.linear(x, w, b), r)
+
+    loose = dtype == torch.bfloat16
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for rows, depth, columns in ((1, 64, 96), (7, 77, 51), (33, 300, 66), (128, 256, 192), (64, 1536, 96)):
+            for dynamic in (False, True):
+                torch.manual_seed(0)
+                x, w, b, r = (torch.randn(s) for s in ((rows, depth), (columns, depth), columns, (rows, columns)))
+                x, w, b, r = x.to(dtype), (w / depth**0.5).to(dtype), b.to(dtype), r.to(dtype)
+                for t in (x, r) if dynamic and rows > 1 else ():
+                    torch._dynamo.mark_dynamic(t, 0)
+                torch._dynamo.reset()
+                cinn_like.reset_report()
+                got = torch.compile(run, backend=backend, fullgraph=True)(x, w, b, r)
+                what = f"{name} {rows}x{depth}x{columns}"
+                for a, q in zip(got, run(*(t.double() for t in (x, w, b, r)))):
+                    if a.dtype == torch.bool:
+                        assert (a != q).double().mean() < (2e-2 if loose else 1e-3), what
+                    else:
+                        tolerance = {"rtol": 2e-2, "atol": 5e-2} if loose else {"rtol": 1e-4, "atol": 1e-4}
+                        torch.testing.assert_close(a.double(), q, **tolerance, msg=lambda m: f"{what}\n{m}")
+                report = cinn_like.report()
+                assert not report.failures and not any(s.refused for s in report.subgraphs), what
+                if threads == 16 and not dynamic and rows < 64:
+                    assert [len(s.tactics) for s in report.subgraphs] == [1], what
+    finally:
+        torch.set_num_threads(before)
