@@ -241,7 +241,8 @@ class Padder {
   }
 
   double SecondsOfCopy(Buffer from, Buffer to) const {
-    return kKernelSeconds + (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
+    return SpeedsOf(target_).gpu.kernel_seconds +
+           (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
   }
 
   double SecondsOf(const std::vector<Stage>& group) const {

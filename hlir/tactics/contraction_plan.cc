@@ -23,11 +23,8 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kMaxPanelBytes = 512 * 1024;              // half of L2, on the thread's stack
-constexpr int64_t kTilePanelBytes = 32 * 1024;               // most of L1, out of which a matrix unit reads
-constexpr int64_t kLeastTileSteps = 128;                     // of a part that is worth bringing sums from memory and back
+constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing sums from memory and back
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
-constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -102,22 +99,9 @@ int64_t VectorsOfFewRows(int64_t rows, int64_t columns, int64_t lanes, const Tar
 }
 
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
-  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element of a panel, by one core: read along the lanes; along the reduction; every other one; gathered, from
-  // near, from beyond the caches of a core, and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.06e-9, kTransposeSeconds = 0.12e-9, kStridedSeconds = 0.2e-9,
-                   kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
-  constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 12, kStrided = 2, kFarRows = 1.5,
-                   kAnywhere = 1.2,  // how much slower tiles are that read lanes or rows far apart, or rows anywhere
-      kFarTaps = 1.6;                // or rows of one tap of a window
-  constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
-  constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
-  constexpr double kMoveSeconds = 0.6e-9;            // one by one
-  const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
-  constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9;
-  // Of a result, from the registers to memory, by one core.
-  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
+  const SpeedRow& speeds = SpeedsOf(target);
+  const CpuCosts& cpu = speeds.cpu;
+  const double op_seconds = 1e-9 / speeds.own_rows;
   const FlatContraction& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -131,74 +115,79 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
-  const double busy = t.dots && t.dots->tiles
-                          ? (t.rows > kTileRows / 2 ? 1 : 0.5)
-                          : std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
+  const double busy =
+      t.dots && t.dots->tiles
+          ? (t.rows > kTileRows / 2 ? 1 : 0.5)
+          : std::min({1.0, chains / cpu.busy_sums, chains / static_cast<double>(t.rows + t.tile.vectors)});
   constexpr double kOfIntegers = 2;  // a product and a sum are an instruction each
   const DType sum_type = acc.outputs[0]->dtype;
-  const SpeedRow& speeds = SpeedsOf(target);
   const bool is_pairs = t.dots && t.dots->kind == ForKind::kDot2, tiles = t.dots && t.dots->tiles;
   // Of another machine's tiles what the framework makes of them is known.
   const double of_tiles = is_pairs ? speeds.own_tile2 : speeds.own_tile4;
-  const double rate = !t.dots    ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
-                      : tiles    ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
+  const double rate = !t.dots ? speeds.own_product / (IsFloat(sum_type) ? 1 : kOfIntegers)
+                      : tiles
+                          ? (of_tiles > 0 ? of_tiles : RateFor(speeds.product, is_pairs ? DType::kBF16 : DType::kI8))
                       : is_pairs ? speeds.own_dot2
                                  : speeds.own_dot4;
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) / (rate * 1e9 * busy);
   // Sums of each panel keep but its vectors busy.
   if (t.dots && t.dots->compensated)
-    compute +=
-        2 * b * panels * row_blocks * width * depth / (rate * 1e9) * kChains / static_cast<double>(t.tile.vectors);
+    compute += 2 * b * panels * row_blocks * width * depth / (rate * 1e9) * cpu.busy_sums /
+               static_cast<double>(t.tile.vectors);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
   if (!t.pack && !t.dots)
-    compute *= t.contiguous ? (!t.near ? kFarRows : t.aligned ? 1 : kAnywhere) : strided ? kStrided : kGather;
-  if (!t.pack && !t.dots && t.masks_lanes) compute *= kMaskedLanes;
-  if (t.is_masked) compute *= kMasked;
+    compute *= t.contiguous ? (!t.near     ? cpu.far_rows_factor
+                               : t.aligned ? 1
+                                           : cpu.anywhere_factor)
+               : strided    ? cpu.strided_factor
+                            : cpu.gather_factor;
+  if (!t.pack && !t.dots && t.masks_lanes) compute *= cpu.masked_lanes_factor;
+  if (t.is_masked) compute *= cpu.masked_factor;
   // What is computed of elements, for each tile again.
   if (!t.pack) compute *= 1 + CostOf(f.lanes_value) / static_cast<double>(t.rows);
   if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   // One tap at a time, whose steps lie pages apart.
-  if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
-  compute += results * (t.in_place ? kResultSeconds : kScatterSeconds);
+  if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : cpu.far_taps_factor);
+  compute += results * (t.in_place ? cpu.result_seconds : cpu.scatter_seconds);
   if (tiles) {
     // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
-    compute += results * kTileResultSeconds;
+    compute += results * cpu.tile_result_seconds;
     const double rows = row_blocks > 1 ? static_cast<double>(t.row_block) : size(f.i);
     const double row_bytes = depth * BytesOf(f.of_rows->buffer->dtype);
-    if (rows * row_bytes > kNearBytes) compute += b * size(f.i) * row_bytes * panels / kFarBytesPerSecond;
+    if (rows * row_bytes > cpu.near_bytes) compute += b * size(f.i) * row_bytes * panels / cpu.far_bytes_per_second;
   }
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
-  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
+  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > cpu.near_bytes;
   const bool moves_groups = t.dots && t.dots->lanes == DotProduct::Lanes::kOther;
-  const double element_seconds = moves_groups              ? kMoveSeconds
-                                 : t.dots || t.contiguous  ? kPackSeconds
-                                 : t.has_lines             ? kTransposeSeconds + kPackSeconds
-                                 : t.across                ? kTransposeSeconds
-                                 : strided                 ? kStridedSeconds
-                                 : lane_bytes > kPageBytes ? kGatherPagesSeconds
-                                 : far                     ? kGatherFarSeconds
-                                                           : kGatherSeconds;
+  const double element_seconds = moves_groups                  ? cpu.move_seconds
+                                 : t.dots || t.contiguous      ? cpu.pack_seconds
+                                 : t.has_lines                 ? cpu.transpose_seconds + cpu.pack_seconds
+                                 : t.across                    ? cpu.transpose_seconds
+                                 : strided                     ? cpu.strided_seconds
+                                 : lane_bytes > cpu.page_bytes ? cpu.gather_pages_seconds
+                                 : far                         ? cpu.gather_far_seconds
+                                                               : cpu.gather_seconds;
   // Each step through the first-level cache is one more; that to pairs of bf16 rounds, too.
-  const double value_seconds =
-      CostOf(f.lanes_value) * op_seconds + kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
+  const double value_seconds = CostOf(f.lanes_value) * op_seconds +
+                               cpu.pack_seconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
   const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
   if (t.copy_rows) {
-    compute +=
-        b * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + (t.copies_runs ? kPackSeconds : kMoveSeconds));
+    compute += b * size(f.i) * depth *
+               (CostOf(f.rows_value) * op_seconds + (t.copies_runs ? cpu.pack_seconds : cpu.move_seconds));
   }
-  compute += t.copied_elements * kMoveSeconds;
-  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * kResultSeconds;
+  compute += t.copied_elements * cpu.move_seconds;
+  if (t.depth.outer > 0) compute += results * depth / static_cast<double>(t.depth.steps) * cpu.result_seconds;
   const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
   // Whole matrices are waited for before any of it is multiplied.
   if (t.across) {
     const double read = TypicalBytes(f.of_lanes->buffer, f.group.symbols) / BytesPerSecond(target);
     const double wait = std::max(packing * balance / cores, read);
-    return kLoopSeconds + wait + std::max(compute * balance / cores, memory - read);
+    return cpu.loop_seconds + wait + std::max(compute * balance / cores, memory - read);
   }
-  return kLoopSeconds + std::max(compute * balance / cores, memory);
+  return cpu.loop_seconds + std::max(compute * balance / cores, memory);
 }
 
 // Stages for what the tiles read: the panel, what comes before it, and the other operand's copy. Where no panel can be
@@ -334,13 +323,14 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.is_masked = is_masked(f.of_rows) && !t.dots;
   t.masks_lanes = is_masked(f.of_lanes);
 
+  const CpuCosts& cpu = SpeedsOf(target).cpu;
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
   int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
   const Expr apart = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), f.vi);
   if (apart != nullptr && apart->int_value != 0 &&
-      apart->int_value * BytesOf(f.of_rows->buffer->dtype) % kSetBytes == 0)
-    most_rows = std::min(most_rows, kMostRowsOfSet);
+      apart->int_value * BytesOf(f.of_rows->buffer->dtype) % cpu.set_bytes == 0)
+    most_rows = std::min(most_rows, cpu.set_rows);
   t.rows = ChooseRows(f.i, most_rows, a);
   // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
   const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
@@ -355,9 +345,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
-  const int64_t panel_bytes =
-      wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512}, (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
-            : kMaxPanelBytes;
+  const int64_t panel_bytes = wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512},
+                                                          (tiles ? cpu.tile_panel_bytes : cpu.panel_bytes) / 1024)
+                                    : cpu.panel_bytes;
   const int64_t step_bytes =
       t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type));
   t.depth = ChooseDepth(reduced, panel_bytes / step_bytes);
@@ -365,7 +355,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // Of the reduction, a unit's panel holds all where rows leave a rest of a tile or steps no good part.
   const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
   if (tiles && t.depth.outer > 0 && (!whole || t.depth.steps < kLeastTileSteps))
-    t.depth = ChooseDepth(reduced, kMaxPanelBytes / step_bytes);
+    t.depth = ChooseDepth(reduced, cpu.panel_bytes / step_bytes);
   if (!t.dots) {
     // Rows that are converted or computed, if several panels read them and windows of them do not overlap much.
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -400,7 +390,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   const bool has_steps = t.dots && (t.depth.outer < t.dots->at || (t.depth.outer == t.dots->at && t.depth.factor > 0));
   // A unit's sums lie in memory as the results do, rows at a distance that is known.
   const bool in_rows = t.in_place && IsInt(f.j);
-  if (tiles && (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
+  if (tiles &&
+      (in_groups || !has_steps || !in_rows || (t.depth.outer > 0 && !whole) || (t.copy_rows && !t.copies_runs)))
     return std::optional<ContractionPlan>();
   if (!DefineOperands(t)) return std::optional<ContractionPlan>();
   if (t.dots && ((wants && !t.pack) || t.depth.outer > t.dots->at + 1)) return std::optional<ContractionPlan>();
@@ -414,7 +405,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     return n;
   };
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
-    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
+    const int64_t most = cpu.panel_bytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     int64_t n = blocks == 0 ? most : (row_tiles + blocks - 1) / blocks;
     while (blocks > 1 && !fits(n)) --n;
