@@ -279,19 +279,19 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     for (int d : dims) n = c.Mul(n, r.space.dims[d].extent);
     return a.Simplify(n);
   };
-  // Several vectors, where the line is that long.
-  const auto choose = [&](std::string_view name, ir::Expr length, bool whole, int64_t vectors) {
+  // Several vectors, where the line is that long: tiles with a rest take longer, all of them.
+  const auto choose = [&](std::string_view name, ir::Expr length, int64_t vectors) {
     std::vector<int64_t> options = {lanes};
     while (options.back() < 2 * kTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
       options.push_back(2 * options.back());
     int64_t predicted = std::min(options.back(), vectors * lanes);
     const int64_t divisor = a.KnownDivisor(length);
-    while (whole && predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
+    while (predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
     return point.Choose(name, options, predicted);
   };
   const ir::Expr length = length_of(in);
-  const int64_t rows = choose("tile_in", length, true, copies_alone ? 2 * kTileVectors : kTileVectors),
-                columns = choose("tile_out", length_of(out), false, copies_alone ? 1 : kTileVectors);
+  const int64_t rows = choose("tile_in", length, copies_alone ? 2 * kTileVectors : kTileVectors),
+                columns = choose("tile_out", length_of(out), copies_alone ? 1 : kTileVectors);
   const bool is_whole = a.KnownDivisor(length) % rows == 0;
   std::vector<std::string> tasks;
   for (size_t i = 0; i < r.nests.size(); ++i) {
