@@ -112,6 +112,7 @@ class ExprPrinter {
   using Words = std::vector<std::string>;
   using LaneFn = std::function<Piece(int lane)>;
 
+  static std::string Paren(const std::string& text, int precedence, int needed);
   void Fail(std::string_view what, ir::Expr e);
   Piece Lane(ir::Expr e, int lane);
   Piece Compute(ir::Expr e, int lane);

@@ -234,8 +234,9 @@ class FunctionEmitter {
     const size_t outer = workspaces_.size();
     for (size_t i = 0; i < n.stmts.size(); ++i) {
       exprs_.BeginStatement();
-      const bool both = i + 1 < n.stmts.size() && EmitNestFromZero(b_, exprs_, *func_.context, m_.machine, m_.contract,
-                                                                   n.stmts[i], n.stmts[i + 1]);
+      const auto* nest = i + 1 < n.stmts.size() ? ir::As<ir::For>(n.stmts[i + 1]) : nullptr;
+      const bool both =
+          nest != nullptr && EmitNest(b_, exprs_, *func_.context, m_.machine, m_.contract, *nest, &n.stmts[i]);
       if (both) {
         ++i;
       } else {

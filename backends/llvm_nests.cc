@@ -274,12 +274,14 @@ class NestEmitter {
 }  // namespace
 
 bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
-              bool contract, const ir::For& nest) {
+              bool contract, const ir::For& nest, const ir::Stmt* zeros) {
+  const bool tiles = ir::DotSize(nest.kind) > 0 && ir::IsOfTiles(nest);
+  if (zeros != nullptr && !tiles) return false;
   ir::Analyzer a(c);
   NestEmitter emitter(b, exprs, c, machine, contract);
-  if (ir::DotSize(nest.kind) > 0 && ir::IsOfTiles(nest)) {
+  if (tiles) {
     const StatusOr<ir::TileNest> n = ir::MatchTiles(a, nest, nest.kind);
-    return n.ok() && emitter.EmitTiles(*n, false);
+    return n.ok() && (zeros == nullptr || ir::StartsFromZero(a, *zeros, *n)) && emitter.EmitTiles(*n, zeros != nullptr);
   }
   if (ir::DotSize(nest.kind) > 0) {
     const StatusOr<ir::DotNest> n = ir::MatchDot(a, nest, nest.kind);
@@ -289,15 +291,6 @@ bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const 
   const StatusOr<ir::TransposeNest> n = ir::MatchTranspose(a, nest);
   if (n.ok()) emitter.EmitTranspose(*n);
   return n.ok();
-}
-
-bool EmitNestFromZero(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
-                      bool contract, const ir::Stmt& init, const ir::Stmt& nest) {
-  const auto* loop = ir::As<ir::For>(nest);
-  if (loop == nullptr || ir::DotSize(loop->kind) == 0 || !ir::IsOfTiles(*loop)) return false;
-  ir::Analyzer a(c);
-  const StatusOr<ir::TileNest> n = ir::MatchTiles(a, *loop, loop->kind);
-  return n.ok() && ir::StartsFromZero(a, init, *n) && NestEmitter(b, exprs, c, machine, contract).EmitTiles(*n, true);
 }
 
 }  // namespace cinn_like

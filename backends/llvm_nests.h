@@ -14,12 +14,9 @@ namespace cinn_like {
 
 // `contract`: of EmitLlvm; else bf16 is always widened, which rounds as the loops do and flushes nothing. False where
 // `nest` is no such nest any more: then its loops are to run.
+// With the statement before it, `zeros`: where both are sums of a matrix unit's tiles that start from zero, which then
+// never are in memory as zeros. False where they are not; then nothing is emitted.
 bool EmitNest(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
-              bool contract, const ir::For& nest);
-
-// The same with the statement before it, where both are sums of a matrix unit's tiles that start from zero: they never
-// are in memory as zeros. False where they are not; then nothing is emitted.
-bool EmitNestFromZero(llvm::IRBuilderBase& b, ExprEmitter& exprs, ir::Context& c, const llvm::TargetMachine& machine,
-                      bool contract, const ir::Stmt& init, const ir::Stmt& nest);
+              bool contract, const ir::For& nest, const ir::Stmt* zeros = nullptr);
 
 }  // namespace cinn_like

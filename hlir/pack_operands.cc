@@ -1,5 +1,6 @@
 #include "hlir/pack_operands.h"
 
+#include "cinn_like/base/costs.h"
 #include "hlir/library_matmul.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -64,7 +65,7 @@ std::vector<Stage> PackOperands(const TeProgram& program, const Target& target, 
       Expr& value = changed.stages.back().values[0];
       value = Rewriter(c, [&](Expr e) -> Expr { return e == load ? read : nullptr; })(value);
       const double bytes = 2.0 * BytesOf(load->buffer->dtype) * TypicalSize(iters, program.symbols);
-      seconds += kKernelSeconds + bytes / BytesPerSecond(target);
+      seconds += GpuCostsOf(target).kernel_seconds + bytes / BytesPerSecond(target);
     }
     if (seconds > SecondsWithoutReuse(flops, target) || !FindLibraryMatmul(changed)) continue;
     stages.push_back(changed.stages.back());

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/library_matmul.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -241,7 +242,8 @@ class Padder {
   }
 
   double SecondsOfCopy(Buffer from, Buffer to) const {
-    return kKernelSeconds + (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
+    return GpuCostsOf(target_).kernel_seconds +
+           (TypicalBytes(from, p_.symbols) + TypicalBytes(to, p_.symbols)) / BytesPerSecond(target_);
   }
 
   double SecondsOf(const std::vector<Stage>& group) const {

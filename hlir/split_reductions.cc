@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -25,7 +26,7 @@ struct Machine {
   double min_row, max_row, min_column;  // elements of a part
 };
 // Along rows with all threads of a block, across rows with a few warps.
-constexpr Machine kGpu = {200e9, 40e9, 2e12, 128, kKernelSeconds, 8, 32, 4, 4096, 32768, 128};
+constexpr Machine kGpu = {200e9, 40e9, 2e12, 128, 0, 8, 32, 4, 4096, 32768, 128};
 constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 256, 0, 16384, 262144, 128};
 constexpr double kNear = 3;              // times the rates: of what lies in a core's cache
 constexpr double kGain = 1.25;           // below that the second kernel is not worth it
@@ -77,6 +78,7 @@ class Splitter {
       if (f.hint == 0) symbols_.back().hint = std::clamp(kLongest, f.lo, std::max<int64_t>(f.hi, 1));
     }
     m_ = target.IsGpu() ? kGpu : kCpu;
+    if (target.IsGpu()) m_.kernel_seconds = GpuCostsOf(target).kernel_seconds;
     has_blocks_ = target.IsGpu();
     most_threads_ = target.device->limits.threads;
     cluster_ = has_blocks_ ? static_cast<double>(target.cluster) : 0;

@@ -36,7 +36,7 @@ struct SpeedRow {
   // none, or none that is faster than widening.
   double own_dot2, own_dot4;
   double own_tile2, own_tile4;  // of the same by the core's matrix unit, of what is near
-  double own_rows;  // ours in f32, of vectorised loops whose operands lie next to each other
+  double own_rows;              // ours in f32, of vectorised loops whose operands lie next to each other
   // How many times its kernels' predicted time a convolution of ours takes, with the layouts that its neighbours then
   // get: one of windows, one whose results read one place each (1x1), and a depthwise one.
   Rates own_convolution, own_pointwise_convolution, own_depthwise;

@@ -17,7 +17,8 @@ using hlir::Until;
 using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 using Proposals = std::vector<Proposal>;
-constexpr int64_t kUnit = 8;  // rows, columns and steps of mm8
+constexpr int64_t kUnit = 8;             // rows, columns and steps of mm8
+constexpr double kKernelSeconds = 2e-6;  // of one that does nothing
 
 // out[b, i, j] = f(sum over k of lhs[b, i, k] * rhs[b, k, j]): a core computes a tile of results, in registers. Panels
 // of both operands are copied to its scratchpad, some steps of the reduction at a time, with zeros beyond the bounds.
@@ -85,8 +86,8 @@ class Product {
     const double in_turn = std::ceil(Size(b_) * tiles(m_) * tiles(n_) / static_cast<double>(target_.cores));
     const double panel = 2 * area / kUnit * Kind().intrinsics[1].seconds;
     const double step = units * units * units * Kind().intrinsics[0].seconds + panel;
-    return hlir::kKernelSeconds + std::max(in_turn * (tiles(k_) * step + area * kOperationSeconds),
-                                           hlir::CostOfMatmuls(group_).bytes / hlir::BytesPerSecond(target_));
+    return kKernelSeconds + std::max(in_turn * (tiles(k_) * step + area * kOperationSeconds),
+                                     hlir::CostOfMatmuls(group_).bytes / hlir::BytesPerSecond(target_));
   }
 
   double ChooseTile(Point& point) {
@@ -152,8 +153,8 @@ StatusOr<Proposals> ProposeElements(const TeProgram& group, const Target& target
   double operations = 1;
   for (Expr e : stage.values) operations += hlir::CostOf(e);
   const double seconds =
-      hlir::kKernelSeconds + std::max(bytes / hlir::BytesPerSecond(target),
-                                      elements * operations * kOperationSeconds / static_cast<double>(target.cores));
+      kKernelSeconds + std::max(bytes / hlir::BytesPerSecond(target),
+                                elements * operations * kOperationSeconds / static_cast<double>(target.cores));
   ASSIGN_OR_RETURN(Schedule s, Schedule::Of(group));
   const std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
   if (loops.empty()) return Proposals();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/panels.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/chain_steps.h"
@@ -21,7 +22,6 @@ using Role = ChainRole;
 constexpr int64_t kMostSums = 14;                   // rows of a register tile
 constexpr int64_t kMostSumsOfRest = 8;              // where each row has an address of its own, kept inside
 constexpr int64_t kMostKeys = 64, kLeastKeys = 16;  // of a tile
-constexpr double kMostBytes = 512 * 1024;           // of a task, on its stack
 // Rows last, so that they lie next to each other.
 constexpr Role kOrder[] = {Role::kBatch, Role::kKey, Role::kFeature, Role::kRow};
 
@@ -68,7 +68,7 @@ class Planner {
     const double columns = chain_.depth + static_cast<double>(chain_.features->int_value),
                  keys = static_cast<double>(keys_tile_);
     const double floats = static_cast<double>(lanes_ * vectors_) * (columns + 3 * keys) + keys * columns;
-    if (floats * BytesOf(sum_type_) > kMostBytes) return false;
+    if (floats * BytesOf(sum_type_) > static_cast<double>(CpuCostsOf(target_).panel_bytes)) return false;
     PredictSeconds();
     return true;
   }
@@ -110,10 +110,8 @@ class Planner {
   }
 
   void PredictSeconds() {
-    constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-    // Of an element of the rows' operand and of the result, of one that is computed for rows and keys, and of one that
-    // is read with rows far apart, by one core; and how much longer tiles take that ask whether they are whole.
-    constexpr double kGatherSeconds = 0.6e-9, kElementSeconds = 0.05e-9, kScatterSeconds = 0.5e-9, kRest = 1.05;
+    const SpeedRow& speeds = SpeedsOf(target_);
+    const CpuCosts& cpu = CpuCostsOf(target_);
     const TeProgram& p = *s_->stages();
     const auto size = [&](Expr e) { return TypicalSize(e, p.symbols); };
     const double tile = static_cast<double>(lanes_ * vectors_), cores = Cores(target_);
@@ -126,7 +124,7 @@ class Planner {
     const double keys =
         std::ceil(size(chain_.keys) / static_cast<double>(keys_tile_)) * static_cast<double>(keys_tile_);
     const double rows = tiles * tile;
-    double compute = 2 * rows * keys * (chain_.depth + size(chain_.features)) / (SpeedsOf(target_).own_product * 1e9);
+    double compute = 2 * rows * keys * (chain_.depth + size(chain_.features)) / (speeds.own_product * 1e9);
     double cost = 0, scattered = 0;
     for (const Stage& s : p.stages) {
       if (s.IsReduction() && s.values[0]->op == ExprOp::kMax) scattered += static_cast<double>(CountScattered(s));
@@ -134,17 +132,15 @@ class Planner {
                                     [&](const StageIter& i) { return chain_.RoleOf(i.var) == Role::kKey; });
       if (!FindContraction(s) && (wide || s.IsReduction())) cost += CostOf(s.values[0]);
     }
-    // Each value stays in the first-level cache from step to step.
-    constexpr double kNear = 3;
-    compute += rows * keys * (kElementSeconds + cost / (SpeedsOf(target_).own_rows * 1e9 * kNear));
-    compute += rows * keys * scattered * kScatterSeconds;
-    if (has_rest_) compute *= kRest;
+    compute += rows * keys * (cpu.chain_element_seconds + cost / (speeds.own_rows * 1e9 * cpu.chain_near_factor));
+    compute += rows * keys * scattered * cpu.chain_apart_seconds;
+    if (has_rest_) compute *= cpu.chain_rest_factor;
     const double balance = tiles > 0 ? std::ceil(tiles / cores) * cores / tiles : 1;
-    const double of_rows = rows * (chain_.depth + size(chain_.features)) * kGatherSeconds * balance / cores;
+    const double of_rows = rows * (chain_.depth + size(chain_.features)) * cpu.chain_gather_seconds * balance / cores;
     const double memory = BytesMoved() / BytesPerSecond(target_);
     keys_seconds_ = compute * balance / cores;
     const double busy = of_rows + keys_seconds_;
-    seconds_ = kLoopSeconds + (streams_ ? busy + memory : std::max(busy, memory));
+    seconds_ = cpu.loop_seconds + (streams_ ? busy + memory : std::max(busy, memory));
   }
 
   // Of the contractions' operands what they read, once, and the result; of a slice, or of heads that share their keys,

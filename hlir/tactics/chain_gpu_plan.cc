@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/chain_steps.h"
 #include "hlir/tactics/gpu_tiles.h"
@@ -22,16 +23,8 @@ namespace {
 using Role = ChainRole;
 
 constexpr int64_t kMostWarps = 4, kMostFours = 2;
-constexpr int64_t kMostSums = 192;        // registers of a thread for scores and sums
-constexpr int64_t kTileKeys = 32;         // that take as long as what is done once for a tile
-constexpr int64_t kRegisters = 65536;     // of an SM
-constexpr int64_t kOtherRegisters = 24;   // of a thread, beside scores and sums
-constexpr double kAlone = 0.6;            // of the rate of blocks that take turns: one alone on an SM
-constexpr double kScoreSeconds = 60e-12;  // of what an SM computes of one beside the products
-// The same where the units work for four warps at once, of many of these beside each other; how much longer it takes
-// one such four alone; and what a tile takes, in scores, for each row and for each of its sums.
-constexpr double kFoursScoreSeconds = 14e-12, kFoursAlone = 5.4, kTileScores = 20, kTileSums = 0.4;
-constexpr double kKeyBytesPerSecond = 45e9;  // of an SM, from L2
+constexpr int64_t kMostSums = 192;       // registers of a thread for scores and sums
+constexpr int64_t kOtherRegisters = 24;  // of a thread, beside scores and sums
 constexpr Role kOrder[] = {Role::kBatch, Role::kRow, Role::kKey, Role::kDepth, Role::kFeature};
 
 bool IsOne(const StageIter& i) { return IsInt(i.extent, 1); }
@@ -88,7 +81,7 @@ class Planner {
     for (const int64_t keys : KeysOf(false)) {
       r.keys = keys;
       const double tiles = std::ceil(TypicalSize(chain_.keys, group_.symbols) / static_cast<double>(keys));
-      const double cost = tiles * static_cast<double>(keys + kTileKeys);
+      const double cost = tiles * static_cast<double>(keys + GpuCostsOf(target_).tile_keys);
       if (cost <= least && Fits(r)) least = cost, best = r;
     }
     return best;
@@ -244,26 +237,28 @@ class Planner {
     const auto tile = static_cast<double>(t.Rows()), cores = std::max<double>(1, static_cast<double>(target_.cores));
     const double in_turn = std::ceil(batch * std::ceil(size(chain_.rows) / tile) / cores);  // of an SM
     const double scores = in_turn * tile * size(chain_.keys);
-    const double rate = t.wgmma ? SpeedsOf(target_).own_wgmma : SpeedsOf(target_).own_mma;
+    const SpeedRow& speeds = SpeedsOf(target_);
+    const GpuCosts& gpu = GpuCostsOf(target_);
+    const double rate = t.wgmma ? speeds.own_wgmma : speeds.own_mma;
     const double products = 2 * scores * static_cast<double>(DepthOf(t) + FeaturesOf(t)) / (rate * 1e9);
     const double memory = CostOfMatmuls(group_).bytes / BytesPerSecond(target_);
     if (!t.wgmma) {
-      const double busy = in_turn < 2 ? kAlone : 1;
-      return kKernelSeconds + std::max((products + scores * kScoreSeconds) / busy, memory);
+      const double busy = in_turn < 2 ? gpu.alone_part : 1;
+      return gpu.kernel_seconds + std::max((products + scores * gpu.score_seconds) / busy, memory);
     }
     // Fours of warps beside each other compute while the units work for others; each goes on with its sums once a tile.
     const double fours = std::min(in_turn, static_cast<double>(Together(t))) * static_cast<double>(t.warps);
-    const double a_tile = kTileScores + kTileSums * static_cast<double>(FeaturesOf(t));
-    const double others =
-        scores * kFoursScoreSeconds * (1 + kFoursAlone / fours) * (1 + a_tile / static_cast<double>(t.keys));
+    const double a_tile = gpu.tile_scores + gpu.tile_sum_scores * static_cast<double>(FeaturesOf(t));
+    const double others = scores * gpu.wgmma_score_seconds * (1 + gpu.wgmma_alone_factor / fours) *
+                          (1 + a_tile / static_cast<double>(t.keys));
     const double moved = scores / static_cast<double>(t.Rows()) * 2 * static_cast<double>(DepthOf(t) + FeaturesOf(t));
-    return kKernelSeconds + std::max({products + others, moved / kKeyBytesPerSecond, memory});
+    return gpu.kernel_seconds + std::max({products + others, moved / gpu.key_bytes_per_second, memory});
   }
 
   // Blocks of an SM at a time.
   int64_t Together(const ChainTiles& t) const {
     const int64_t registers = t.keys * 5 / 8 + FeaturesOf(t) / 2 + kOtherRegisters;
-    return std::max<int64_t>(1, std::min(kRegisters / (registers * t.warps * t.ThreadRows() * kWarpColumns),
+    return std::max<int64_t>(1, std::min(target_.registers / (registers * t.warps * t.ThreadRows() * kWarpColumns),
                                          target_.shared_bytes / SharedBytes(t)));
   }
 

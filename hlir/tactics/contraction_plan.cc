@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "cinn_like/base/costs.h"
 #include "hlir/phases.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/contraction_dots.h"
@@ -23,13 +24,10 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kMaxRows = 14;
-constexpr int64_t kMaxPanelBytes = 512 * 1024;  // half of L2, on the thread's stack
-constexpr int64_t kTilePanelBytes = 32 * 1024;  // most of L1, out of which a matrix unit reads
-constexpr int64_t kLeastTileSteps = 128;        // of a part that is worth bringing sums from memory and back
-constexpr int64_t kMostTurned = 64;             // places that change places with a unit's runs in registers
-constexpr int64_t kMostNear = 4;                // elements apart: vectors are read or written whole
+constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing sums from memory and back
+constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
+constexpr int64_t kMostNear = 4;          // elements apart: vectors are read or written whole
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
-constexpr int64_t kSetBytes = 4096, kMostRowsOfSet = 8;  // rows so far apart share a set of L1, which has a few places
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -104,30 +102,10 @@ int64_t VectorsOfFewRows(int64_t rows, int64_t columns, int64_t lanes, const Tar
 }
 
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
-  constexpr double kLoopSeconds = 1.5e-6;  // of starting and ending a parallel loop
-  // Of an element of a panel, by one core: read along the lanes; along the reduction; every other one; gathered, from
-  // near, from beyond the caches of a core, and where each lane is in a page of its own.
-  constexpr double kPackSeconds = 0.06e-9, kTransposeSeconds = 0.12e-9, kStridedSeconds = 0.2e-9,
-                   kGatherSeconds = 0.4e-9, kGatherFarSeconds = 0.9e-9;
-  constexpr double kGatherPagesSeconds = 1e-9, kFarBytes = 1 << 20, kPageBytes = 4096;
-  constexpr double kGather = 12, kStrided = 2, kFarRows = 1.5,
-                   kAnywhere = 1.2,  // how much slower tiles are that read lanes or rows far apart, or rows anywhere
-      kFarTaps = 1.6;                // or rows of one tap of a window
-  constexpr double kMasked = 4, kMaskedLanes = 2.1;  // or decide for each element whether to read it
-  constexpr double kChains = 8;                      // of independent sums that keep a core's multipliers busy
-  constexpr double kMoveSeconds = 0.6e-9;            // one by one
-  const double op_seconds = 1e-9 / SpeedsOf(target).own_rows;
-  // Of a unit's operands: every other element, whole vectors of which are read; what changes places with a window's
-  // places, near and far.
-  constexpr double kEveryOtherSeconds = 0.12e-9, kTurnSeconds = 0.17e-9, kTurnFarSeconds = 0.3e-9;
-  constexpr double kTileScatterSeconds = 1.5e-9;  // of a result of 16 bits, one by one
-  constexpr double kTilePartSeconds = 0.04e-9;    // of a sum between two panels
-  constexpr double kTileResultSeconds = 0.2e-9, kNearBytes = 1 << 20, kFarBytesPerSecond = 100e9, kMostReads = 2;
-  // Of a result, from the registers to memory, by one core.
-  constexpr double kResultSeconds = 0.1e-9, kScatterSeconds = 0.5e-9;
-  // Of one more, with what it is computed of: lines far apart, where loops over rows go along memory (the price of
-  // which is as far above what they take: docs/performance.md).
-  constexpr double kFurtherSeconds = 1.2e-9;
+  const SpeedRow& speeds = SpeedsOf(target);
+  const CpuCosts& cpu = CpuCostsOf(target);
+  const double op_seconds = 1e-9 / speeds.own_rows;
+  constexpr double kMostReads = 2;
   const FlatContraction& f = t.flat;
   const Stage& acc = f.group.stages[0];
   auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -141,12 +119,12 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
-  const double busy = t.dots && t.dots->tiles
-                          ? (t.rows > kTileRows / 2 ? 1 : 0.5)
-                          : std::min({1.0, chains / kChains, chains / static_cast<double>(t.rows + t.tile.vectors)});
+  const double busy =
+      t.dots && t.dots->tiles
+          ? (t.rows > kTileRows / 2 ? 1 : 0.5)
+          : std::min({1.0, chains / cpu.busy_sums, chains / static_cast<double>(t.rows + t.tile.vectors)});
   constexpr double kOfIntegers = 2;  // a product and a sum are an instruction each
   const DType sum_type = acc.outputs[0]->dtype;
-  const SpeedRow& speeds = SpeedsOf(target);
   const bool is_pairs = t.dots && t.dots->kind == ForKind::kDot2, tiles = t.dots && t.dots->tiles;
   // Of another machine's tiles what the framework makes of them is known.
   const double of_tiles = is_pairs ? speeds.own_tile2 : speeds.own_tile4;
@@ -158,82 +136,88 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   double compute = 2 * results * depth * (BytesOf(sum_type) > 4 ? 2 : 1) / (rate * 1e9 * busy);
   // Sums of each panel keep but its vectors busy.
   if (t.dots && t.dots->compensated)
-    compute +=
-        2 * b * panels * row_blocks * width * depth / (rate * 1e9) * kChains / static_cast<double>(t.tile.vectors);
+    compute += 2 * b * panels * row_blocks * width * depth / (rate * 1e9) * cpu.busy_sums /
+               static_cast<double>(t.tile.vectors);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
   if (!t.pack && !t.dots)
-    compute *= t.contiguous ? (!t.near ? kFarRows : t.aligned ? 1 : kAnywhere) : strided ? kStrided : kGather;
-  if (!t.pack && !t.dots && t.masks_lanes) compute *= kMaskedLanes;
-  if (t.is_masked) compute *= kMasked;
+    compute *= t.contiguous ? (!t.near     ? cpu.far_rows_factor
+                               : t.aligned ? 1
+                                           : cpu.anywhere_factor)
+               : strided    ? cpu.strided_factor
+                            : cpu.gather_factor;
+  if (!t.pack && !t.dots && t.masks_lanes) compute *= cpu.masked_lanes_factor;
+  if (t.is_masked) compute *= cpu.masked_factor;
   // What is computed of elements, for each tile again.
   if (!t.pack) compute *= 1 + CostOf(f.lanes_value) / static_cast<double>(t.rows);
   if (!t.copy_rows) compute *= 1 + CostOf(f.rows_value) / static_cast<double>(t.tile.vectors);
   // One tap at a time, whose steps lie pages apart.
-  if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : kFarTaps);
-  const double scatter = !tiles ? kScatterSeconds : t.near_results ? kResultSeconds : kTileScatterSeconds;
-  compute += results * (static_cast<double>(t.placed) * kResultSeconds + static_cast<double>(t.scattered) * scatter +
-                        static_cast<double>(t.placed + t.scattered - 1) * kFurtherSeconds);
+  if (t.is_guarded) compute *= t.part * (t.guarding.empty() ? 1 : cpu.far_taps_factor);
+  const double scatter = !tiles ? cpu.scatter_seconds : t.near_results ? cpu.result_seconds : cpu.tile_scatter_seconds;
+  compute +=
+      results * (static_cast<double>(t.placed) * cpu.result_seconds + static_cast<double>(t.scattered) * scatter +
+                 static_cast<double>(t.placed + t.scattered - 1) * cpu.further_result_seconds);
   if (tiles) {
     // Sums go to memory and back; what a core's cache does not hold comes again for each panel.
-    compute += results * kTileResultSeconds;
+    compute += results * cpu.tile_result_seconds;
     const double rows = row_blocks > 1 ? static_cast<double>(t.row_block) : size(f.i);
     const double row_bytes = depth * BytesOf(f.of_rows->buffer->dtype);
     // So does what tasks of a batch read by turns (phases), where all of it does not fit.
     const double of_all = TypicalBytes(f.of_rows->buffer, f.group.symbols);
     const bool by_turns =
-        Uses(f.rows_value, f.vb) && of_all > kNearBytes && b * size(f.i) * row_bytes > kMostReads * of_all;
-    if (rows * row_bytes > kNearBytes || by_turns) compute += b * size(f.i) * row_bytes * panels / kFarBytesPerSecond;
+        Uses(f.rows_value, f.vb) && of_all > cpu.near_bytes && b * size(f.i) * row_bytes > kMostReads * of_all;
+    if (rows * row_bytes > cpu.near_bytes || by_turns)
+      compute += b * size(f.i) * row_bytes * panels / cpu.far_bytes_per_second;
   }
   const double lane_bytes = t.lane_step == nullptr ? 0
                                                    : std::abs(static_cast<double>(t.lane_step->int_value)) *
                                                          BytesOf(f.of_lanes->buffer->dtype);
-  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > kFarBytes;
+  const bool far = TypicalBytes(f.of_lanes->buffer, f.group.symbols) > cpu.near_bytes;
   const auto gather_seconds = [&](double step_bytes, bool is_far) {
-    return step_bytes > kPageBytes ? kGatherPagesSeconds : is_far ? kGatherFarSeconds : kMoveSeconds;
+    return step_bytes > cpu.page_bytes ? cpu.gather_pages_seconds : is_far ? cpu.gather_far_seconds : cpu.move_seconds;
   };
   const bool moves_groups = t.dots && t.dots->lanes == DotProduct::Lanes::kOther;
   const bool is_near = t.lane_step != nullptr && std::abs(t.lane_step->int_value) <= kMostNear;
-  const double element_seconds = moves_groups && !t.has_lanes ? kMoveSeconds
-                                 : moves_groups && !is_near   ? gather_seconds(lane_bytes, far)
-                                 : moves_groups               ? kEveryOtherSeconds
-                                 : t.dots || t.contiguous     ? kPackSeconds
-                                 : t.has_lines                ? kTransposeSeconds + kPackSeconds
-                                 : t.across                   ? kTransposeSeconds
-                                 : strided                    ? kStridedSeconds
-                                 : lane_bytes > kPageBytes    ? kGatherPagesSeconds
-                                 : far                        ? kGatherFarSeconds
-                                                              : kGatherSeconds;
+  const double element_seconds = moves_groups && !t.has_lanes  ? cpu.move_seconds
+                                 : moves_groups && !is_near    ? gather_seconds(lane_bytes, far)
+                                 : moves_groups                ? cpu.tile_strided_seconds
+                                 : t.dots || t.contiguous      ? cpu.pack_seconds
+                                 : t.has_lines                 ? cpu.transpose_seconds + cpu.pack_seconds
+                                 : t.across                    ? cpu.transpose_seconds
+                                 : strided                     ? cpu.strided_seconds
+                                 : lane_bytes > cpu.page_bytes ? cpu.gather_pages_seconds
+                                 : far                         ? cpu.gather_far_seconds
+                                                               : cpu.gather_seconds;
   // Each step through the first-level cache is one more; that to pairs of bf16 rounds, too.
   const bool converts = !(tiles && t.has_lanes && f.lanes_value->args[0] == f.of_lanes);
   const double value_seconds = (converts ? CostOf(f.lanes_value) * op_seconds : 0) +
-                               kPackSeconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
+                               cpu.pack_seconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
   const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
   if (t.copy_rows) {
     using Runs = ContractionPlan::Runs;
-    const bool from_far = TypicalBytes(f.of_rows->buffer, f.group.symbols) > kFarBytes;
+    const bool from_far = TypicalBytes(f.of_rows->buffer, f.group.symbols) > cpu.near_bytes;
     const double step_bytes = t.run_step == nullptr ? 0
                                                     : std::abs(static_cast<double>(t.run_step->int_value)) *
                                                           BytesOf(f.of_rows->buffer->dtype);
-    const double run_seconds = t.copies_runs             ? kPackSeconds
-                               : !t.in_tiles             ? kMoveSeconds
-                               : t.runs == Runs::kAlong  ? kPackSeconds
-                               : t.runs == Runs::kTurned ? (from_far ? kTurnFarSeconds : kTurnSeconds)
+    const double run_seconds = t.copies_runs             ? cpu.pack_seconds
+                               : !t.in_tiles             ? cpu.move_seconds
+                               : t.runs == Runs::kAlong  ? cpu.pack_seconds
+                               : t.runs == Runs::kTurned ? (from_far ? cpu.turn_far_seconds : cpu.turn_seconds)
                                                          : gather_seconds(step_bytes, from_far);
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
-  compute += t.copied_elements * kMoveSeconds;
+  compute += t.copied_elements * cpu.move_seconds;
   if (t.depth.outer > 0)
     compute += results * depth / static_cast<double>(t.depth.steps) *
-               (tiles && t.order.size() > 3 ? kTilePartSeconds : kResultSeconds);
+               (tiles && t.order.size() > 3 ? cpu.tile_part_seconds : cpu.result_seconds);
   const double memory = CostOfMatmuls(f.group).bytes / BytesPerSecond(target);
   // Whole matrices are waited for before any of it is multiplied.
   if (t.across) {
     const double read = TypicalBytes(f.of_lanes->buffer, f.group.symbols) / BytesPerSecond(target);
     const double wait = std::max(packing * balance / cores, read);
-    return kLoopSeconds + wait + std::max(compute * balance / cores, memory - read);
+    return cpu.loop_seconds + wait + std::max(compute * balance / cores, memory - read);
   }
-  return kLoopSeconds + std::max(compute * balance / cores, memory);
+  return cpu.loop_seconds + std::max(compute * balance / cores, memory);
 }
 
 // Stages for what the tiles read: the panel, what comes before it, and the other operand's copy. Where no panel can be
@@ -390,13 +374,14 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   t.is_masked = is_masked(f.of_rows) && !t.dots;
   t.masks_lanes = is_masked(f.of_lanes);
 
+  const CpuCosts& cpu = CpuCostsOf(target);
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
   int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
   const Expr apart = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), f.vi);
   if (apart != nullptr && apart->int_value != 0 &&
-      apart->int_value * BytesOf(f.of_rows->buffer->dtype) % kSetBytes == 0)
-    most_rows = std::min(most_rows, kMostRowsOfSet);
+      apart->int_value * BytesOf(f.of_rows->buffer->dtype) % cpu.set_bytes == 0)
+    most_rows = std::min(most_rows, cpu.set_rows);
   t.rows = ChooseRows(f.i, most_rows, a);
   // Rows of a group end where the next group's begin, which no step sees of tiles that reach beyond.
   const bool in_groups = std::any_of(sides.rows.begin(), sides.rows.end(), [](const Digit& d) { return d.part != ""; });
@@ -412,8 +397,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                             : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
                                                            ((!t.near || !t.aligned) && row_tiles >= 4));
   const int64_t panel_bytes = wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512},
-                                                          (tiles ? kTilePanelBytes : kMaxPanelBytes) / 1024)
-                                    : kMaxPanelBytes;
+                                                          (tiles ? cpu.tile_panel_bytes : cpu.panel_bytes) / 1024)
+                                    : cpu.panel_bytes;
   const int64_t step_bytes =
       t.tile.width() * (t.dots ? BytesOf(f.lanes_value->args[0]->type.dtype) : BytesOf(sum_type));
   t.depth = ChooseDepth(reduced, t.order, panel_bytes / step_bytes);
@@ -421,7 +406,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // Of the reduction, a unit's panel holds all where rows leave a rest of a tile or steps no good part.
   const bool whole = IsInt(f.i) && f.i->int_value % t.rows == 0;
   if (tiles && t.depth.outer > 0 && (!whole || t.depth.steps < kLeastTileSteps))
-    t.depth = ChooseDepth(reduced, t.order, kMaxPanelBytes / step_bytes);
+    t.depth = ChooseDepth(reduced, t.order, cpu.panel_bytes / step_bytes);
   if (!t.dots) {
     // Rows that are converted or computed, if several panels read them and windows of them do not overlap much.
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
@@ -486,7 +471,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     return n;
   };
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
-    const int64_t most = kMaxPanelBytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
+    const int64_t most = cpu.panel_bytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     int64_t n = blocks == 0 ? most : (row_tiles + blocks - 1) / blocks;
     while (blocks > 1 && !fits(n)) --n;

@@ -4,13 +4,11 @@
 #include <array>
 #include <cmath>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/stage_analysis.h"
 
 namespace cinn_like::hlir {
 namespace {
-
-constexpr double kFlopsWithoutReuse = 0.015;  // of the device's rate
-constexpr double kOfPeak = 0.87;              // what a GPU's copies reach of what its memory's clock says
 
 int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
   int r = kRowBytes;
@@ -24,12 +22,6 @@ int AlignmentOf(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols) {
   }
   return r;
 }
-
-constexpr double kFlopsPerSm = 128 * 2 * 1.7e9;  // 128 lanes multiply and add at 1.7 GHz
-// By loops over rows: a part of that rate (elements are converted and indexed, too); what an SM reads again, a second,
-// an element at a time, and in vectors from its own memory, where the other operand comes by once.
-constexpr double kRowFlops = 0.15;
-constexpr double kFarBytesPerSecond = 26e9, kNearBytesPerSecond = 100e9, kNearBytes = 64 << 10;
 
 }  // namespace
 
@@ -45,10 +37,13 @@ MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
   return r;
 }
 
-double PeakFlops(const Target& target) { return static_cast<double>(std::max<int64_t>(target.cores, 1)) * kFlopsPerSm; }
+double PeakFlops(const Target& target) {
+  return static_cast<double>(std::max<int64_t>(target.cores, 1)) * GpuCostsOf(target).flops;
+}
 
 double BytesPerSecond(const Target& target) {
-  return static_cast<double>(target.bandwidth > 0 ? target.bandwidth : 100) * 1e9 * (target.IsGpu() ? kOfPeak : 1);
+  return static_cast<double>(target.bandwidth > 0 ? target.bandwidth : 100) * 1e9 *
+         (target.IsGpu() ? GpuCostsOf(target).part_of_bandwidth : 1);
 }
 
 double Cores(const Target& target) {
@@ -91,16 +86,17 @@ double PartAtAlignment(const SpeedRow& row, int alignment) {
 }
 
 double SecondsWithoutReuse(double flops, const Target& target) {
-  return flops / (kFlopsWithoutReuse * PeakFlops(target));
+  return flops / (GpuCostsOf(target).part_without_reuse * PeakFlops(target));
 }
 
 double SecondsOfRowProducts(const ir::TeProgram& group, const Target& target) {
+  const GpuCosts& gpu = GpuCostsOf(target);
   double seconds = 0;
   for (const ir::Stage& s : group.stages) {
     const std::optional<Contraction> product = FindProduct(s);
     if (!product) continue;
     const double reads = TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
-    seconds += 2 * reads / (kRowFlops * PeakFlops(target));
+    seconds += 2 * reads / (gpu.row_part * PeakFlops(target));
     // Of both operands: how often elements are read again, and their bytes.
     std::array<double, 2> again, elements, width;
     for (const size_t side : {0, 1}) {
@@ -114,9 +110,10 @@ double SecondsOfRowProducts(const ir::TeProgram& group, const Target& target) {
       width[side] = BytesOf(MainLoad(s, {factor})->type.dtype);
     }
     for (const size_t side : {0, 1}) {
-      const bool near = again[1 - side] == 0 && elements[side] * width[side] <= kNearBytes;
+      const bool near = again[1 - side] == 0 && elements[side] * width[side] <= gpu.row_near_bytes;
       seconds += again[side] / Cores(target) *
-                 (near ? width[side] / kNearBytesPerSecond : std::max(width[side], 4.0) / kFarBytesPerSecond);
+                 (near ? width[side] / gpu.row_near_bytes_per_second
+                       : std::max(width[side], 4.0) / gpu.row_far_bytes_per_second);
     }
   }
   return seconds;

@@ -15,8 +15,6 @@ struct MatmulCost {
 // Symbols count as TypicalSize says.
 MatmulCost CostOfMatmuls(const ir::TeProgram& group);
 
-constexpr double kKernelSeconds = 2e-6;  // of one that does nothing
-
 // f32 operations a second of the whole device.
 double PeakFlops(const Target& target);
 double BytesPerSecond(const Target& target);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/gpu_tiles.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -18,13 +19,9 @@ namespace {
 
 using Iters = std::vector<StageIter>;
 
-constexpr int64_t kMinDepth = 4;               // of a reduction that shared memory is worth it for
-constexpr int64_t kRegisters = 65536;          // of an SM
-constexpr int64_t kAccumulatorBytes = 256;     // of a thread
-constexpr double kSmBytesPerSecond = 40e9;     // from L2
-constexpr double kPanelBytesPerSecond = 75e9;  // the same, where matrix units read from there
-constexpr double kPanelSeconds = 0.6e-6;       // from memory to shared memory, with two barriers
-constexpr double kBusyThreads = 256;           // keep an SM's lanes busy
+constexpr int64_t kMinDepth = 4;            // of a reduction that shared memory is worth it for
+constexpr int64_t kRegisters = 65536;       // of an SM
+constexpr int64_t kAccumulatorBytes = 256;  // of a thread
 
 constexpr MatmulTile kTiles[] = {{16, 16, 8, 8, 0.6},  {8, 16, 8, 8, 0.6},  {8, 8, 8, 8, 0.55},  {16, 16, 4, 8, 0.5},
                                  {8, 16, 4, 8, 0.5},   {16, 16, 4, 4, 0.4}, {8, 16, 4, 4, 0.4},  {8, 8, 4, 4, 0.35},
@@ -46,12 +43,7 @@ constexpr int64_t kMostMmaDepth = 64;  // of a panel
 constexpr int64_t kPanelLine = 64;     // elements, of 2 bytes
 constexpr int64_t kMostStages = 3;     // of a pipeline
 constexpr int64_t kMostWgmmaStages = 4;
-constexpr int64_t kMmaRegisters = 96;       // of a thread, beside its sums
-constexpr double kMmaBusyThreads = 128;     // keep an SM's matrix units busy
-constexpr double kStepSeconds = 0.05e-6;    // of a panel that was asked for in time, with a barrier
-constexpr double kResultSeconds = 0.12e-9;  // of an SM, two neighbours at a time
-constexpr double kOfCopies = 0.9;           // of the rate of copies, what panels come from memory at
-constexpr double kExposed = 0.06;           // of what takes less time than the longest part, beside it
+constexpr int64_t kMmaRegisters = 96;  // of a thread, beside its sums
 
 Expr SizeOf(Context& c, const Iters& iters) {
   Expr e = c.Int(1);
@@ -430,14 +422,15 @@ class Planner {
     const double width = static_cast<double>(Width()), k = TypicalSize(extent_k_, group_.symbols);
     const double cores = static_cast<double>(std::max<int64_t>(target_.cores, 1));
     const double in_turn = std::ceil(TilesOf(t) / cores);  // of one SM
-    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kBusyThreads);
+    const GpuCosts& gpu = GpuCostsOf(target_);
+    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / gpu.busy_threads);
     const double flops = in_turn * 2 * static_cast<double>(ResultsOf(t)) * k * (width > 4 ? 2 : 1);
     const double compute = flops * cores / (PeakFlops(target_) * t.efficiency * busy);
-    const double moving = in_turn * static_cast<double>(SidesOf(t)) * width * k / kSmBytesPerSecond;
+    const double moving = in_turn * static_cast<double>(SidesOf(t)) * width * k / gpu.tile_bytes_per_second;
     // Each panel is waited for, by as many blocks at once as registers hold.
     const double together = static_cast<double>(kRegisters / RegistersOf(t));
     const double panels = std::ceil(k / static_cast<double>(t.depth * t.slices)) + (t.slices > 1 ? 1 : 0);
-    return kKernelSeconds + std::ceil(in_turn / together) * panels * kPanelSeconds +
+    return gpu.kernel_seconds + std::ceil(in_turn / together) * panels * gpu.panel_seconds +
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
   }
 
@@ -464,21 +457,23 @@ class Planner {
                stored = static_cast<double>(t.M() * t.N()) * static_cast<double>(results_.size());
     const double steps = std::ceil(TypicalSize(extent_k_, group_.symbols) / static_cast<double>(t.depth * t.slices));
     const double in_turn = std::ceil(TilesOf(t) / static_cast<double>(std::max<int64_t>(target_.cores, 1)));
-    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / kMmaBusyThreads);
-    const double rate = t.wgmma ? SpeedsOf(target_).own_wgmma : SpeedsOf(target_).own_mma;
+    const SpeedRow& speeds = SpeedsOf(target_);
+    const GpuCosts& gpu = GpuCostsOf(target_);
+    const double busy = std::min(1.0, in_turn * static_cast<double>(t.Threads()) / gpu.mma_busy_threads);
+    const double rate = t.wgmma ? speeds.own_wgmma : speeds.own_mma;
     const double depth = steps * static_cast<double>(t.depth * t.slices);
     const double compute = in_turn * 2 * results * depth / (rate * 1e9 * t.efficiency * busy);
     const double moving = in_turn * static_cast<double>(SidesOf(t) * HeldBytes(t)) * depth /
-                          (t.wgmma ? kPanelBytesPerSecond : kSmBytesPerSecond);
+                          (t.wgmma ? gpu.wgmma_bytes_per_second : gpu.tile_bytes_per_second);
     const auto together = static_cast<double>(
         std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
-    const double waits = IsFetchedAhead(t) ? kPanelSeconds + steps * kStepSeconds : steps * kPanelSeconds;
+    const double waits = IsFetchedAhead(t) ? gpu.panel_seconds + steps * gpu.step_seconds : steps * gpu.panel_seconds;
     // Slices meet in shared memory.
-    const double written = in_turn * stored * (t.slices > 1 ? 2 : 1) * kResultSeconds,
-                 memory = CostOfMatmuls(group_).bytes / (kOfCopies * BytesPerSecond(target_));
+    const double written = in_turn * stored * (t.slices > 1 ? 2 : 1) * gpu.mma_result_seconds,
+                 memory = CostOfMatmuls(group_).bytes / (gpu.mma_part_of_copies * BytesPerSecond(target_));
     const double longest = std::max({compute, moving, written, memory});
-    return kKernelSeconds + std::ceil(in_turn / together) * (waits + stored * kResultSeconds) + longest +
-           kExposed * (compute + moving + written + memory - longest);
+    return gpu.kernel_seconds + std::ceil(in_turn / together) * (waits + stored * gpu.mma_result_seconds) + longest +
+           gpu.mma_exposed * (compute + moving + written + memory - longest);
   }
 
   // The panel with how a tile of so many values of its side and of the reduction is read from memory.

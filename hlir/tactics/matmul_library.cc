@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/library_matmul.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -11,8 +12,6 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr double kCallSeconds = 3e-6;
-constexpr double kOfCopies = 0.85;  // of the rate of copies, what products reach that memory takes the most time of
 constexpr double kTile = 64;  // rows and columns that matrix units are fed with; products of fewer leave them idle
 
 // What is computed for each element that is asked for.
@@ -36,8 +35,9 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   const ir::Buffer result = group.stages.back().outputs[0];
   const double rate = ProductRate(group.stages[0], result, group.symbols, SpeedsOf(target), target);
   const double idle = BytesOf(NarrowestType(group.stages[0], result)) == 2 ? Computed(*found, group) : 1;
-  const double seconds =
-      kCallSeconds + std::max(cost.flops * idle / rate, cost.bytes / (kOfCopies * BytesPerSecond(target)));
+  const GpuCosts& gpu = GpuCostsOf(target);
+  const double memory = cost.bytes / (gpu.library_part_of_copies * BytesPerSecond(target));
+  const double seconds = gpu.library_seconds + std::max(cost.flops * idle / rate, memory);
   if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_library", {}, "", seconds}};
   LibraryMatmul& f = *found;
   f.spec.allow_tf32 = target.allow_tf32 != 0 && f.spec.dtype == DType::kF32;

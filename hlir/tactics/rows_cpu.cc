@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/line_middle.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
@@ -17,12 +18,10 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr int64_t kMaxStackBytes = 768 * 1024;  // of a thread's temporaries
 constexpr int64_t kManyRows = 64;
-constexpr int64_t kMostRows = 1 << 30;          // that are counted
-constexpr int64_t kMaxChunkBytes = 256 * 1024;  // the same, of a chunk of rows
-constexpr int64_t kMaxVectors = 16;             // of a chunk
-constexpr int64_t kTileVectors = 4;             // of a tile that is transposed, either way
+constexpr int64_t kMostRows = 1 << 30;  // that are counted
+constexpr int64_t kMaxVectors = 16;     // of a chunk
+constexpr int64_t kTileVectors = 4;     // of a tile that is transposed, either way
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -63,18 +62,18 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
 }
 
-void PlaceOnStack(RowNests& r, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of) {
+void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of) {
   int64_t stack = 0;
   for (ir::Buffer b : r.Temporaries()) {
     const int64_t bytes = bytes_of(b);
-    const bool fits = bytes <= most && stack + bytes <= kMaxStackBytes;
+    const bool fits = bytes <= most && stack + bytes <= CpuCostsOf(target).stack_bytes;
     if (!fits && r.schedule.Try(Cat("inline b_", b->name))) continue;
     r.schedule.Step("scope ", b->name, " local");
     stack += bytes;
   }
 }
 
-int64_t RowBytes(const RowNests& r, ir::Buffer b) {
+int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b) {
   int64_t bytes = BytesOf(b->dtype);
   for (size_t k = 0; k < r.group.stages.size(); ++k) {
     const ir::Stage& stage = r.group.stages[k];
@@ -83,7 +82,7 @@ int64_t RowBytes(const RowNests& r, ir::Buffer b) {
       if (stage.iters[i].var == stage.along && Contains(stage.running, b)) continue;
       const int d = r.space.dim_of[k][i];
       if (d >= 0 && (r.space.dims[d].reduced || IsColumn(r, d)))
-        bytes *= r.ConstExtent(d) == 0 ? kMaxRowBytes : r.ConstExtent(d);
+        bytes *= r.ConstExtent(d) == 0 ? CpuCostsOf(target).row_bytes : r.ConstExtent(d);
     }
   }
   return bytes;
@@ -144,7 +143,7 @@ int64_t PeriodOf(const RowNests& r, int vector) {
 
 // What a scan's steps take more than their values, of a vector's worth: wide running values, and for lanes along it
 // those before them, 1, 2, 4, ... apart.
-double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
+double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes, const CpuCosts& cpu) {
   const std::vector<ir::Expr> running = RunningOf(c, s);
   const std::optional<ir::Join> join = FindJoin(c, s.values, running);
   if (!join) return 0;
@@ -153,17 +152,14 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes) {
   const double wide = bytes / 4.0, each = CostOf(join->Joined(c, running, running), nullptr);
   const double moves = 1 + static_cast<double>(running.size());
   // In registers, of what others take, which wait for memory; pairs are many conditions.
-  const double part = running.size() > 1 ? 0.5 : 0.15;
+  const double part = running.size() > 1 ? cpu.scan_of_several_part : cpu.scan_part;
   return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
 }  // namespace
 
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
-  constexpr double kLoopSeconds = 1.5e-6;
-  // Operations that take as long as such a load; kWaits: for a mask of loaded values.
-  constexpr double kMasked = 2, kWaits = 12, kNear = 2, kApart = 16;
-  constexpr double kParts = 1, kScattered = 64;  // and such a store: of every other element, of any
+  const CpuCosts& cpu = CpuCostsOf(target);
   const ir::TeProgram& group = r.group;
   ir::Context& c = *group.context;
   ir::Analyzer a(c);
@@ -202,7 +198,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     const int64_t widest = WidestLanes(group, target);
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
-    double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1) : 0);
+    double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1, cpu) : 0);
     for (ir::Expr value : s.values) {
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
@@ -211,15 +207,15 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         const int64_t period = PeriodOf(offset, lane);
         const ir::Expr step = step_of(offset, lane, period);
         if (ir::IsInt(step, 2 * period) || (period > 1 && ir::IsInt(step) && std::abs(step->int_value) <= 2 * period))
-          cost += kNear;
+          cost += cpu.near_load_ops;
         else if (ir::IsInt(step, -1))
           ++cost;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
-          cost += kApart;
+          cost += cpu.apart_load_ops;
         if (e->has_mask) {
           bool waits = false;
           VisitLoads(ir::MaskOf(e), [&](ir::Expr) { waits = true; });
-          cost += waits ? kWaits : kMasked;
+          cost += waits ? cpu.waiting_load_ops : cpu.masked_load_ops;
         }
         return true;
       });
@@ -228,9 +224,9 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
       if (lane == nullptr || !in_memory.contains(b)) continue;
       const ir::Expr step = step_of(ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), lane, 1);
       if (ir::IsInt(step, 2))
-        cost += kParts;
+        cost += cpu.near_store_ops;
       else if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0))
-        cost += kScattered;
+        cost += cpu.apart_store_ops;
     }
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
@@ -241,7 +237,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
       if (one > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
     }
   }
-  return kLoopSeconds +
+  return cpu.loop_seconds +
          std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
@@ -284,19 +280,19 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     for (int d : dims) n = c.Mul(n, r.space.dims[d].extent);
     return a.Simplify(n);
   };
-  // Several vectors, where the line is that long.
-  const auto choose = [&](std::string_view name, ir::Expr length, bool whole, int64_t vectors) {
+  // Several vectors, where the line is that long: tiles with a rest take longer, all of them.
+  const auto choose = [&](std::string_view name, ir::Expr length, int64_t vectors) {
     std::vector<int64_t> options = {lanes};
     while (options.back() < 2 * kTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
       options.push_back(2 * options.back());
     int64_t predicted = std::min(options.back(), vectors * lanes);
     const int64_t divisor = a.KnownDivisor(length);
-    while (whole && predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
+    while (predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
     return point.Choose(name, options, predicted);
   };
   const ir::Expr length = length_of(in);
-  const int64_t rows = choose("tile_in", length, true, copies_alone ? 2 * kTileVectors : kTileVectors),
-                columns = choose("tile_out", length_of(out), false, copies_alone ? 1 : kTileVectors);
+  const int64_t rows = choose("tile_in", length, copies_alone ? 2 * kTileVectors : kTileVectors),
+                columns = choose("tile_out", length_of(out), copies_alone ? 1 : kTileVectors);
   const bool is_whole = a.KnownDivisor(length) % rows == 0;
   std::vector<std::string> tasks;
   for (size_t i = 0; i < r.nests.size(); ++i) {
@@ -499,8 +495,10 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     if (in_phases && !vector_is_reduced && lanes > 1 && loops.size() > shared_loops + 1)
       s.Try(Cat("guard ", nest.block, " ", loops[loops.size() - (vectors > 1 ? 2 : 1)]));
   }
-  PlaceOnStack(r, vector_is_reduced ? kMaxRowBytes : kMaxChunkBytes, [&](ir::Buffer b) {
-    return in_step ? BytesOf(b->dtype) * vectors * lanes : RowBytes(r, b) * (vector_is_reduced ? 1 : vectors * lanes);
+  const CpuCosts& cpu = CpuCostsOf(target);
+  PlaceOnStack(r, target, vector_is_reduced ? cpu.row_bytes : cpu.chunk_bytes, [&](ir::Buffer b) {
+    return in_step ? BytesOf(b->dtype) * vectors * lanes
+                   : RowBytes(r, target, b) * (vector_is_reduced ? 1 : vectors * lanes);
   });
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};

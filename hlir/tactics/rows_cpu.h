@@ -10,8 +10,7 @@
 
 namespace cinn_like::hlir {
 
-constexpr int64_t kMaxRowBytes = 64 * 1024;  // of one intermediate on a thread's stack
-constexpr int64_t kInFlight = 4;             // vectors of a row
+constexpr int64_t kInFlight = 4;  // vectors of a row
 
 // A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if
 // the row is long enough to fill them.
@@ -24,10 +23,10 @@ int ChooseVectorDim(const RowNests& r, const Target& target);
 // its lanes lie apart, and the bytes that come from memory.
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target);
 // Bytes that one row needs of an intermediate.
-int64_t RowBytes(const RowNests& r, ir::Buffer b);
+int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b);
 // Temporaries on a thread's stack while there is room, each of at most `most` of the bytes that it needs; others are
 // computed where they are read, if they can be.
-void PlaceOnStack(RowNests& r, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of);
+void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of);
 // Loops of nests as one, where there are several.
 void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
 

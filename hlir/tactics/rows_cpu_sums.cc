@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "cinn_like/base/costs.h"
+#include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/rows_cpu.h"
 
 namespace cinn_like::hlir {
@@ -130,7 +132,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsWithSums(RowNests& r, const Target& t
   }
   // Of shorter rows, one vector at a time, two loops were measured to be faster.
   if (lanes > vector_lanes) MergeReductions(r, 2, sum);
-  PlaceOnStack(r, kMaxRowBytes, [&](ir::Buffer b) { return RowBytes(r, b); });
+  PlaceOnStack(r, target, CpuCostsOf(target).row_bytes, [&](ir::Buffer b) { return RowBytes(r, target, b); });
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }

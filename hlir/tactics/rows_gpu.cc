@@ -8,6 +8,7 @@
 // Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
 
+#include "cinn_like/base/costs.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
@@ -26,7 +27,6 @@ constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
 constexpr int64_t kMostThreads = 1024;        // of a block, where the device runs as many
 constexpr int64_t kThreads = 128;             // where each has elements of its own
 constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flight there
-constexpr double kBlocksPerCore = 16;         // of these threads, that keep a core busy
 constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
@@ -70,7 +70,8 @@ class RowsGpu {
     // Along rows of products elements are multiplied while others are on their way.
     const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
     const bool along = vector >= 0 && r_.space.dims[vector].reduced;
-    const double seconds = kKernelSeconds + (along ? std::max(memory, products) : memory + products);
+    const double seconds =
+        GpuCostsOf(target_).kernel_seconds + (along ? std::max(memory, products) : memory + products);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     Status status = absl::OkStatus();
     if (r_.sums)
@@ -196,7 +197,8 @@ class RowsGpu {
     int64_t accesses = v == AccessElements(r_, along.back()) ? kLineLoads : AccessElements(r_, along.back()) / v;
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
-    while (accesses > 1 && blocks / static_cast<double>(accesses) < kBlocksPerCore * Cores(target_)) accesses /= 2;
+    const double busy = static_cast<double>(GpuCostsOf(target_).threads / kThreads) * Cores(target_);
+    while (accesses > 1 && blocks / static_cast<double>(accesses) < busy) accesses /= 2;
     accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);
     const int64_t threads = ChooseThreads({kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
     if (accesses > 1)

@@ -1,10 +1,10 @@
 // chain: reductions over one dimension of which later ones need an earlier one's result run in one loop.
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
 #include "ir/join.h"
 #include "ir/linear.h"
+#include "ir/schedule/chain_elements.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/region.h"
@@ -16,12 +16,6 @@ namespace {
 
 bool IsReduction(const Block& b) {
   return std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
-}
-
-bool Reads(Expr e, Buffer b) {
-  bool found = false;
-  VisitLoads(e, [&](Expr x) { found |= x->buffer == b; });
-  return found;
 }
 
 bool Reads(const Stmt& s, Buffer b) {
@@ -43,145 +37,6 @@ bool IsAt(const std::vector<Expr>& indices, const Block& b, IterKind kind) {
     all = all && std::count(indices.begin(), indices.end(), i.var) == 1;
   }
   return all && iters == indices.size();
-}
-
-// How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
-// Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known. In
-// place of m there may be max(m, b) with b that is the same for all elements. That factor is 1 at most whatever part of
-// the elements m is the maximum of, so that partial results never overflow where the whole does not.
-class Repair {
- public:
-  // `a` knows the range of elements, `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
-  // `given(b)`: b at the maximum's iterators; null where it is not the same for all elements.
-  Repair(Analyzer& a, Expr m, Expr x, Expr was, Expr is, std::function<Expr(Expr)> given)
-      : a_(a), c_(a.context()), m_(m), x_(x), was_(was), is_(is), given_(std::move(given)) {}
-
-  // h in terms of `was` and `is`, m and m'; null: m is no part of e.
-  StatusOr<Expr> Of(Expr e) {
-    if (!Reads(e, m_->buffer)) return Expr(nullptr);
-    switch (e->op) {
-      case ExprOp::kExp:
-      case ExprOp::kExp2: {
-        ASSIGN_OR_RETURN(const Expr exponent, Exponent(e->args[0]));
-        return c_.Make(e->op, {exponent});
-      }
-      case ExprOp::kMul: {
-        ASSIGN_OR_RETURN(const Expr a, Of(e->args[0]));
-        ASSIGN_OR_RETURN(const Expr b, Of(e->args[1]));
-        return a == nullptr ? b : b == nullptr ? a : c_.Mul(a, b);
-      }
-      case ExprOp::kDiv:
-        if (Reads(e->args[1], m_->buffer)) return Unknown(e);
-        return Of(e->args[0]);
-      case ExprOp::kNeg:
-        return Of(e->args[0]);
-      case ExprOp::kCast:
-        if (!IsFloat(e->type.dtype) || !IsFloat(e->args[0]->type.dtype)) return Unknown(e);
-        return Of(e->args[0]);
-      case ExprOp::kAdd:
-      case ExprOp::kSub:
-        return OfBoth(e, e->args[0], e->args[1]);
-      case ExprOp::kSelect:
-        if (Reads(e->args[0], m_->buffer)) return Unknown(e);
-        if (Reads(e->args[1], m_->buffer) && a_.CanProve(e->args[0])) return Of(e->args[1]);
-        selects_ = true;
-        return OfBoth(e, e->args[1], e->args[2]);
-      default:
-        return Unknown(e);
-    }
-  }
-
-  // Whether some elements in the range were no powers, but chosen.
-  bool selects() const { return selects_; }
-
- private:
-  static bool IsPositive(Expr e) { return e->op == ExprOp::kFloat && e->float_value > 0; }
-  static bool IsZero(Expr e) { return e->op == ExprOp::kFloat && e->float_value == 0; }
-
-  // Terms, or alternatives, have one factor in common; 0 has any.
-  StatusOr<Expr> OfBoth(Expr e, Expr a, Expr b) {
-    ASSIGN_OR_RETURN(const Expr of_a, Of(a));
-    ASSIGN_OR_RETURN(const Expr of_b, Of(b));
-    if (of_a == of_b || (of_b == nullptr && IsZero(b))) return of_a;
-    if (of_a == nullptr && IsZero(a)) return of_b;
-    return Unknown(e);
-  }
-
-  // By how much less x - m is at another m.
-  Expr Moved(Expr was, Expr is) {
-    return c_.Select(c_.Eq(was, is), c_.Const(0, was->type.dtype), c_.Make(ExprOp::kSub, {was, is}));
-  }
-
-  // c * (x - m) with what moves for x - m.
-  StatusOr<Expr> Exponent(Expr e) {
-    if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return Moved(was_, is_);
-    if (e->op == ExprOp::kSub && e->args[0] == x_ && e->args[1]->op == ExprOp::kMax) {
-      for (size_t k = 0; k < 2; ++k) {
-        const Expr bound = e->args[1]->args[k] == m_ ? given_(e->args[1]->args[1 - k]) : nullptr;
-        if (bound != nullptr) return Moved(c_.Make(ExprOp::kMax, {was_, bound}), c_.Make(ExprOp::kMax, {is_, bound}));
-      }
-    }
-    const bool scales = e->op == ExprOp::kMul || e->op == ExprOp::kDiv;
-    for (size_t k = 0; scales && k < 2; ++k) {
-      if (!IsPositive(e->args[1 - k]) || (k == 1 && e->op == ExprOp::kDiv)) continue;
-      ASSIGN_OR_RETURN(const Expr inner, Exponent(e->args[k]));
-      std::vector<Expr> args = e->args;
-      args[k] = inner;
-      return c_.WithArgs(e, args);
-    }
-    return InvalidArgument("the exponent ", Text(e), " is not ", Text(x_), ", of which ", m_->buffer->name,
-                           " is the largest, less ", Text(m_), ", times a positive number");
-  }
-
-  static std::string Text(Expr e) {
-    constexpr int kMostNodes = 100;
-    return PrintsWithin(e, kMostNodes) ? Print(e) : "...";
-  }
-  Status Unknown(Expr e) const {
-    return InvalidArgument("there is no factor for ", Text(e), " at another ", m_->buffer->name);
-  }
-
-  Analyzer& a_;
-  Context& c_;
-  const Expr m_, x_, was_, is_;
-  const std::function<Expr(Expr)> given_;
-  bool selects_ = false;
-};
-
-// What has to be at least 0 for `cond` to be `wanted`: some of it, where it is not only such sums.
-void AddNeeds(Context& c, Expr cond, bool wanted, std::vector<Linear>& needs) {
-  if (cond->op == ExprOp::kNot) return AddNeeds(c, cond->args[0], !wanted, needs);
-  if (cond->op == (wanted ? ExprOp::kAnd : ExprOp::kOr)) {
-    for (Expr e : cond->args) AddNeeds(c, e, wanted, needs);
-    return;
-  }
-  const bool is_less = cond->op == ExprOp::kLt;
-  if ((!is_less && cond->op != ExprOp::kLe) || cond->args[0]->type != kIndexType) return;
-  Linear d = AddScaled(ToLinear(c, cond->args[wanted ? 1 : 0]), ToLinear(c, cond->args[wanted ? 0 : 1]), -1);
-  if (is_less == wanted) AddConstant(d, -1);
-  if (d.exact) needs.push_back(d);
-}
-
-bool IsNothing(Expr e) { return e->op == ExprOp::kFloat && e->float_value == -INFINITY; }
-
-// What has to be at least 0 for `e` to be more than -inf. What is added to -inf is taken to be finite.
-void AddNeedsOf(Context& c, Expr e, std::vector<Linear>& needs) {
-  switch (e->op) {
-    case ExprOp::kSelect:
-      for (size_t k : {1, 2}) {
-        if (!IsNothing(e->args[3 - k])) continue;
-        AddNeeds(c, e->args[0], k == 1, needs);
-        return AddNeedsOf(c, e->args[k], needs);
-      }
-      return;
-    case ExprOp::kAdd:
-      for (Expr x : e->args) AddNeedsOf(c, x, needs);
-      return;
-    case ExprOp::kCast:
-      return AddNeedsOf(c, e->args[0], needs);
-    default:
-      return;
-  }
 }
 
 class Chainer {

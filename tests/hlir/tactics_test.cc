@@ -407,6 +407,25 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
+// Tiles are as wide as leaves no rest of what is written, where that is whole vectors.
+TEST(RowsCpu, TilesOfTranspositionsLeaveNoRest) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  for (const auto& [channels, tile] : {std::pair(64, 64), {96, 32}, {80, 16}, {48, 16}, {50, 64}}) {
+    const std::string last = Cat("f32[8,56,56,", channels, "]"), first = Cat("f32[8,", channels, ",56,56]");
+    const auto group =
+        GroupOf(Cat("graph @g(%x: ", last, ", %y: ", first, ") {\n  %0 = transpose(%y) {perm=[0,2,3,1]} : ", last,
+                    "\n  %1 = add(%0, %x) : ", last, "\n  return %1\n}\n"),
+                target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, Cat("fuse l_i3 -> v_1\nsplit v_1 ", tile, " -> ")))
+        << channels << "\n"
+        << choice->proposal.schedule;
+  }
+}
+
 // Ends of lines that are reflected, repeated or joined are loops of their own; an element that lies in several results
 // is read as few times as vectors have it.
 TEST(RowsCpu, WhatEndsAskIsNotAskedOfTheMiddle) {

@@ -1,0 +1,107 @@
+// What the cost models of single tactics ask of a machine's caches, memory and instructions, beside the rates in
+// cinn_like/base/speeds.h.
+#pragma once
+#include <cstdint>
+
+#include "cinn_like/base/target.h"
+
+namespace cinn_like {
+
+// Of one core of a CPU. Fitted to kernels of ours on one and two cores of an AMD EPYC (Zen 5) and of an Intel Xeon with
+// AMX (docs/performance.md), those of a matrix unit on the latter alone; not taken apart by class yet.
+struct CpuCosts {
+  // What a thread keeps on its stack while it is used again: temporaries in all, of a chunk of rows, of one row; an
+  // operand's panel, or what a task of a chain has, which is half of the second-level cache; a matrix unit's panel,
+  // which is most of the first.
+  int64_t stack_bytes = 768 * 1024, chunk_bytes = 256 * 1024, row_bytes = 64 * 1024;
+  int64_t panel_bytes = 512 * 1024, tile_panel_bytes = 32 * 1024;
+  // Rows so far apart share a set of the first-level cache, which has room for so many.
+  int64_t set_bytes = 4096, set_rows = 8;
+  double near_bytes = 1 << 20;          // that a core's caches hold; what is larger comes from beyond them
+  double far_bytes_per_second = 100e9;  // of what comes again, in order, from there
+  double page_bytes = 4096;
+  double loop_seconds = 1.5e-6;  // of starting and ending a parallel loop
+
+  // Of an element of a panel: read along the lanes; along the reduction; every other one; gathered, from near, from
+  // beyond the caches, and where each lane is in a page of its own; one by one.
+  double pack_seconds = 0.06e-9, transpose_seconds = 0.12e-9, strided_seconds = 0.2e-9;
+  double gather_seconds = 0.4e-9, gather_far_seconds = 0.9e-9, gather_pages_seconds = 1e-9;
+  double move_seconds = 0.6e-9;
+  // The same of a matrix unit's operands: every other one, of vectors that are read whole; what changes places with a
+  // window's places, near and far.
+  double tile_strided_seconds = 0.12e-9, turn_seconds = 0.17e-9, turn_far_seconds = 0.3e-9;
+  // Of a result, from the registers to memory: in vectors, one by one; of a matrix unit's there and back.
+  double result_seconds = 0.1e-9, scatter_seconds = 0.5e-9, tile_result_seconds = 0.2e-9;
+  // Of a result of 16 bits that a matrix unit's tiles have, one by one; of a sum of such a tile between two panels; and
+  // of each further result with what it is computed of: lines far apart, where loops over rows go along memory (the
+  // price of which is as far above what they take: docs/performance.md).
+  double tile_scatter_seconds = 1.5e-9, tile_part_seconds = 0.04e-9, further_result_seconds = 1.2e-9;
+  // How many times as long register tiles take that gather lanes, read every other one, have rows far apart or
+  // anywhere, or those of one tap of a window; or that decide for each element, or for all lanes, whether to read.
+  double gather_factor = 12, strided_factor = 2, far_rows_factor = 1.5, anywhere_factor = 1.2, far_taps_factor = 1.6;
+  double masked_factor = 4, masked_lanes_factor = 2.1;
+  double busy_sums = 8;  // that don't wait for each other keep the multipliers busy
+
+  // Of chains of contractions. Of an element of the rows' operand and of the result, of one that is computed for rows
+  // and keys, and of one that is read with rows far apart; how many times as long tiles take that ask whether they are
+  // whole; and of SpeedRow::own_rows, where each value stays in the first-level cache from step to step.
+  double chain_gather_seconds = 0.6e-9, chain_element_seconds = 0.05e-9, chain_apart_seconds = 0.5e-9;
+  double chain_rest_factor = 1.05, chain_near_factor = 3;
+
+  // Of loops over rows, in vector operations: a load under a mask, under one of loaded values, of every other element,
+  // of lanes that lie apart; a store of every other element, of lanes that lie apart. A scan's steps between lanes: the
+  // part of what others take that wait for memory, of one running value and of several.
+  double masked_load_ops = 2, waiting_load_ops = 12, near_load_ops = 2, apart_load_ops = 16;
+  double near_store_ops = 1, apart_store_ops = 64;
+  double scan_part = 0.15, scan_of_several_part = 0.5;
+};
+
+// Of one SM of a GPU, where nothing else is said. Fitted to kernels of ours on an H200 and on an H100
+// (docs/performance.md); not taken apart by arch yet.
+struct GpuCosts {
+  double kernel_seconds = 2e-6;       // of one that does nothing
+  double part_of_bandwidth = 0.87;    // that copies reach, of what the memory's clock says
+  double flops = 128 * 2 * 1.7e9;     // a second: 128 lanes multiply and add at 1.7 GHz
+  double part_without_reuse = 0.015;  // of them, of products whose every operand comes from a cache
+  int64_t threads = 2048;             // that it holds at once
+
+  // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
+  // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand
+  // comes by once.
+  double row_part = 0.15, row_far_bytes_per_second = 26e9, row_near_bytes_per_second = 100e9, row_near_bytes = 64 << 10;
+
+  // Of products in tiles: what comes from L2 to shared memory, by threads and where Hopper's matrix units read from
+  // there; a panel from memory to there, with two barriers, and one that was asked for in time, with one barrier;
+  // threads that keep the lanes busy, and the matrix units; a result of these, two neighbours at a time; the part of
+  // the rate of copies at which panels come from memory; and of what takes less time than the longest part, what is
+  // left beside it.
+  double tile_bytes_per_second = 40e9, wgmma_bytes_per_second = 75e9;
+  double panel_seconds = 0.6e-6, step_seconds = 0.05e-6;
+  double busy_threads = 256, mma_busy_threads = 128;
+  double mma_result_seconds = 0.12e-9, mma_part_of_copies = 0.9, mma_exposed = 0.06;
+
+  // Of chains of contractions. By a warp's matrix units: what is computed of a score beside the products; the part of
+  // its rate that one block alone has, which takes turns with none; what a tile takes once, in keys. By those of four
+  // warps at once: of a score, where many fours are beside each other; how much longer it takes one such four alone;
+  // what a tile takes, in scores, for each row and for each of its sums; and what keys and values come at from L2.
+  double score_seconds = 60e-12, alone_part = 0.6;
+  int64_t tile_keys = 32;
+  double wgmma_score_seconds = 14e-12, wgmma_alone_factor = 5.4, tile_scores = 20, tile_sum_scores = 0.4;
+  double key_bytes_per_second = 45e9;
+
+  double library_seconds = 3e-6;  // of a call of the matrix library
+  double library_part_of_copies =
+      0.85;  // of the rate of copies, what products reach that memory takes the most time of
+};
+
+// One row for all machines of a kind, as long as none of them has figures of its own.
+inline const CpuCosts& CpuCostsOf(const Target&) {
+  static constexpr CpuCosts kCosts;
+  return kCosts;
+}
+inline const GpuCosts& GpuCostsOf(const Target&) {
+  static constexpr GpuCosts kCosts;
+  return kCosts;
+}
+
+}  // namespace cinn_like
