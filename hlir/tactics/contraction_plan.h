@@ -50,6 +50,7 @@ struct DotProduct {
 };
 
 constexpr int64_t kTileGroups = 16, kTileRows = 32;  // of a step of the matrix unit, with two tiles of rows
+constexpr int64_t kMostNear = 4;                     // elements apart: vectors are read or written whole
 
 // A product as it is to be computed: steps on stages are done, those on loops follow.
 struct ContractionPlan {
@@ -96,6 +97,9 @@ struct ContractionPlan {
   std::optional<DotProduct> dots = {};  // by an instruction that sums groups
   double seconds = 0;
 };
+
+// What the plan takes on the target's cores (contraction_price.cc).
+double PredictSeconds(const ContractionPlan& plan, const Target& target);
 
 // nullopt: the group is no contraction with what is computed of each of its elements, or none for register tiles.
 // Windows are cut into phases, unless `cuts` says that they are not.
