@@ -48,6 +48,10 @@ struct CpuCosts {
   double chain_gather_seconds = 0.6e-9, chain_element_seconds = 0.05e-9, chain_apart_seconds = 0.5e-9;
   double chain_rest_factor = 1.05, chain_near_factor = 3;
 
+  // Vectors of a line that a tile of a transposition has, of what is read and of what is written; and of one that is
+  // copied alone.
+  int64_t tile_in = 4, tile_out = 4, copy_in = 8, copy_out = 1;
+
   // Of loops over rows, in vector operations: a load under a mask, under one of loaded values, of every other element,
   // of lanes that lie apart; a store of every other element, of lanes that lie apart. A scan's steps between lanes: the
   // part of what others take that wait for memory, of one running value and of several.
@@ -94,10 +98,10 @@ struct GpuCosts {
       0.85;  // of the rate of copies, what products reach that memory takes the most time of
 };
 
-// One row for all machines of a kind, as long as none of them has figures of its own.
-inline const CpuCosts& CpuCostsOf(const Target&) {
-  static constexpr CpuCosts kCosts;
-  return kCosts;
+// Those of a target's class, where it has figures of its own (docs/performance.md), else of any machine.
+inline const CpuCosts& CpuCostsOf(const Target& target) {
+  static constexpr CpuCosts kAny, kIntelAmx = {.copy_out = 4};
+  return target.device->speed_class(target.RowName()) == "intel-amx" ? kIntelAmx : kAny;
 }
 inline const GpuCosts& GpuCostsOf(const Target&) {
   static constexpr GpuCosts kCosts;

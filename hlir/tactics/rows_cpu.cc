@@ -19,9 +19,9 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kManyRows = 64;
-constexpr int64_t kMostRows = 1 << 30;  // that are counted
-constexpr int64_t kMaxVectors = 16;     // of a chunk
-constexpr int64_t kTileVectors = 4;     // of a tile that is transposed, either way
+constexpr int64_t kMostRows = 1 << 30;   // that are counted
+constexpr int64_t kMaxVectors = 16;      // of a chunk
+constexpr int64_t kMostTileVectors = 8;  // of a tile that is transposed, either way
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -259,7 +259,7 @@ namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
 // through registers if lines are whole numbers of vectors, and columns of them written out. Where nothing else is read
-// along what is written, each line of it is one store: tiles are long where they are read.
+// along what is written, tiles may be longer where they are read.
 Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
   ir::Schedule& s = r.schedule;
   const bool copies_alone = r.FindInputsAlong(t.out).empty();
@@ -283,7 +283,7 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
   // Several vectors, where the line is that long: tiles with a rest take longer, all of them.
   const auto choose = [&](std::string_view name, ir::Expr length, int64_t vectors) {
     std::vector<int64_t> options = {lanes};
-    while (options.back() < 2 * kTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
+    while (options.back() < kMostTileVectors * lanes && !(ir::IsInt(length) && length->int_value <= options.back()))
       options.push_back(2 * options.back());
     int64_t predicted = std::min(options.back(), vectors * lanes);
     const int64_t divisor = a.KnownDivisor(length);
@@ -291,8 +291,9 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     return point.Choose(name, options, predicted);
   };
   const ir::Expr length = length_of(in);
-  const int64_t rows = choose("tile_in", length, copies_alone ? 2 * kTileVectors : kTileVectors),
-                columns = choose("tile_out", length_of(out), copies_alone ? 1 : kTileVectors);
+  const CpuCosts& cpu = CpuCostsOf(target);
+  const int64_t rows = choose("tile_in", length, copies_alone ? cpu.copy_in : cpu.tile_in),
+                columns = choose("tile_out", length_of(out), copies_alone ? cpu.copy_out : cpu.tile_out);
   const bool is_whole = a.KnownDivisor(length) % rows == 0;
   std::vector<std::string> tasks;
   for (size_t i = 0; i < r.nests.size(); ++i) {
