@@ -244,7 +244,7 @@ def test_several_results(real_library, name, threads, dtype):
                         torch.testing.assert_close(a.double(), q, **tolerance, msg=lambda m: f"{what}\n{m}")
                 report = cinn_like.report()
                 assert not report.failures and not any(s.refused for s in report.subgraphs), what
-                if threads == 16 and not dynamic and rows < 64:
+                if threads == 16 and not dynamic and rows < 64 and x.device.type == "cpu":
                     assert [len(s.tactics) for s in report.subgraphs] == [1], what
     finally:
         torch.set_num_threads(before)
