@@ -95,7 +95,9 @@ StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vect
       return it == map.end() ? e : it->second;
     })(v);
   }
-  if (*inverse != vars) s.at = *inverse;
+  // Where the other one writes nothing (rounded up), nothing is to be read.
+  if (to.where != nullptr) s.where = Substitute(c, to.where, of_to);
+  if (*inverse != vars || s.where != nullptr) s.at = *inverse;
   s.iters = std::move(iters);
   return s;
 }
