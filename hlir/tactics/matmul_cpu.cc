@@ -407,7 +407,7 @@ class Loops {
     if (!s_.status().ok()) return;
     size_t k = 0, of_unit = acc_.reduce_iters.size();
     std::vector<std::string> tile, tiles, panels, steps;
-    if (has_rows_) {
+    if (has_rows_ && t_.row_block != 1) {  // a task of one row has no loop over them
       s_.Step("split ", v[k], " ", t_.rows, " -> vo vr");
       tiles = {"vo"}, tile = {"vr"}, ++k;
     }

@@ -1,4 +1,6 @@
 // The bidding: who fails is out and named, another runs.
+#include "hlir/tactics/tactics.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -122,6 +124,21 @@ TEST(RowsCpu, Reductions) {
       EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, step)) << step << "\n" << choice->proposal.schedule;
     EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
   }
+}
+
+// Whether nests of a matrix unit's tiles are left in what was lowered, and are such still.
+bool HasTileNests(const ir::Func& lowered) {
+  int nests = 0;
+  ir::VisitStmts(lowered.body, [&](const ir::Stmt& s) {
+    const ir::For* n = ir::As<ir::For>(s);
+    if (n == nullptr || ir::DotSize(n->kind) == 0 || !ir::IsOfTiles(*n)) return true;
+    ir::Analyzer a(*lowered.context);
+    const Status status = ir::MatchTiles(a, *n, n->kind).status();
+    EXPECT_TRUE(status.ok()) << status << ir::Print(lowered);
+    ++nests;
+    return true;
+  });
+  return nests > 0;
 }
 
 // Windows, groups and deep reductions are tiles whatever the vectors' length, for one core and for many.
@@ -264,18 +281,7 @@ TEST(MatmulCpu, MultipliesTiles) {
         const StatusOr<ir::Func> lowered =
             ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
         ASSERT_TRUE(lowered.ok()) << lowered.status();
-        // What lowering left of the nest is one still.
-        int nests = 0;
-        ir::VisitStmts(lowered->body, [&](const ir::Stmt& s) {
-          const ir::For* n = ir::As<ir::For>(s);
-          if (n == nullptr || ir::DotSize(n->kind) == 0 || !ir::IsOfTiles(*n)) return true;
-          ir::Analyzer a(*lowered->context);
-          EXPECT_TRUE(ir::MatchTiles(a, *n, n->kind).ok())
-              << ir::MatchTiles(a, *n, n->kind).status() << ir::Print(*lowered);
-          ++nests;
-          return true;
-        });
-        EXPECT_EQ(nests > 0, has_unit && tiles) << ir::Print(*lowered);
+        EXPECT_EQ(HasTileNests(*lowered), has_unit && tiles) << ir::Print(*lowered);
         std::vector<ir::HostArray> results;
         results.reserve(2);
         for (const ir::Func& f : {*ir::ToLoops(*group), *lowered}) {
@@ -333,16 +339,7 @@ TEST(MatmulCpu, MultipliesTilesOfWindows) {
       const StatusOr<ir::Func> lowered =
           ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
       ASSERT_TRUE(lowered.ok()) << lowered.status();
-      int nests = 0;
-      ir::VisitStmts(lowered->body, [&](const ir::Stmt& s) {
-        const ir::For* n = ir::As<ir::For>(s);
-        if (n == nullptr || ir::DotSize(n->kind) == 0 || !ir::IsOfTiles(*n)) return true;
-        ir::Analyzer a(*lowered->context);
-        EXPECT_TRUE(ir::MatchTiles(a, *n, n->kind).ok()) << ir::Print(*lowered);
-        ++nests;
-        return true;
-      });
-      EXPECT_EQ(nests > 0, has_unit) << graph << choice->proposal.schedule;
+      EXPECT_EQ(HasTileNests(*lowered), has_unit) << graph << choice->proposal.schedule;
       if (!has_unit) continue;
       std::vector<ir::HostArray> results;
       results.reserve(2);
@@ -358,6 +355,22 @@ TEST(MatmulCpu, MultipliesTilesOfWindows) {
       EXPECT_EQ(results[0].bytes, results[1].bytes) << graph << choice->proposal.schedule;
     }
   }
+}
+
+// A task of one row, whose panel is a part of the reduction, has no loop over rows.
+TEST(MatmulCpu, TasksOfOneRow) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=2");
+  const auto group = GroupOf(
+      "graph @g(%x: f32[4,8192], %w: f32[8192,64]) {\n  %0 = matmul(%x, %w) : f32[4,64]\n  return %0\n}\n", target);
+  ASSERT_TRUE(group.ok()) << group.status();
+  int found = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    Point point = Point::Random(seed);
+    const StatusOr<std::vector<Proposal>> proposals = ProposeMatmulCpu(*group, target, Until::kSchedule, point);
+    ASSERT_TRUE(proposals.ok()) << point.text() << "\n" << proposals.status();
+    found += absl::StrContains(point.text(), "rows=1 ") && absl::StrContains(point.text(), " row_tiles=1 ") ? 1 : 0;
+  }
+  EXPECT_GT(found, 0);
 }
 
 // Operands that are computed of places alone, or of one element.
@@ -422,6 +435,23 @@ TEST(RowsCpu, TilesOfTranspositionsLeaveNoRest) {
     EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
     EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, Cat("fuse l_i3 -> v_1\nsplit v_1 ", tile, " -> ")))
         << channels << "\n"
+        << choice->proposal.schedule;
+  }
+}
+
+// Copies are written as many vectors at a time as was fastest on the machine's class.
+TEST(RowsCpu, CopiesAreAsWideAsTheirMachineLikes) {
+  for (const auto& [cpu, width] : {std::pair("znver4", 16), {"skylake-avx512", 16}, {"sapphirerapids", 64}}) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=2 -mcpu=", cpu));
+    const auto group = GroupOf(
+        "graph @g(%x: f32[512,512]) {\n  %0 = transpose(%x) {perm=[1,0]} : f32[512,512]\n"
+        "  %1 = relu(%0) : f32[512,512]\n  return %1\n}\n",
+        target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, Cat("split v_1 ", width, " -> ")))
+        << cpu << "\n"
         << choice->proposal.schedule;
   }
 }
