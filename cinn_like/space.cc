@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <set>
 #include <utility>
 #include <vector>
@@ -203,12 +205,17 @@ class Space {
       ASSIGN_OR_RETURN(const double seconds, Call(c, arguments, *api));
       c.calls = static_cast<int>(std::clamp(kRoundSeconds / std::max(seconds, 1e-9), 1.0, double{kMostCalls}));
     }
+    // Each has others before it in turns, never itself: what it left in the caches would take part.
+    std::vector<size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::mt19937 rng(0);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same turns each time
     for (int round = 0; round < kRounds; ++round) {
-      // Each has others before it in turns.
-      for (size_t k = 0; k < candidates.size(); ++k) {
-        Candidate& c = candidates[round % 2 == 0 ? k : candidates.size() - 1 - k];
-        ASSIGN_OR_RETURN(const double seconds, Call(c, arguments, *api));
-        c.seconds.push_back(seconds);
+      const size_t last = order.back();
+      std::shuffle(order.begin(), order.end(), rng);
+      if (order.front() == last) std::swap(order.front(), order.back());
+      for (const size_t k : order) {
+        ASSIGN_OR_RETURN(const double seconds, Call(candidates[k], arguments, *api));
+        candidates[k].seconds.push_back(seconds);
       }
     }
     Report(candidates, refused);
