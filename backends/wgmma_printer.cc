@@ -9,9 +9,9 @@ namespace cinn_like::backends {
 namespace {
 
 using ir::Expr;
+using ir::kPanelLine;
 using PanelOperand = ir::MmaNest::Operand;
 
-constexpr int64_t kLine = 64;          // elements that lie together
 constexpr int64_t kBlockBytes = 1024;  // of 8 lines
 constexpr int64_t kDepth = 16;
 
@@ -29,9 +29,9 @@ Status WgmmaPrinter::FindIn(const ir::Stmt& s) {
     for (const PanelOperand* x : {&m.lhs, &m.rhs}) {
       if (x->buffer->scope == ir::Scope::kWarp) continue;
       const int64_t pitch = PitchOf(*x);
-      if (pitch % kLine != 0)
+      if (pitch % kPanelLine != 0)
         return Unimplemented("no ", d_.name, " text for a panel in ", x->buffer->name, " whose rows have ", pitch,
-                             " elements, which is no multiple of ", kLine);
+                             " elements, which is no multiple of ", kPanelLine);
       if (!printer_.NotePanel(x->buffer, pitch))
         return Unimplemented("no ", d_.name, " text for ", x->buffer->name, " as panels of two widths");
       has_panels_ = true;
@@ -62,7 +62,7 @@ StatusOr<std::string> WgmmaPrinter::Operand(const PanelOperand& x, std::string_v
     return true;
   });
   const ir::Analyzer::Bounds bounds = a.ConstBounds(first);
-  const int64_t step = x.k_step == 1 ? kDepth : kLine;
+  const int64_t step = x.k_step == 1 ? kDepth : kPanelLine;
   if (a.KnownDivisor(first) % step != 0 || bounds.lo < 0 || bounds.hi >= pitch) {
     return Unimplemented("no ", d_.name, " text for a panel in ", x.buffer->name, " that begins at ", ir::Print(x.base),
                          ", not at a multiple of 8 rows and ", step, " elements");
@@ -70,7 +70,8 @@ StatusOr<std::string> WgmmaPrinter::Operand(const PanelOperand& x, std::string_v
   // Constants are added to a descriptor, in 16 bytes: steps along k share one.
   int64_t bytes = 0;
   if (ir::IsInt(first)) {
-    bytes = (constant - first->int_value) * 2 + first->int_value / kLine * kBlockBytes + first->int_value % kLine * 2;
+    bytes = (constant - first->int_value) * 2 + first->int_value / kPanelLine * kBlockBytes +
+            first->int_value % kPanelLine * 2;
     groups.constant = 0;
   }
   const Expr base = ir::FromLinear(*f_.context, groups, x.base->type.dtype);
@@ -80,7 +81,7 @@ StatusOr<std::string> WgmmaPrinter::Operand(const PanelOperand& x, std::string_v
     const std::string at = printer_.Print(base);
     made = Cat(name, operand_count_++);
     out_.Line("const unsigned long long ", made, " = cinn_operand(cinn_shared_address(", printer_.NameOf(x.buffer),
-              ") + cinn_panel<", pitch, ">(", at, ") * 2, ", kBlockBytes, ", ", pitch / kLine * kBlockBytes, ");");
+              ") + cinn_panel<", pitch, ">(", at, ") * 2, ", kBlockBytes, ", ", pitch / kPanelLine * kBlockBytes, ");");
   }
   return bytes == 0 ? made : Cat(made, " + ", bytes / 16);
 }

@@ -8,7 +8,7 @@
 namespace cinn_like {
 
 // Of one core of a CPU. Fitted to kernels of ours on one and two cores of an AMD EPYC (Zen 5) and of an Intel Xeon with
-// AMX (docs/performance.md), those of a matrix unit on the latter alone; not taken apart by class yet.
+// AMX (docs/performance.md), those of a matrix unit on the latter alone; taken apart by class in CpuCostsOf alone.
 struct CpuCosts {
   // What a thread keeps on its stack while it is used again: temporaries in all, of a chunk of rows, of one row; an
   // operand's panel, or what a task of a chain has, which is half of the second-level cache; a matrix unit's panel,
@@ -94,8 +94,8 @@ struct GpuCosts {
   double key_bytes_per_second = 45e9;
 
   double library_seconds = 3e-6;  // of a call of the matrix library
-  double library_part_of_copies =
-      0.85;  // of the rate of copies, what products reach that memory takes the most time of
+  // Of the rate of copies, what products reach that memory takes the most time of.
+  double library_part_of_copies = 0.85;
 };
 
 // Those of a target's class, where it has figures of its own (docs/performance.md), else of any machine.

@@ -236,7 +236,6 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                 return IsInt(i.extent, 1) || (step != nullptr && step->int_value % t.tile.lanes == 0);
               });
   t.near = one || (row_step != nullptr && row_step->int_value <= 8 * t.tile.width());
-  t.near_results = true;
   for (size_t k = 0; k < f.results; ++k) {
     const Stage& out = f.result(k);
     if (!IsParam(f.group, out.outputs[0])) continue;
@@ -244,7 +243,6 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     ++(step != nullptr && IsInt(step, 1) ? t.placed : t.scattered);
     t.near_results = t.near_results && step != nullptr && std::abs(step->int_value) <= kMostNear;
   }
-  t.in_place = t.scattered == 0;
   // What all of a tile asks of its place in the reduction and of the batch is asked once for it.
   const auto asks_here = [&](Expr e) { return Uses(e, f.vi) || Uses(e, f.vj); };
   const auto is_masked = [&](Expr load) {
@@ -455,7 +453,7 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   Point of_other = point;
   ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, CheaperPlan(s, sides, target, point));
   if (!plan || !has_choice) return plan;
-  const bool asks = !plan->in_place || plan->is_masked || WastesLanes(*plan);
+  const bool asks = plan->scattered > 0 || plan->is_masked || WastesLanes(*plan);
   std::optional<ContractionPlan> other;
   if (asks) {
     ASSIGN_OR_RETURN(other, CheaperPlan(s, Swap(sides), target, of_other));

@@ -67,8 +67,8 @@ struct ContractionPlan {
   std::optional<size_t> across = std::nullopt;
   bool near = false;                             // its rows
   bool aligned = false;                          // they begin where vectors do, if the first does
-  bool in_place = false, near_results = false;   // all results lie along the lanes; a few elements apart
   int64_t placed = 0, scattered = 0;             // results that lie along the lanes, and others
+  bool near_results = true;                      // none of these is more than a few elements apart
   bool is_masked = false;                        // elements that are broadcast are read under a condition
   bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last

@@ -119,6 +119,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
   compute += t.copied_elements * cpu.move_seconds;
+  // Of a window's parts a unit's sums stay nearer: panels are of a few places (order: more than its own three).
   if (t.depth.outer > 0)
     compute += results * depth / static_cast<double>(t.depth.steps) *
                (tiles && t.order.size() > 3 ? cpu.tile_part_seconds : cpu.result_seconds);

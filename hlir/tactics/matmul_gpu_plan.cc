@@ -10,6 +10,7 @@
 #include "hlir/tactics/gpu_tiles.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "ir/analyzer.h"
+#include "ir/mma.h"
 
 namespace cinn_like::hlir {
 
@@ -40,7 +41,6 @@ constexpr MatmulTile kWgmmaTiles[] = {{64, 4, 2, 64, 1, 64, 1, true, true},
                                       {32, 4, 2, 32, 0.5, 64, 1, true, true},
                                       {32, 4, 2, 16, 0.35, 64, 1, true, true}};
 constexpr int64_t kMostMmaDepth = 64;  // of a panel
-constexpr int64_t kPanelLine = 64;     // elements, of 2 bytes
 constexpr int64_t kMostStages = 3;     // of a pipeline
 constexpr int64_t kMostWgmmaStages = 4;
 constexpr int64_t kMmaRegisters = 96;  // of a thread, beside its sums
