@@ -19,7 +19,10 @@ struct CpuCosts {
   int64_t set_bytes = 4096, set_rows = 8;
   double near_bytes = 1 << 20;          // that a core's caches hold; what is larger comes from beyond them
   double far_bytes_per_second = 100e9;  // of what comes again, in order, from there
-  double page_bytes = 4096;
+  double page_bytes = 4096, line_bytes = 64;
+  // Of a line from there that was not asked for in time: steps so far apart no processor fetches ahead, and where what
+  // is beyond a core's caches is 200 cycles away, instructions that wait for it fill the queue. 0: they don't.
+  double far_line_seconds = 0, ahead_bytes = 2048;
   double loop_seconds = 1.5e-6;  // of starting and ending a parallel loop
 
   // Of an element of a panel: read along the lanes; along the reduction; every other one; gathered, from near, from
@@ -51,6 +54,10 @@ struct CpuCosts {
   // Vectors of a line that a tile of a transposition has, of what is read and of what is written; and of one that is
   // copied alone.
   int64_t tile_in = 4, tile_out = 4, copy_in = 8, copy_out = 1;
+
+  // Of each row that long columns are summed of, what one chunk of them reads at most: all that registers have sums
+  // for, unless what a processor fetches ahead in a page, of the next chunk, costs more (docs/performance.md).
+  int64_t column_bytes = 4096;
 
   // Of loops over rows, in vector operations: a load under a mask, under one of loaded values, of every other element,
   // of lanes that lie apart; a store of every other element, of lanes that lie apart. A scan's steps between lanes: the
@@ -100,7 +107,7 @@ struct GpuCosts {
 
 // Those of a target's class, where it has figures of its own (docs/performance.md), else of any machine.
 inline const CpuCosts& CpuCostsOf(const Target& target) {
-  static constexpr CpuCosts kAny, kIntelAmx = {.copy_out = 4};
+  static constexpr CpuCosts kAny, kIntelAmx = {.far_line_seconds = 2.5e-9, .copy_out = 4, .column_bytes = 256};
   return target.device->speed_class(target.RowName()) == "intel-amx" ? kIntelAmx : kAny;
 }
 inline const GpuCosts& GpuCostsOf(const Target&) {

@@ -256,7 +256,14 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // Loads of windows take as many registers again.
   const int64_t sums = CountAccumulators(target) * (sides.one_sided ? 4 : 7) / 7;
   int64_t most_rows = std::max<int64_t>(sums / t.tile.vectors, 1);
-  const Expr apart = Step(a, f.of_rows->buffer, IndicesOf(f.of_rows), f.vi);
+  const std::vector<Expr> row_indices = IndicesOf(f.of_rows);
+  const Expr row_at = ElementOffset(c, f.of_rows->buffer, row_indices);
+  const auto at_row = [&](int64_t i) { return Substitute(c, row_at, {{f.vi, c.Int(i)}}); };
+  t.row_step = a.Simplify(c.Sub(at_row(1), at_row(0)));
+  for (const StageIter& i : reduced) {
+    if (!IsInt(i.extent, 1)) t.depth_step = Step(a, f.of_rows->buffer, row_indices, i.var);
+  }
+  const Expr apart = Step(a, f.of_rows->buffer, row_indices, f.vi);
   if (apart != nullptr && apart->int_value != 0 &&
       apart->int_value * BytesOf(f.of_rows->buffer->dtype) % cpu.set_bytes == 0)
     most_rows = std::min(most_rows, cpu.set_rows);
@@ -416,7 +423,8 @@ StatusOr<std::optional<ContractionPlan>> CheaperPlan(const Schedule& s, const Si
   return by_dots;
 }
 
-// With the lanes that the results lie along; where there are none, or rows are read under a mask, with the cheaper.
+// With the lanes that the results lie along; where there are none, or rows are read under a mask or from far away, with
+// the cheaper.
 StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, const Target& target, Point& point,
                                                     bool cuts) {
   ASSIGN_OR_RETURN(Schedule s, Schedule::Of(original));
@@ -453,7 +461,7 @@ StatusOr<std::optional<ContractionPlan>> ChoosePlan(const TeProgram& original, c
   Point of_other = point;
   ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, CheaperPlan(s, sides, target, point));
   if (!plan || !has_choice) return plan;
-  const bool asks = plan->scattered > 0 || plan->is_masked || WastesLanes(*plan);
+  const bool asks = plan->scattered > 0 || plan->is_masked || WastesLanes(*plan) || SecondsOfFarRows(*plan, target) > 0;
   std::optional<ContractionPlan> other;
   if (asks) {
     ASSIGN_OR_RETURN(other, CheaperPlan(s, Swap(sides), target, of_other));

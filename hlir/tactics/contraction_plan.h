@@ -88,6 +88,9 @@ struct ContractionPlan {
   // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), groups are made of that.
   bool has_lines = false, has_raw = false, has_lanes = false;
   ir::Expr lane_step = nullptr;
+  // How far elements of the rows' operand are apart: from the first row to the second (lines of an image end, others
+  // need not be so far apart), and along the innermost loop of the reduction; null: not always as far.
+  ir::Expr row_step = nullptr, depth_step = nullptr;
 
   // Whether a panel holds all steps of iterator `d` of the reduction, or some; else it moves from panel to panel.
   bool IsInPanel(size_t d) const { return PlaceOf(d) >= depth.outer || IsInPart(d); }
@@ -98,6 +101,9 @@ struct ContractionPlan {
   double seconds = 0;
 };
 
+// What a core waits for rows that each step of the reduction reads elsewhere, where nothing keeps them near until the
+// next tile reads the same lines.
+double SecondsOfFarRows(const ContractionPlan& plan, const Target& target);
 // What the plan takes on the target's cores (contraction_price.cc).
 double PredictSeconds(const ContractionPlan& plan, const Target& target);
 

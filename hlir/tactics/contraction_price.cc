@@ -13,6 +13,24 @@ namespace cinn_like::hlir {
 
 using namespace ir;  // NOLINT: schedules and stages are all there is here
 
+double SecondsOfFarRows(const ContractionPlan& t, const Target& target) {
+  const CpuCosts& cpu = CpuCostsOf(target);
+  const FlatContraction& f = t.flat;
+  if (t.dots || t.copy_rows || t.depth_step == nullptr || !IsInt(t.row_step)) return 0;
+  auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
+  const auto bytes = static_cast<double>(BytesOf(f.of_rows->buffer->dtype));
+  const double step_bytes = bytes * std::abs(static_cast<double>(t.depth_step->int_value));
+  if (step_bytes < cpu.ahead_bytes) return 0;
+  const double depth = TypicalSize(f.group.stages[0].reduce_iters, f.group.symbols);
+  const double row_bytes = bytes * std::abs(static_cast<double>(t.row_step->int_value));
+  const double read = (Uses(f.rows_value, f.vb) ? size(f.b) : 1) * size(f.i) * row_bytes * depth;
+  if (std::min(read, TypicalBytes(f.of_rows->buffer, f.group.symbols)) <= cpu.near_bytes) return 0;
+  const auto rows = static_cast<double>(t.rows);
+  const double lines = 1 + (rows - 1) * std::min(row_bytes / cpu.line_bytes, 1.0);
+  const double tiles = std::ceil(size(f.i) / rows) * std::ceil(size(f.j) / static_cast<double>(t.tile.width()));
+  return size(f.b) * tiles * depth * lines * cpu.far_line_seconds;
+}
+
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const SpeedRow& speeds = SpeedsOf(target);
   const CpuCosts& cpu = CpuCostsOf(target);
@@ -118,7 +136,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                                          : gather_seconds(step_bytes, from_far);
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
-  compute += t.copied_elements * cpu.move_seconds;
+  compute += t.copied_elements * cpu.move_seconds + SecondsOfFarRows(t, target);
   // Of a window's parts a unit's sums stay nearer: panels are of a few places (order: more than its own three).
   if (t.depth.outer > 0)
     compute += results * depth / static_cast<double>(t.depth.steps) *

@@ -90,10 +90,23 @@ int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b) {
 
 namespace {
 
+// Whether long columns are read once, by one stage, so that memory decides what they take.
+bool ReadsLongColumns(const RowNests& r) {
+  constexpr int64_t kLong = 256;  // of shorter ones, beginning the next chunk takes longer than is saved
+  const std::vector<int> reduced = r.Dims(true);
+  const auto reads = [&](const RowNest& nest) {
+    return std::any_of(reduced.begin(), reduced.end(), [&](int d) { return nest.loops.contains(d); });
+  };
+  int64_t length = 1;
+  for (int d : reduced) length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
+  return length >= kLong && std::count_if(r.nests.begin(), r.nests.end(), reads) == 1;
+}
+
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in
-// registers. Fewer, for the sake of more tasks, would make threads share pages of memory, where each fetches ahead what
-// the other is about to write; few columns are split by rows instead (hlir/split_reductions.h).
-int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const Target& target) {
+// registers, and of what memory alone decides as many as it gives the fastest. Fewer, for the sake of more tasks, would
+// make threads share pages of memory, where each fetches ahead what the other is about to write; few columns are split
+// by rows instead (hlir/split_reductions.h).
+int64_t VectorsInChunk(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   int64_t sums = 1;
   for (const ir::Stage& s : r.group.stages) {
     int64_t own = s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
@@ -101,8 +114,10 @@ int64_t VectorsInChunk(const RowNests& r, int64_t extent, int64_t lanes, const T
     sums = std::max(sums, own);
   }
   const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
-  const int64_t all = (extent + lanes - 1) / lanes, most = std::max<int64_t>(registers / sums, 1);
-  const int64_t chunks = (all + most - 1) / most;
+  int64_t most = registers / sums;
+  if (ReadsLongColumns(r)) most = std::min(most, CpuCostsOf(target).column_bytes / (lanes * r.WidestAlong(vector)));
+  most = std::max<int64_t>(most, 1);
+  const int64_t all = (LikelyLength(r, vector) + lanes - 1) / lanes, chunks = (all + most - 1) / most;
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
 
@@ -412,7 +427,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   for (int d : outer) num_rows = std::min(num_rows * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
   int64_t vectors = odd;
   if (!vector_is_reduced && !reduced.empty()) {
-    vectors = VectorsInChunk(r, LikelyLength(r, vector), lanes, target);
+    vectors = VectorsInChunk(r, vector, lanes, target);
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
   // Where the ends of a line ask more of each element than its middle does, they are loops of their own.

@@ -456,6 +456,66 @@ TEST(RowsCpu, CopiesAreAsWideAsTheirMachineLikes) {
   }
 }
 
+// Long columns that are read once are summed of as few vectors of a row at a time as was fastest on the machine's
+// class; short ones, and what goes through them again, of as many as have sums in registers.
+TEST(RowsCpu, ChunksOfLongColumnsAreAsWideAsTheirMachineLikes) {
+  const auto sum = [](const std::string& type, const std::string& result) {
+    return Cat("graph @g(%x: ", type, ") {\n  %0 = mul(%x, %x) : ", type,
+               "\n  %1 = reduce_sum(%0) {axes=[0], keepdims=false} : ", result, "\n  return %1\n}\n");
+  };
+  const std::string again =
+      "graph @g(%x: f32[4096,1024]) {\n  %0 = softmax(%x) {axis=0} : f32[4096,1024]\n  return %0\n}\n";
+  const struct {
+    const char* cpu;
+    std::string text;
+    int vectors;
+  } cases[] = {{"znver5", sum("f32[4096,1024]", "f32[1024]"), 16},
+               {"sapphirerapids", sum("f32[4096,1024]", "f32[1024]"), 4},
+               {"sapphirerapids", sum("bf16[4096,1024]", "bf16[1024]"), 8},
+               {"sapphirerapids", sum("f32[49,2048]", "f32[2048]"), 16},
+               {"sapphirerapids", again, 16}};
+  for (const auto& [cpu, text, vectors] : cases) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=1 -mcpu=", cpu));
+    const auto group = GroupOf(text, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    Point point;
+    const auto proposals = ProposeRowsCpu(*group, target, Until::kSchedule, point);
+    ASSERT_TRUE(proposals.ok()) << proposals.status();
+    EXPECT_TRUE(absl::StrContains(point.text(), Cat("vectors=", vectors, " "))) << cpu << "\n" << text << point.text();
+  }
+}
+
+// Rows whose every step is a line of its own, from beyond the caches, are waited for where these are far away: the
+// other operand's are taken, and what has none is predicted to take longer.
+TEST(MatmulCpu, RowsThatNobodyFetchesAheadHaveAPrice) {
+  const std::string strided =
+      "graph @g(%x: f32[1,256,56,56], %w: f32[512,256,1,1]) {\n  %0 = conv(%x, %w) {stride=[2, 2], padding=[0, 0], "
+      "dilation=[1, 1], groups=1} : f32[1,512,28,28]\n  return %0\n}\n";
+  const auto turned = [](int rows, int columns, int depth) {
+    return Cat("graph @g(%x: f32[", depth, ",", rows, "], %y: f32[", depth, ",", columns,
+               "]) {\n  %0 = transpose(%x) {perm=[1,0]} : f32[", rows, ",", depth, "]\n  %1 = matmul(%0, %y) : f32[",
+               rows, ",", columns, "]\n  return %1\n}\n");
+  };
+  const auto propose = [](const std::string& text, const std::string& cpu) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=1 -mcpu=", cpu));
+    const auto group = GroupOf(text, target);
+    EXPECT_TRUE(group.ok()) << group.status();
+    Point point;
+    const auto proposals = ProposeMatmulCpu(*group, target, Until::kPrice, point);
+    EXPECT_TRUE(proposals.ok() && proposals->size() == 1) << proposals.status();
+    return std::pair(absl::StrContains(point.text(), "swap=1"), proposals->at(0).seconds);
+  };
+  EXPECT_TRUE(propose(strided, "znver5").first);
+  EXPECT_FALSE(propose(strided, "sapphirerapids").first);
+  // The rows of one side are near.
+  EXPECT_FALSE(propose(turned(2048, 512, 512), "znver5").first);
+  EXPECT_TRUE(propose(turned(2048, 512, 512), "sapphirerapids").first);
+  // Neither's are; a product of as many steps whose rows are near takes less.
+  constexpr double kLonger = 1.3;
+  EXPECT_GT(propose(turned(512, 512, 2048), "sapphirerapids").second,
+            kLonger * propose(turned(512, 2048, 512), "sapphirerapids").second);
+}
+
 // Ends of lines that are reflected, repeated or joined are loops of their own; an element that lies in several results
 // is read as few times as vectors have it.
 TEST(RowsCpu, WhatEndsAskIsNotAskedOfTheMiddle) {
