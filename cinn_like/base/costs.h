@@ -56,8 +56,9 @@ struct CpuCosts {
   int64_t tile_in = 4, tile_out = 4, copy_in = 8, copy_out = 1;
 
   // Of each row that long columns are summed of, what one chunk of them reads at most: all that registers have sums
-  // for, unless what a processor fetches ahead in a page, of the next chunk, costs more (docs/performance.md).
-  int64_t column_bytes = 4096;
+  // for, unless what a processor fetches ahead in a page, of the next chunk, costs more (docs/performance.md). Of
+  // columns of fewer rows, beginning the next chunk takes longer than is saved.
+  int64_t column_bytes = 4096, column_rows = 256;
 
   // Of loops over rows, in vector operations: a load under a mask, under one of loaded values, of every other element,
   // of lanes that lie apart; a store of every other element, of lanes that lie apart. A scan's steps between lanes: the

@@ -91,15 +91,14 @@ int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b) {
 namespace {
 
 // Whether long columns are read once, by one stage, so that memory decides what they take.
-bool ReadsLongColumns(const RowNests& r) {
-  constexpr int64_t kLong = 256;  // of shorter ones, beginning the next chunk takes longer than is saved
+bool ReadsLongColumns(const RowNests& r, const CpuCosts& cpu) {
   const std::vector<int> reduced = r.Dims(true);
   const auto reads = [&](const RowNest& nest) {
     return std::any_of(reduced.begin(), reduced.end(), [&](int d) { return nest.loops.contains(d); });
   };
   int64_t length = 1;
   for (int d : reduced) length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
-  return length >= kLong && std::count_if(r.nests.begin(), r.nests.end(), reads) == 1;
+  return length >= cpu.column_rows && std::count_if(r.nests.begin(), r.nests.end(), reads) == 1;
 }
 
 // How many vectors of neighbouring rows go through the stages together: as many as have their accumulators in
@@ -115,7 +114,8 @@ int64_t VectorsInChunk(const RowNests& r, int vector, int64_t lanes, const Targe
   }
   const int64_t registers = target.vector_bytes >= 64 ? kMaxVectors : kMaxVectors / 2;
   int64_t most = registers / sums;
-  if (ReadsLongColumns(r)) most = std::min(most, CpuCostsOf(target).column_bytes / (lanes * r.WidestAlong(vector)));
+  const CpuCosts& cpu = CpuCostsOf(target);
+  if (ReadsLongColumns(r, cpu)) most = std::min(most, cpu.column_bytes / (lanes * r.WidestAlong(vector)));
   most = std::max<int64_t>(most, 1);
   const int64_t all = (LikelyLength(r, vector) + lanes - 1) / lanes, chunks = (all + most - 1) / most;
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
