@@ -9,6 +9,7 @@
 #include "backends/llvm_nests.h"
 #include "backends/parallel_grain.h"
 #include "cinn_like/base/runtime_calls.h"
+#include "ir/passes/place_buffers.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
@@ -22,8 +23,6 @@ using ir::Buffer;
 using ir::Expr;
 using ir::Stmt;
 
-// Of all local memory of a function together: it runs on whatever stack the caller has, inside of other functions.
-constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
 constexpr int64_t kMaxUnroll = 256;
 constexpr int32_t kOutOfMemory = -static_cast<int32_t>(absl::StatusCode::kResourceExhausted);
 
@@ -53,7 +52,7 @@ struct ModuleState {
 struct Mentions {
   std::vector<Expr> vars;
   std::vector<Buffer> buffers;
-  bool calls = false;
+  bool can_fail = false;
 };
 Mentions MentionsOf(const Stmt& body) {
   Mentions m;
@@ -71,7 +70,9 @@ Mentions MentionsOf(const Stmt& body) {
   });
   ir::VisitStmts(body, [&](const Stmt& s) {
     if (const auto* store = ir::As<ir::Store>(s)) add(store->buffer);
-    m.calls |= ir::As<ir::Call>(s) != nullptr || ir::As<ir::Launch>(s) != nullptr;
+    const auto* alloc = ir::As<ir::Alloc>(s);
+    m.can_fail |= ir::As<ir::Call>(s) != nullptr || ir::As<ir::Launch>(s) != nullptr ||
+                  (alloc != nullptr && alloc->buffer->scope == ir::Scope::kGlobal);
     return true;
   });
   return m;
@@ -263,12 +264,12 @@ class FunctionEmitter {
     }
     int64_t count = 1;
     for (Expr e : buffer->shape) {
-      const bool fits = ir::IsInt(e) && e->int_value >= 0 && e->int_value <= kMaxStackBytes;
-      count = fits && count >= 0 && count <= kMaxStackBytes ? count * e->int_value : -1;
+      const bool fits = ir::IsInt(e) && e->int_value >= 0 && e->int_value <= ir::kMaxStackBytes;
+      count = fits && count >= 0 && count <= ir::kMaxStackBytes ? count * e->int_value : -1;
     }
-    if (buffer->scope == ir::Scope::kShared || count < 0 || stack_bytes_ + count * element_bytes > kMaxStackBytes) {
+    if (buffer->scope == ir::Scope::kShared || count < 0 || stack_bytes_ + count * element_bytes > ir::kMaxStackBytes) {
       Fail(Unimplemented("host function @", func_.name, ": memory '", buffer->name, "' of scope ",
-                         ir::Name(buffer->scope), " has to be local and of constant size, at most ", kMaxStackBytes,
+                         ir::Name(buffer->scope), " has to be local and of constant size, at most ", ir::kMaxStackBytes,
                          " bytes with all others"));
       count = 1;
     }
@@ -429,7 +430,7 @@ class FunctionEmitter {
     const Mentions mentions = MentionsOf(n.body);
     std::vector<llvm::Value*> values = {env_};
     llvm::Value* failure = nullptr;
-    if (mentions.calls) {
+    if (mentions.can_fail) {
       failure = Local(b_.getInt32Ty(), llvm::Align(4));
       b_.CreateStore(b_.getInt32(0), failure);
       values.push_back(failure);

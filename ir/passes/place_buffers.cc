@@ -24,7 +24,8 @@ class Placer {
  public:
   explicit Placer(Func& f) : f_(f), c_(*f.context) {}
 
-  Status Place(Buffer b) {
+  // `stack`: bytes that a thread has on its stack so far; null in a kernel.
+  Status Place(Buffer b, int64_t* stack) {
     const Stmt without = RewriteStmts(f_.body, [&](const Stmt& s) -> Stmt {
       const Alloc* a = As<Alloc>(s);
       return a != nullptr && a->buffer == b ? MakeSeq({}) : nullptr;
@@ -105,6 +106,7 @@ class Placer {
       n.shape.back() = c_.Int(shape.back()->int_value + (gap < 0 ? gap + n.pitch_factor : gap));
     }
     n.pitch_factor = n.pitch_offset = 0;
+    if (stack != nullptr && n.scope == Scope::kLocal) n.scope = OnStack(n, *stack);
     const Buffer placed = c_.MakeBuffer(std::move(n));
     absl::flat_hash_map<std::vector<Expr>, std::vector<Expr>> map;
     for (size_t k = 0; k < accesses_.size(); ++k) map[accesses_[k].indices] = indices[k];
@@ -139,6 +141,16 @@ class Placer {
     }
   };
 
+  // Local where the stack has room, else memory that is asked for: bounds that can't be proven may leave all of a
+  // symbolic size.
+  static Scope OnStack(const BufferNode& b, int64_t& stack) {
+    double bytes = std::max(BytesOf(b.dtype), BytesOf(DType::kF32));  // keep_wide makes f32 of halves
+    for (Expr e : b.shape) bytes *= IsInt(e) ? static_cast<double>(e->int_value) : 2.0 * kMaxStackBytes;
+    if (static_cast<double>(stack) + bytes > kMaxStackBytes) return Scope::kGlobal;
+    stack += static_cast<int64_t>(bytes);
+    return Scope::kLocal;
+  }
+
   // Dimension by dimension, what moves inside of the allocation.
   StatusOr<Placement> Shrink(const BufferNode& b, const std::vector<std::vector<Expr>>& old,
                              const std::vector<Expr>& old_shape, Analyzer& analyzer) {
@@ -161,12 +173,12 @@ class Placer {
         RETURN_IF_ERROR(DropThreads(b, d, l, analyzer));
       }
       int64_t hi = 0;
-      bool in_bounds = IsInt(old_shape[d]);
-      for (size_t k = 0; k < l.size(); ++k) {
-        hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, l[k], DType::kI64)).hi);
+      for (const Linear& x : l) hi = std::max(hi, analyzer.ConstBounds(FromLinear(c_, x, DType::kI64)).hi);
+      // A symbol's own bound is far from what it is.
+      bool in_bounds = IsInt(old_shape[d]) || (hi >= kMaxStackBytes && hi < Analyzer::kUnknown);
+      for (size_t k = 0; k < l.size(); ++k)
         in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
-      }
-      if (in_bounds) hi = std::min(hi, old_shape[d]->int_value - 1 - start);
+      if (in_bounds) hi = IsInt(old_shape[d]) ? std::min(hi, old_shape[d]->int_value - 1 - start) : Analyzer::kUnknown;
       r.shape.push_back(hi >= Analyzer::kUnknown ? c_.Sub(old_shape[d], c_.Int(start)) : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
@@ -422,13 +434,17 @@ StatusOr<Func> PlaceBuffers(Func f) {
     return helps ? nullptr : MakeSeq({});
   });
   std::vector<Buffer> buffers;
+  bool is_kernel = false;
   VisitStmts(f.body, [&](const Stmt& s) {
     const Alloc* a = As<Alloc>(s);
     if (a != nullptr && a->buffer->scope != Scope::kGlobal) buffers.push_back(a->buffer);
+    const For* n = As<For>(s);
+    is_kernel = is_kernel || (n != nullptr && (IsThreadAxis(n->kind) || IsBlockAxis(n->kind)));
     return true;
   });
+  int64_t stack = 0;
   for (Buffer b : buffers) {
-    RETURN_IF_ERROR(Placer(f).Place(b));
+    RETURN_IF_ERROR(Placer(f).Place(b, is_kernel ? nullptr : &stack));
   }
   return f;
 }

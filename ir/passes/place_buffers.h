@@ -8,10 +8,17 @@
 //
 // What the surrounding loops fix falls away in each dimension. A local buffer also loses the digit that says which
 // thread: all uses must have the same one, else threads would exchange data through private memory, which is an error
-// naming the buffer. Runs after lower_blocks, on allocations of scope local and shared.
+// naming the buffer. On a CPU, what has no constant size then, or no room on the stack, becomes global. Runs after
+// lower_blocks, on allocations of scope local and shared.
 #pragma once
+#include <cstdint>
+
 #include "ir/stmt.h"
 
 namespace cinn_like::ir {
+// Of all local memory of a CPU's function together: it runs on whatever stack the caller has, inside of other
+// functions.
+inline constexpr int64_t kMaxStackBytes = int64_t{1} << 20;
+
 StatusOr<Func> PlaceBuffers(Func f);
 }  // namespace cinn_like::ir

@@ -416,6 +416,15 @@ func @failing(x: f32[1], n: i64) {
   }
   x[0] = 1.0
 }
+func @reversed(x: f32[1], y: f32[1], n: i64) {
+  for i in 0..n @parallel {
+    alloc t: f32[n] @global
+    for j in 0..n {
+      t[j] = x[n - 1 - j]
+    }
+    y[i] = t[i]
+  }
+}
 )";
 
 TEST(Loops, CallsPassFailuresOnAndGiveMemoryBack) {
@@ -438,6 +447,15 @@ TEST(Loops, CallsPassFailuresOnAndGiveMemoryBack) {
   EXPECT_EQ(failing(y.data(), 77, &env), 0);
   EXPECT_EQ(y[0], 1);
   EXPECT_EQ(live_workspaces, 0);
+  // Memory of an iteration is all that may fail.
+  auto* reversed =
+      reinterpret_cast<int32_t (*)(const float*, float*, int64_t, const CinnCallEnv*)>((*compiler)->Lookup("reversed"));
+  ASSERT_EQ(reversed(x.data(), y.data(), 100, &env), 0);
+  EXPECT_TRUE(std::equal(x.rbegin(), x.rend(), y.begin()));
+  EXPECT_EQ(live_workspaces, 0);
+  CinnCallEnv none = env;
+  none.alloc = [](void*, int32_t, DLTensor*) -> int32_t { return -8; };
+  EXPECT_EQ(reversed(x.data(), y.data(), 100, &none), -static_cast<int32_t>(absl::StatusCode::kResourceExhausted));
 }
 
 TEST(Loops, ContractsUnlessExact) {

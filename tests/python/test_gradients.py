@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from checks import check, fallbacks, rand
+from cinn_like import emit
 from cinn_like.backend import cinn_like as backend
 
 DTYPES = [torch.bfloat16, torch.float16, torch.float32, torch.float64]
@@ -109,6 +110,26 @@ def test_batch_norm_and_what_it_remembers(real_library, frozen, shape):
     for a, b in zip([*own.parameters(), *own.buffers()], [*net.parameters(), *net.buffers()]):
         torch.testing.assert_close(a, b)
         assert a.grad is None or torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("name", ["BatchNorm2d", "InstanceNorm2d"])
+def test_batch_norm_of_16_bits_with_parameters_of_32(real_library, monkeypatch, name, left):
+    """The statistics stay f32, as in eager: 16 bits of a mean far from 0 are none of what is left of x without it.
+    `left`: the framework computes the gradient, which takes no others."""
+    if left:
+        monkeypatch.delitem(emit.TABLE, torch.ops.aten.native_batch_norm_backward.default)
+    net = getattr(torch.nn, name)(8, affine=True)
+    exact = copy.deepcopy(net).double()
+    x = (rand(4, 8, 9, 9) + 20).bfloat16().requires_grad_()
+    wide = x.detach().double().requires_grad_()
+    weight = torch.randint(2, x.shape).bfloat16() * 2 - 1
+    torch.compile(net, backend=backend, fullgraph=True)(x).backward(weight)
+    exact(wide).backward(weight.double())
+    torch.testing.assert_close(net.weight.grad.double(), exact.weight.grad, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(x.grad.double(), wide.grad, rtol=2e-2, atol=2e-2)
+    report = cinn_like.report()
+    assert not report.failures and bool(report.fallback_ops) == left, str(report)
 
 
 def test_norms_are_one_op_until_they_are_written(real_library):

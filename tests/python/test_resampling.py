@@ -46,6 +46,23 @@ def test_nearest_of_any_size(real_library, resize):
         check(lambda x: resize(x) + 1, torch.randn(shape), dynamic=True)
 
 
+@pytest.mark.parametrize("factor", [2.0, 0.5, 1.5])
+def test_sizes_that_the_framework_counts_in_floats(real_library, factor):
+    """int(n * 1.5) of a size that is a symbol."""
+
+    def scale(x):
+        n = int(x.shape[0] * factor)
+        return x.new_ones(n) + x.sum(0)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(scale, backend=backend, fullgraph=True, dynamic=True)
+    for n in (7, 12, 33):
+        x = torch.randint(9, (n, 1)).float()
+        torch.testing.assert_close(compiled(x), scale(x), rtol=0, atol=0)
+    report = cinn_like.report()
+    assert report.graphs == 1 and not report.failures and not report.fallback_ops, str(report)
+
+
 def test_the_gradient_of_nearest(real_library):
     xs = [torch.randn(2, 4, 5, 7, requires_grad=True)]
     xs.append(xs[0].detach().clone().requires_grad_())

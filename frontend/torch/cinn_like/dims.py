@@ -5,7 +5,7 @@ SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
 
 import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, ModularIndexing, PythonMod
+from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, ModularIndexing, PythonMod, ToFloat, TruncToInt
 
 from .errors import Unsupported
 
@@ -18,12 +18,29 @@ NEGATED_FACTS = (1, _LARGEST_OF_ALL, 1)
 
 def to_expr(size):
     """An int or SymInt as an int or sympy expression; a SymInt whose value is known is an int."""
-    if isinstance(size, torch.SymInt):
-        expr = size.node.expr
-        return int(expr) if expr.is_number else expr
-    if isinstance(size, sympy.Expr):
-        return int(size) if size.is_number else size
-    return int(size)
+    expr = size.node.expr if isinstance(size, torch.SymInt) else size
+    if not isinstance(expr, sympy.Expr):
+        return int(expr)
+    if expr.is_number:
+        return int(expr)
+    return expr.replace(_is_scaled, _scaled) if expr.has(TruncToInt) else expr
+
+
+def _is_scaled(e):
+    """A size times a number with a fraction, such as the scale of an image: int(x * 2.0). Where the product of all sizes
+    is exact in f64, it is one of integers."""
+    if not isinstance(e, TruncToInt) or not isinstance(e.args[0], sympy.Mul) or len(e.args[0].args) != 2:
+        return False
+    scale, size = e.args[0].args
+    if not isinstance(scale, sympy.Float) or not isinstance(size, ToFloat):
+        return False
+    return 0 < sympy.Rational(scale).p < 2**22 and size.args[0].is_nonnegative is True
+
+
+def _scaled(e):
+    scale, size = e.args[0].args
+    exact = sympy.Rational(scale)
+    return size.args[0] * exact.p if exact.q == 1 else FloorDiv(size.args[0] * exact.p, exact.q)
 
 
 def strides_of(fake):
