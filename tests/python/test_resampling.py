@@ -2,9 +2,12 @@
 
 import cinn_like
 import pytest
+import sympy
 import torch
 import torch.nn.functional as F
+from cinn_like import dims
 from cinn_like.backend import cinn_like as backend
+from torch.utils._sympy.functions import FloorDiv, Mod, ModularIndexing
 
 SIZES = {1: (2, 3, 21), 2: (2, 3, 13, 37), 3: (1, 2, 5, 6, 19)}
 
@@ -61,6 +64,18 @@ def test_sizes_that_the_framework_counts_in_floats(real_library, factor):
         torch.testing.assert_close(compiled(x), scale(x), rtol=0, atol=0)
     report = cinn_like.report()
     assert report.graphs == 1 and not report.failures and not report.fallback_ops, str(report)
+
+
+def test_sizes_that_are_quotients_of_products():
+    """What a size is divided by is one thing, whatever it is a product of: `6*n / (2*n)` is no `6*n / 2*n`."""
+    n, m = sympy.symbols("n m", integer=True, nonnegative=True)
+    sizes = [FloorDiv(6 * n * m, 2 * n, evaluate=False), FloorDiv(m * 7, n * n, evaluate=False), Mod(n * m * 5, n * 3),
+             ModularIndexing(m * 9, 2 * n, 3 * n), FloorDiv(m * 7, n * FloorDiv(m, n) + 2), n * FloorDiv(m, 2)]  # fmt: skip
+    for size in sizes:
+        text = dims.print_expr(size, {n: "n", m: "m"})
+        for values in ((3, 5), (5, 3), (7, 40)):
+            known = size.subs(dict(zip((n, m), values)))
+            assert eval(text.replace("/", "//"), dict(zip("nm", values))) == known, f"{size}: {text}"
 
 
 def test_the_gradient_of_nearest(real_library):

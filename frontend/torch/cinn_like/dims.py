@@ -116,13 +116,16 @@ def print_expr(size, names):
         if e.is_Pow and e.exp.is_Integer and e.exp > 0:
             return "*".join([show(e.base, True)] * int(e.exp))
         if isinstance(e, (FloorDiv, CleanDiv)):
-            return f"({show(e.args[0], True)} / {show(e.args[1], True)})"
+            return f"({show(e.args[0], True)} / {divisor(e.args[1])})"
         if isinstance(e, (Mod, PythonMod)):
-            return f"({show(e.args[0], True)} % {show(e.args[1], True)})"
+            return f"({show(e.args[0], True)} % {divisor(e.args[1])})"
         if isinstance(e, ModularIndexing):
-            base, divisor, modulus = (show(a, True) for a in e.args)
-            return f"({base} / {divisor} % {modulus})"
+            return f"({show(e.args[0], True)} / {divisor(e.args[1])} % {divisor(e.args[2])})"
         raise Unsupported(f"the size expression {e}")
+
+    def divisor(e):
+        """`* / %` bind alike, from the left: a product after `/` is one in parentheses."""
+        return f"({show(e, True)})" if e.is_Mul or e.is_Pow else show(e, True)
 
     expr = to_expr(size)
     return str(expr) if isinstance(expr, int) else show(expr, False)
