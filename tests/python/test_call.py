@@ -30,6 +30,9 @@ def path(request, monkeypatch):
         pytest.skip("needs the shared library (CINN_LIKE_LIBRARY)")
     if request.param == "slow_call":
         monkeypatch.setenv("CINN_LIKE_SLOW_CALL", "1")
+    elif not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        pytest.skip("PyTorch before 2.10 has no exchange table")
+    assert (function._binder().__module__ == "cinn_like.slow_call") == (request.param == "slow_call")
     return request.param
 
 

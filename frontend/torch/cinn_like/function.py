@@ -7,6 +7,7 @@ version changed.
 
 import ctypes
 import functools
+import importlib.util
 import os
 import re
 import threading
@@ -190,15 +191,25 @@ class CompiledFunction:
         return self._library.source(self._handle, kind)
 
 
-def _binder():
-    if os.environ.get("CINN_LIKE_SLOW_CALL", "") != "1":
+@functools.cache
+def _extension():
+    """The module `_call`, of this package or beside the library that $CINN_LIKE_LIBRARY names; None where neither has it."""
+    try:
+        from . import _call
+    except ImportError:
+        spec = importlib.util.spec_from_file_location(f"{__package__}._call", library.path().with_name("_call.abi3.so"))
         try:
-            from . import _call
-
-            if _call.has_exchange_api(torch.Tensor):
-                return _call.bind
+            _call = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(_call)
         except ImportError:
-            pass
+            return None
+    return _call
+
+
+def _binder():
+    extension = None if os.environ.get("CINN_LIKE_SLOW_CALL", "") == "1" else _extension()
+    if extension is not None and extension.has_exchange_api(torch.Tensor):
+        return extension.bind
     from . import slow_call
 
     return slow_call.bind
