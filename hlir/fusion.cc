@@ -107,6 +107,7 @@ class Planner {
       reach_.emplace(consumers_);
       for (int i = 0; i < n; ++i) Grow(i);
       JoinSiblings();
+      for (int i = n; i-- > 0;) MoveToReader(i);
       JoinChains();
       JoinGates();
       JoinEpilogues();
@@ -185,6 +186,52 @@ class Planner {
         }
       }
     }
+  }
+
+  // What one group computes and another alone reads goes there, where less is read for it than was read of it.
+  // `i`: the last stage of it.
+  //   h = f(x), u = h * 0.5 | y = g(h, u)   ->   h = f(x) | u = h * 0.5, y = g(h, u)
+  void MoveToReader(int i) {
+    if (consumers_[i].empty()) return;
+    const int from = group_of_[i], to = group_of_[consumers_[i][0]];
+    const auto reads_too = [&](int c) { return group_of_[c] == to; };
+    if (from == to || !std::all_of(consumers_[i].begin(), consumers_[i].end(), reads_too)) return;
+    if (has_contraction_[from] || has_contraction_[to] || is_check_[i] != is_check_[members_[to][0]]) return;
+    // With the stage, those of its group that nothing else needs and the reader does not read already.
+    std::vector<int> rest, more = members_[to];
+    const std::vector<int> read = ProducersOf(members_[to]);
+    for (size_t k = members_[from].size(); k-- > 0;) {
+      const int m = members_[from][k];
+      const auto stays = [&](Buffer b) { return results_.contains(b); };
+      const auto is_inside = [&](int c) { return std::count(more.begin(), more.end(), c) > 0; };
+      const std::vector<Buffer>& outputs = p_.stages[m].outputs;
+      if ((m == i || (m < i && std::count(read.begin(), read.end(), m) == 0)) && p_.stages[m].IsPointwise() &&
+          std::none_of(outputs.begin(), outputs.end(), stays) &&
+          std::all_of(consumers_[m].begin(), consumers_[m].end(), is_inside)) {
+        more.push_back(m);
+      } else {
+        rest.push_back(m);
+      }
+    }
+    std::sort(rest.begin(), rest.end());
+    std::sort(more.begin(), more.end());
+    if (rest.empty() || BytesRead(more) >= BytesRead(members_[to])) return;
+    if (!CanShareKernel(rest) || !CanShareKernel(more)) return;
+    for (int m : more) group_of_[m] = to;
+    members_[from] = std::move(rest);
+    members_[to] = std::move(more);
+  }
+
+  // Of what the stages do not compute themselves.
+  double BytesRead(const std::vector<int>& stages) const {
+    absl::flat_hash_set<Buffer> buffers;
+    for (int m : stages) buffers.insert(inputs_[m].begin(), inputs_[m].end());
+    for (int m : stages) {
+      for (Buffer b : p_.stages[m].outputs) buffers.erase(b);
+    }
+    double bytes = 0;
+    for (Buffer b : buffers) bytes += TypicalBytes(b, p_.symbols);
+    return bytes;
   }
 
   // A contraction, what reduces its results and a contraction that reads what that leaves: one kernel where some tactic

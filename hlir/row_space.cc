@@ -436,9 +436,10 @@ std::optional<ColumnSums> FindColumnSums(Context& c, const std::vector<Stage>& s
   return r;
 }
 
-// Estimated operations that one element may take where it is read at several places: a chain of such reads would
-// multiply them at every link, a concatenation of parts of a concatenation and so on.
-constexpr int kMostRepeated = 256;
+// Estimated operations that one element may take where it is read at several places, for all of them: about what
+// writing it and reading it again takes. A chain of such reads would multiply them at every link: steps of a stencil, a
+// concatenation of parts of a concatenation.
+constexpr int kMostRepeated = 64;
 
 constexpr int kMostLevels = 160;  // of a stage's value, so that its text can be read again
 
@@ -496,22 +497,25 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     }
     const Buffer b = s.outputs[0];
     std::vector<size_t> readers;
-    int most = 0;
-    bool plain = true, wider = false;
+    int places = 0;  // of which the one that is a reader's own counts once for all readers
+    bool plain = true, own = false, wider = false;
     for (size_t j = k + 1; j < stages.size(); ++j) {
-      int reads = 0;
+      bool reads = false;
       for (Expr e : loads[j]) {
         if (e->buffer != b) continue;
-        ++reads;
-        plain &= !e->has_mask;
+        reads = true;
+        bool here = !e->has_mask;
         for (size_t d = 0; d < s.iters.size(); ++d)
-          plain &= IsInt(s.iters[d].extent, 1) || has_iter(stages[j], e->args[d]);
+          here &= IsInt(s.iters[d].extent, 1) || has_iter(stages[j], e->args[d]);
+        places += !here;
+        own |= here;
+        plain &= here;
       }
-      if (reads == 0) continue;
+      if (!reads) continue;
       readers.push_back(j);
-      most = std::max(most, reads);
       wider |= is_wider(stages[j], s);
     }
+    places += own;
     const int cost = CostOf(s.values[0]);
     const bool costly = cost >= kCostly;
     if (costly && (readers.size() > 1 || wider)) {
@@ -521,7 +525,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
       }
       if (wider) return std::nullopt;
     }
-    if (most > 1 && cost * most > kMostRepeated) return std::nullopt;
+    if (places > 1 && cost * places > kMostRepeated) return std::nullopt;
     const std::vector<Expr> vars = VarsOf(s.iters);
     for (size_t j : readers) {
       for (Expr& v : stages[j].values) v = InlineLoads(c, v, b, vars, s.values[0]);

@@ -267,6 +267,30 @@ TEST(Fusion, ReductionsBetweenProductsOfSlices) {
   EXPECT_EQ(lowered->kernels.size(), 1u);
 }
 
+// Steps of a stencil: one that was written into the next would be computed for each of its five neighbours; what the
+// next one takes of a step at its own place is computed there.
+TEST(Fusion, StepsOfAStencilAreKernels) {
+  Graph g("steps");
+  OpBuilder b(&g);
+  ValueRef x = {*g.AddParam("x", {DType::kF32, {256, 256}})};
+  const auto roll = [&](ValueRef v, int axis, int64_t by) {
+    return b.Concat({b.Slice(v, axis, by, 256), b.Slice(v, axis, 0, by)}, axis);
+  };
+  for (int i = 0; i < 3; ++i) {
+    const ValueRef around = b.Add(b.Add(roll(x, 0, 1), roll(x, 0, 255)), b.Add(roll(x, 1, 1), roll(x, 1, 255)));
+    const ValueRef step =
+        b.Add(b.Mul(b.Full(0.1 + i, DType::kF32, {}), b.Sub(around, b.Mul(x, b.Full(4.0, DType::kF32, {})))),
+              b.Mul(x, b.Sub(b.Full(1.0, DType::kF32, {}), b.Mul(x, x))));
+    x = b.Add(x, step);
+  }
+  ASSERT_TRUE(b.status().ok()) << b.status();
+  ASSERT_TRUE(g.SetResults({x.id}).ok());
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
+    EXPECT_EQ(KernelsOf(Print(g), *Target::Parse(device)).size(), 3u) << device;
+    EXPECT_EQ(MatricesWritten(Print(g), device, 256, 256), 3) << device;
+  }
+}
+
 TEST(Fusion, SpreadValuesAreComputedAgainRatherThanKept) {
   for (const char* device : {"x86_64 -mcpu=sapphirerapids", "cuda -arch=sm_90a"}) {
     EXPECT_EQ(MatricesWritten(R"(graph @f(%p: f32[256,5000], %t: i64[256,1], %g: f32[256,1]) {
