@@ -10,6 +10,7 @@
 #include "backends/instruction_printer.h"
 #include "backends/kernel_facts.h"
 #include "backends/mma_printer.h"
+#include "backends/tensor_copy_printer.h"
 #include "backends/wgmma_printer.h"
 #include "ir/passes/split_host_device.h"
 
@@ -33,6 +34,7 @@ class FuncEmitter {
         facts_(FindKernelFacts(f)),
         mma_(d, f, printer_, out_),
         wgmma_(d, f, printer_, mma_, out_),
+        tensor_copies_(d, f, printer_, out_),
         host_(f, entry, printer_, out_) {}
 
   StatusOr<std::string> Emit(std::string_view name) {
@@ -42,6 +44,7 @@ class FuncEmitter {
                              is_kernel ? "host functions" : "kernels");
     }
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
+    copies_ = !tensor_copies_.HasMaps();
     RETURN_IF_ERROR(wgmma_.FindPanels());
     ASSIGN_OR_RETURN(std::string signature, Signature(name));
     ASSIGN_OR_RETURN(threads_, facts_.Threads());
@@ -101,6 +104,7 @@ class FuncEmitter {
       }
       params += Filled(d_.param_end, "$I", Cat(pointers + scalars - 1));
     }
+    if (d_.has_wgmma) params += tensor_copies_.Parameters();
     if (!d_.thread_params.empty()) params += Cat(params.empty() ? "" : ", ", d_.thread_params);
     if (facts_.can_fail && !d_.report.empty()) params += Cat(params.empty() ? "" : ", ", d_.report);
     if (params.empty() && !d_.HasKernels()) params = "void";
@@ -237,7 +241,10 @@ class FuncEmitter {
           printer_.Begin(roots);
           if (IsCluster() && n.buffer->scope == ir::Scope::kShared && !facts_.own.contains(n.buffer))
             return EmitClusterStore(n);
-          if (in_copies_ && printer_.PrintCopy(n)) return absl::OkStatus();
+          if (in_copies_ && printer_.PrintCopy(n)) {
+            copies_ = true;
+            return absl::OkStatus();
+          }
           stores_panels_ |= printer_.IsPanel(n.buffer);
           printer_.PrintStore(n);
           return absl::OkStatus();
@@ -252,6 +259,8 @@ class FuncEmitter {
             EmitFailure(d_.bounds_error, n);
             return absl::OkStatus();
           }
+          if (ir::IsTensorCall(n) && d_.has_wgmma)
+            return IsCluster() ? Unsupported("tensor copies in clusters of blocks") : tensor_copies_.Print(n);
           return d_.HasKernels() ? Unsupported(Cat("the call of ", n.callee)) : host_.PrintCall(n);
         },
         [&](const ir::Launch&) { return Unsupported("a kernel launch"); },
@@ -341,11 +350,12 @@ class FuncEmitter {
         in_copies_ = d_.HasCopies();
         break;
       case ir::BarrierScope::kCommitCopies:
-        if (in_copies_) out_.Line(d_.commit_copies);
+        if (in_copies_ && copies_) out_.Line(d_.commit_copies);
         in_copies_ = false;
         break;
       case ir::BarrierScope::kAwaitCopies:
-        if (d_.HasCopies()) {
+        // Threads wait for none if a copy engine makes all: the first groups stand before the first wait.
+        if (d_.HasCopies() && copies_) {
           std::string text(d_.await_copies);
           absl::StrReplaceAll({{"$0", Cat(n.pending)}}, &text);
           out_.Line(text);
@@ -426,7 +436,8 @@ class FuncEmitter {
     for (const Stmt& s : seq != nullptr ? seq->stmts : std::vector<Stmt>()) {
       const auto* barrier = ir::As<ir::Barrier>(s);
       if (barrier != nullptr && barrier->scope == ir::BarrierScope::kBeginCopies) copying = true;
-      if (copying || barrier != nullptr) {
+      const auto* call = ir::As<ir::Call>(s);
+      if (copying || barrier != nullptr || (call != nullptr && ir::IsTensorCall(*call))) {
         (copying ? copies : waits).push_back(s);
       } else if (std::exchange(body, s) != nullptr) {
         return false;
@@ -568,10 +579,14 @@ class FuncEmitter {
       ASSIGN_OR_RETURN(const bool done, EmitPipelinedMma(n, head));
       if (done) return absl::OkStatus();
     }
+    // What threads have stored before it is told of once, what they store in it at the end of an iteration.
+    const bool fences = ir::PipelineStages(n.kind) > 0 && wgmma_.HasPanels();
+    if (fences && std::exchange(stores_panels_, false)) out_.Line(kPanelFence);
     out_.Open(head);
     ++nesting_;
     const bool may_leave = n.kind == ForKind::kParallel && host_.OpenIteration(n.body, nesting_);
     RETURN_IF_ERROR(Emit(n.body));
+    if (fences && std::exchange(stores_panels_, false)) out_.Line(kPanelFence);
     --nesting_;
     if (may_leave)
       host_.CloseIteration();
@@ -651,9 +666,11 @@ class FuncEmitter {
   int64_t dynamic_shared_ = -1;  // the next free byte; negative: arrays of their own
   MmaPrinter mma_;
   WgmmaPrinter wgmma_;
+  TensorCopyPrinter tensor_copies_;
   CHostPrinter host_;
   std::vector<const ir::For*> around_;  // loops
   bool in_copies_ = false;              // asynchronous ones
+  bool copies_ = false;                 // threads wait for their own, too
   bool stores_panels_ = false;          // by then
   int64_t threads_ = 0;                 // of a block
   int split_quads_ = 0;                 // branches around that neighbouring threads may take apart

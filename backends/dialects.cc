@@ -378,6 +378,59 @@ constexpr Helper kCudaHelpers[] = {
      "$F unsigned long long cinn_operand(unsigned int p, unsigned int blocks, unsigned int rows) {\n"
      "  return (unsigned long long)(rows >> 4) << 32 | (blocks >> 4) << 16 | (p & 0x3ffff) >> 4 | 1ULL << 62;\n"
      "}\n"},
+    // What the host makes for the copy engine; how many copies a barrier of memory is to count, of several; asking for
+    // a copy, which arrives at one; waiting for all of its copies the 1st, 3rd, ... time (0) or the others (1).
+    {"cinn_map", 0, "struct __align__(64) cinn_map { unsigned long long words[16]; };\n"},
+    {"cinn_init_arrivals", 0,
+     "$F void cinn_init_arrivals(unsigned int arrivals, int barriers, int copies) {\n"
+     "  for (int i = 0; i < barriers; ++i)\n"
+     "    asm volatile(\"mbarrier.init.shared::cta.b64 [%0], %1;\" : : \"r\"(arrivals + i * 8), \"r\"(copies) : "
+     "\"memory\");\n"
+     "  asm volatile(\"fence.mbarrier_init.release.cluster;\" : : : \"memory\");\n"
+     "}\n"},
+    {"cinn_expect", 0,
+     "$F void cinn_expect(unsigned int arrival, int bytes) {\n"
+     "  asm volatile(\"mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\"\n"
+     "               : : \"r\"(arrival), \"r\"(bytes) : \"memory\");\n"
+     "}\n"},
+    {"cinn_tensor_copy", 0,
+     "$F void cinn_tensor_copy(unsigned int to, unsigned int arrival, int bytes, const cinn_map& m, int a, int b) {\n"
+     "  cinn_expect(arrival, bytes);\n"
+     "  asm volatile(\"cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\"\n"
+     "               \" [%0], [%1, {%3, %4}], [%2];\"\n"
+     "               : : \"r\"(to), \"l\"(&m), \"r\"(arrival), \"r\"(a), \"r\"(b) : \"memory\");\n"
+     "}\n"
+     "$F void cinn_tensor_copy(unsigned int to, unsigned int arrival, int bytes, const cinn_map& m, int a, int b, int "
+     "c) "
+     "{\n"
+     "  cinn_expect(arrival, bytes);\n"
+     "  asm volatile(\"cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\"\n"
+     "               \" [%0], [%1, {%3, %4, %5}], [%2];\"\n"
+     "               : : \"r\"(to), \"l\"(&m), \"r\"(arrival), \"r\"(a), \"r\"(b), \"r\"(c) : \"memory\");\n"
+     "}\n"
+     "$F void cinn_tensor_copy(unsigned int to, unsigned int arrival, int bytes, const cinn_map& m, int a, int b, int "
+     "c,\n"
+     "                         int d) {\n"
+     "  cinn_expect(arrival, bytes);\n"
+     "  asm volatile(\"cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\"\n"
+     "               \" [%0], [%1, {%3, %4, %5, %6}], [%2];\"\n"
+     "               : : \"r\"(to), \"l\"(&m), \"r\"(arrival), \"r\"(a), \"r\"(b), \"r\"(c), \"r\"(d) : \"memory\");\n"
+     "}\n"
+     "$F void cinn_tensor_copy(unsigned int to, unsigned int arrival, int bytes, const cinn_map& m, int a, int b, int "
+     "c,\n"
+     "                         int d, int e) {\n"
+     "  cinn_expect(arrival, bytes);\n"
+     "  asm volatile(\"cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes\"\n"
+     "               \" [%0], [%1, {%3, %4, %5, %6, %7}], [%2];\"\n"
+     "               : : \"r\"(to), \"l\"(&m), \"r\"(arrival), \"r\"(a), \"r\"(b), \"r\"(c), \"r\"(d), \"r\"(e)\n"
+     "               : \"memory\");\n"
+     "}\n"},
+    {"cinn_await_copies", 0,
+     "$F void cinn_await_copies(unsigned int arrival, int turn) {\n"
+     "  asm volatile(\"{\\n.reg .pred done;\\n\"\n"
+     "               \"again:\\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\\n@!done bra again;\\n}\"\n"
+     "               : : \"r\"(arrival), \"r\"(turn) : \"memory\");\n"
+     "}\n"},
     // 16x8 sums += 16x16 by 16x8; c and d are of row l / 4, e and f of row l / 4 + 8.
     {"cinn_mma_$t", kHalves,
      "$F void cinn_mma_$t(float& c, float& d, float& e, float& f, uint4 a, unsigned int b0, unsigned int b1) {\n"

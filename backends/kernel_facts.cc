@@ -5,6 +5,7 @@
 #include "cinn_like/base/int_math.h"
 #include "ir/analyzer.h"
 #include "ir/linear.h"
+#include "ir/tensor_copy.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -23,7 +24,11 @@ class Finder {
     if (const auto* n = ir::As<ir::Let>(s)) lets_[n->var] = VarsOf(n->value);
     if (const auto* n = ir::As<ir::Alloc>(s); n != nullptr && n->buffer->scope == ir::Scope::kShared)
       facts_.has_shared = true;
-    if (ir::As<ir::Call>(s) != nullptr) facts_.can_fail = true;
+    if (const auto* n = ir::As<ir::Call>(s)) {
+      // Not a thread reads and writes what a copy engine does.
+      if (ir::IsTensorCall(*n)) return;
+      facts_.can_fail = true;
+    }
     if (const auto* n = ir::As<ir::If>(s)) chooses_ |= n->otherwise != nullptr;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);

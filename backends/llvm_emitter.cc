@@ -15,6 +15,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Alignment.h"
 #include "llvm/Target/TargetMachine.h"
+#include "runtime/device_api.h"
 
 namespace cinn_like {
 namespace {
@@ -511,6 +512,22 @@ class FunctionEmitter {
     CheckedCall(n.callee, args);
   }
 
+  // Its memory, made for this launch.
+  llvm::Value* EmitTensorMap(const ir::TensorMap& m) {
+    constexpr uint64_t kAlignment = 64;
+    llvm::Value* map = Local(llvm::ArrayType::get(b_.getInt8Ty(), kTensorMapBytes), llvm::Align(kAlignment));
+    std::vector<Expr> all;
+    for (const auto* list : {&m.extents, &m.strides, &m.box}) all.insert(all.end(), list->begin(), list->end());
+    llvm::Value* numbers = Local(llvm::ArrayType::get(b_.getInt64Ty(), all.size()), llvm::Align(8));
+    for (size_t i = 0; i < all.size(); ++i)
+      b_.CreateStore(b_.CreateIntCast(exprs_.Emit(all[i]), b_.getInt64Ty(), true),
+                     b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), numbers, i));
+    CheckedCall("cinn_tensor_map",
+                {Device(), map, EmitArg(m.address), b_.getInt64(static_cast<uint64_t>(m.address->buffer->dtype)),
+                 b_.getInt64(m.extents.size()), numbers, env_});
+    return map;
+  }
+
   void EmitLaunch(const ir::Launch& n) {
     llvm::Value* kernel = m_.module.getOrInsertGlobal(Cat(n.kernel, "_kernel_ptr_"), b_.getPtrTy());
     std::vector<llvm::Value*> args = {Device(), b_.CreateLoad(b_.getPtrTy(), kernel)};
@@ -520,12 +537,15 @@ class FunctionEmitter {
     for (size_t i = 1; i < 3; ++i) args.push_back(exprs_.Emit(n.grid[i]));
     for (Expr e : n.block) args.push_back(exprs_.Emit(e));
     args.push_back(exprs_.Emit(n.shared_bytes));
-    llvm::Value* params = Local(llvm::ArrayType::get(b_.getPtrTy(), n.args.size()), llvm::Align(8));
+    llvm::Value* params = Local(llvm::ArrayType::get(b_.getPtrTy(), n.args.size() + n.maps.size()), llvm::Align(8));
     for (size_t i = 0; i < n.args.size(); ++i) {
       llvm::Value* value = EmitArg(n.args[i]);
       llvm::Value* slot = Local(value->getType(), llvm::Align(8));
       b_.CreateStore(value, slot);
       b_.CreateStore(slot, b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), params, i));
+    }
+    for (size_t i = 0; i < n.maps.size(); ++i) {
+      b_.CreateStore(EmitTensorMap(n.maps[i]), b_.CreateConstInBoundsGEP1_64(b_.getPtrTy(), params, n.args.size() + i));
     }
     args.push_back(params);
     args.push_back(env_);

@@ -25,6 +25,8 @@ namespace cinn_like::ir {
 
 // Elements of a panel's rows that those four warps' units read together: rows are of a multiple of them.
 inline constexpr int64_t kPanelLine = 64;
+// Rows of one that lie together.
+inline constexpr int64_t kPanelRows = 8;
 
 struct MmaNest {
   // Element (row, k) of the tile lies `row_step` * row + `k_step` * k elements after `base`; one of the steps is 1.

@@ -375,6 +375,18 @@ class Parser {
       ASSIGN_OR_RETURN(n.shared_bytes, ParseExpr(1));
       RETURN_IF_ERROR(lex_.Expect("("));
       ASSIGN_OR_RETURN(n.args, ParseList(")"));
+      while (lex_.Eat("map")) {
+        TensorMap m;
+        RETURN_IF_ERROR(lex_.Expect("("));
+        ASSIGN_OR_RETURN(m.address, ParseExpr(1));
+        for (auto* numbers : {&m.extents, &m.strides, &m.box}) {
+          RETURN_IF_ERROR(lex_.Expect(","));
+          RETURN_IF_ERROR(lex_.Expect("["));
+          ASSIGN_OR_RETURN(*numbers, ParseList("]"));
+        }
+        RETURN_IF_ERROR(lex_.Expect(")"));
+        n.maps.push_back(std::move(m));
+      }
       return MakeStmt(std::move(n));
     }
     if (lex_.Eat("call")) {

@@ -10,6 +10,7 @@
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_checks.h"
 #include "ir/passes/lower_pipeline.h"
+#include "ir/passes/lower_tensor_copies.h"
 #include "ir/passes/lower_thread_reductions.h"
 #include "ir/passes/narrow_index.h"
 #include "ir/passes/place_buffers.h"
@@ -48,6 +49,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"keep_fragments", RunFor<KeepFragments>, true},
       {"lower_pipeline", Run<LowerPipeline>, true},
       {"insert_barriers", RunFor<InsertBarriers>, true},
+      {"lower_tensor_copies", RunFor<LowerTensorCopies>, true},
       {"unswitch", Run<Unswitch>},
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},

@@ -217,10 +217,15 @@ class Printer {
           roots.insert(roots.end(), n.block.begin(), n.block.end());
           roots.push_back(n.shared_bytes);
           roots.insert(roots.end(), n.args.begin(), n.args.end());
-          std::string head = Share(roots, in);
+          for (const TensorMap& m : n.maps) roots.insert(roots.end(), m.extents.begin(), m.extents.end());
+          std::string head = Share(roots, in), maps;
+          for (const TensorMap& m : n.maps) {
+            maps += Cat(" map(", Expression(m.address, 0), ", [", List(m.extents), "], [", List(m.strides), "], [",
+                        List(m.box), "])");
+          }
           return head + Cat(in, "launch @", n.kernel, " grid(", List(n.grid), ") block(", List(n.block), ") ",
                             n.cluster == nullptr ? "" : Cat("cluster ", Expression(n.cluster, 0), " "), "shared ",
-                            Expression(n.shared_bytes, 0), " (", List(n.args), ")\n");
+                            Expression(n.shared_bytes, 0), " (", List(n.args), ")", maps, "\n");
         },
         [&](const Call& n) {
           std::string head = Share(n.args, in);

@@ -8,7 +8,7 @@ constexpr std::string_view kForKinds[] = {
     "",           "parallel",    "vectorized",   "unrolled",     "blockIdx.x",   "blockIdx.y",
     "blockIdx.z", "threadIdx.x", "threadIdx.y",  "threadIdx.z",  "clusterIdx.x", "pipelined2",
     "pipelined3", "pipelined4",  "mma_m16n8k16", "wgmma_m64k16", "dot2_bf16",    "dot4_i8",
-    "transpose",  "intrinsic"};
+    "transpose",  "tensor_copy", "intrinsic"};
 constexpr std::string_view kIntrinsicPrefix = "intrinsic.";
 constexpr std::string_view kFuncKinds[] = {"", "entry", "kernel"};
 constexpr std::string_view kParamRoles[] = {"", "static", "prepared", "out"};
@@ -136,8 +136,11 @@ Stmt MapChildren(const Stmt& s, const std::function<Expr(Expr)>& fe, const std::
       },
       [&](const Barrier&) { return s; },
       [&](const Launch& n) {
+        std::vector<TensorMap> maps;
+        for (const TensorMap& m : n.maps)
+          maps.push_back({fe(m.address), MapAll(m.extents, fe), MapAll(m.strides, fe), MapAll(m.box, fe)});
         return MakeStmt(Launch{n.kernel, MapAll(n.grid, fe), MapAll(n.block, fe), fe(n.shared_bytes),
-                               MapAll(n.args, fe), n.cluster == nullptr ? nullptr : fe(n.cluster)});
+                               MapAll(n.args, fe), n.cluster == nullptr ? nullptr : fe(n.cluster), std::move(maps)});
       },
       [&](const Call& n) {
         Call r = n;
@@ -175,6 +178,10 @@ void ForEachChild(const Stmt& s, const std::function<void(Expr)>& fe, const std:
         fe(n.shared_bytes);
         all(n.args);
         opt(n.cluster);
+        for (const TensorMap& m : n.maps) {
+          fe(m.address);
+          for (const auto* numbers : {&m.extents, &m.strides, &m.box}) all(*numbers);
+        }
       },
       [&](const Call& n) { all(n.args); }, [](const Seq&) {}, [](const Alloc&) {}, [](const Barrier&) {});
   ForEachChild(s, fs);

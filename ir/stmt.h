@@ -56,6 +56,8 @@ enum class ForKind : uint8_t {
   kDot2,
   kDot4,
   kTranspose,
+  // The nest copies a rectangle to shared memory; one thread asks a GPU's copy engine for it (ir/tensor_copy.h).
+  kTensorCopy,
   // The nest runs as an instruction of the device, by a row of its table (ir/intrinsic.h), which LoopKind names.
   kIntrinsic,
 };
@@ -175,8 +177,17 @@ struct Barrier {
   BarrierScope scope = BarrierScope::kBlock;
   int pending = 0;  // groups that kAwaitCopies leaves
 };
+// How a GPU's copy engine finds boxes of a tensor, for a kernel's tensor copies (ir/tensor_copy.h): the tensor's
+// address, its extents and strides and what one copy takes of each dimension, in elements, the contiguous dimension
+// first. Text: map(&x[0], [4096, n], [1, 4096], [64, 128]).
+struct TensorMap {
+  Expr address = nullptr;
+  std::vector<Expr> extents, strides, box;  // of one size; a box is of constants
+  bool operator==(const TensorMap&) const = default;
+};
 // Host statement: starts a device kernel. Text: launch @k grid(g, 1, 1) block(256, 1, 1) shared 0 (&x[0], n). Where
-// each block of the grid is a cluster of them, `cluster 4` stands before `shared`.
+// each block of the grid is a cluster of them, `cluster 4` stands before `shared`; tensor maps stand at the end, in the
+// order in which the kernel first uses them.
 struct Launch {
   std::string kernel;
   std::vector<Expr> grid;   // 3
@@ -184,6 +195,7 @@ struct Launch {
   Expr shared_bytes = nullptr;
   std::vector<Expr> args;  // addresses and scalars
   Expr cluster = nullptr;  // null: 1
+  std::vector<TensorMap> maps = {};
 };
 // Calls a function of the module (call @f(...)) or of runtime_calls.def (call cinn_cublaslt_matmul(...)). A runtime
 // call gets `args` and the call's environment. It may carry its meaning, statements that compute the same

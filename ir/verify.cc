@@ -5,6 +5,7 @@
 #include "cinn_like/base/runtime_calls.h"
 #include "ir/analyzer.h"
 #include "ir/stmt.h"
+#include "ir/tensor_copy.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -292,6 +293,18 @@ class Verifier {
     RETURN_IF_ERROR(Index(n.shared_bytes));
     if (n.cluster != nullptr) RETURN_IF_ERROR(Index(n.cluster));
     for (Expr e : n.args) RETURN_IF_ERROR(Check(e));
+    for (const TensorMap& m : n.maps) {
+      RETURN_IF_ERROR(Check(m.address));
+      if (m.address->op != ExprOp::kAddress) return Error(Cat("a map of ", Print(m.address), ", which is no address"));
+      if (m.extents.empty() || m.extents.size() != m.strides.size() || m.extents.size() != m.box.size())
+        return Error("a map has as many strides and sides of its box as it has extents");
+      for (const auto* numbers : {&m.extents, &m.strides, &m.box}) {
+        for (Expr e : *numbers) RETURN_IF_ERROR(Index(e));
+      }
+      for (Expr e : m.box) {
+        if (!IsInt(e) || e->int_value < 1) return Error(Cat("boxes of maps are positive constants, got ", Print(e)));
+      }
+    }
     return {};
   }
   Status Visit(const Call& n) {
@@ -367,6 +380,27 @@ Status VerifyCall(const Func& from, const Func& to, const std::vector<Expr>& arg
   return {};
 }
 
+// A kernel's tensor copies find their maps by their order.
+Status VerifyMaps(const Func& from, const Func& to, const Launch& n) {
+  const std::vector<TensorMap> needed = TensorMapsOf(to.body);
+  if (needed.size() != n.maps.size()) {
+    return InvalidArgument("@", from.name, ": launch of @", to.name, ": its tensor copies need ", needed.size(),
+                           " maps and it got ", n.maps.size());
+  }
+  for (size_t i = 0; i < needed.size(); ++i) {
+    const auto of = std::find_if(to.params.begin(), to.params.end(),
+                                 [&](const Param& p) { return p.buffer == needed[i].address->buffer; });
+    const bool same = of != to.params.end() &&
+                      n.maps[i].address == n.args[static_cast<size_t>(of - to.params.begin())] &&
+                      n.maps[i].box == needed[i].box;
+    if (!same) {
+      return InvalidArgument("@", from.name, ": launch of @", to.name, ": map ", i, " is not that of ",
+                             needed[i].address->buffer->name, " which its tensor copies need");
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Status Verify(const Func& f) { return Verifier(f).Run(); }
@@ -397,6 +431,7 @@ Status Verify(const Module& m) {
           status = InvalidArgument("@", f.name, ": launch of @", n->kernel, ", which is no kernel");
         } else if (to != nullptr) {
           status = VerifyCall(f, *to, n->args);
+          status.Update(VerifyMaps(f, *to, *n));
         }
       }
       return status.ok();

@@ -152,6 +152,10 @@ class CudaDevice final : public DeviceApi {
     return LaunchCuda(kernel, shape, params, env);
   }
 
+  Status MakeTensorMap(void* map, DType dtype, const TensorMapSpec& spec, const CinnCallEnv& env) override {
+    return MakeCudaTensorMap(map, dtype, spec, env);
+  }
+
  private:
   static size_t Size(int64_t bytes) { return bytes <= 0 ? 1 : static_cast<size_t>(bytes); }
 

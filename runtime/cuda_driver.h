@@ -36,6 +36,9 @@ enum DeviceAttribute {
 enum FunctionAttribute { kMaxDynamicSharedBytes = 8 };
 enum JitOption { kErrorLogBuffer = 5, kErrorLogBufferBytes = 6 };
 enum MemPoolAttribute { kReleaseThreshold = 4 };
+enum TensorMapType { kTensorF16 = 6, kTensorBf16 = 9 };
+enum TensorMapSwizzle { kSwizzle128Bytes = 3 };
+enum TensorMapL2Promotion { kPromote256Bytes = 3 };
 enum StreamFlags { kNonBlocking = 1 };
 enum EventFlags { kDisableTiming = 2 };
 
@@ -85,6 +88,9 @@ static_assert(sizeof(MemPoolProps) == 88);
   X(cuLibraryGetGlobal, 12000, (DevicePtr * data, size_t* bytes, Library library, const char* name))           \
   X(cuLibraryGetKernel, 12000, (Kernel * kernel, Library library, const char* name))                           \
   X(cuKernelSetAttribute, 12000, (int attribute, int value, Kernel kernel, int device))                        \
+  X(cuTensorMapEncodeTiled, 12000,                                                                             \
+    (void* map, int type, unsigned rank, void* address, const uint64_t* extents, const uint64_t* strides,      \
+     const unsigned* box, const unsigned* steps, int interleave, int swizzle, int l2_promotion, int fill))     \
   X(cuLaunchKernel, 4000,                                                                                      \
     (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,             \
      unsigned shared_bytes, Stream stream, void** params, void** extra))

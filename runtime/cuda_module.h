@@ -30,6 +30,8 @@ class CudaModule : public DeviceModule {
   std::vector<void*> kernels_;
 };
 
+// DeviceApi::MakeTensorMap (runtime/cuda_tensor_map.cc).
+Status MakeCudaTensorMap(void* map, DType dtype, const TensorMapSpec& spec, const CinnCallEnv& env);
 // Sets the limit of dynamic shared memory once per kernel and device where it is above 48 KB. A kernel that reports
 // accesses out of bounds is waited for: OutOfRange where there was one.
 Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);

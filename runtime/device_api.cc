@@ -12,6 +12,10 @@ StatusOr<std::unique_ptr<DeviceModule>> DeviceApi::Load(std::string_view) {
   return Unimplemented("this kind of device has no kernels to load");
 }
 
+Status DeviceApi::MakeTensorMap(void*, DType, const TensorMapSpec&, const CinnCallEnv& env) {
+  return Unimplemented(Describe(env.device), ": this kind of device has no copy engine that kernels ask");
+}
+
 Status DeviceApi::Launch(void*, const LaunchShape&, void**, const CinnCallEnv& env) {
   return Unimplemented(Describe(env.device), ": this kind of device launches no kernels");
 }
@@ -47,6 +51,20 @@ extern "C" int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* ker
     return api->Launch(kernel, {{gx, gy, gz}, {bx, by, bz}, shared_bytes}, params, *env);
   };
   const Status status = launch();
+  if (status.ok()) [[likely]]
+    return 0;
+  return SetLastError(status);
+}
+
+extern "C" int32_t cinn_tensor_map(const cinn_like::RuntimeDevice* device, void* map, void* address, int64_t dtype,
+                                   int64_t rank, const int64_t* numbers, const CinnCallEnv* env) {
+  using namespace cinn_like;
+  const auto make = [&]() -> Status {
+    ASSIGN_OR_RETURN(DeviceApi * api, device->api());
+    const auto list = [&](int64_t k) { return std::span(numbers + k * rank, static_cast<size_t>(rank)); };
+    return api->MakeTensorMap(map, static_cast<DType>(dtype), {address, list(0), list(1), list(2)}, *env);
+  };
+  const Status status = make();
   if (status.ok()) [[likely]]
     return 0;
   return SetLastError(status);

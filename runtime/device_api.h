@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,14 @@ struct LaunchShape {
   std::array<int64_t, 3> grid, block;
   int64_t shared_bytes = 0;  // beside what a kernel declares itself
 };
+
+// A tensor as a copy engine is to know it (ir/stmt.h, TensorMap), of elements of 2 bytes.
+struct TensorMapSpec {
+  static constexpr size_t kMostRank = 5;
+  void* address = nullptr;
+  std::span<const int64_t> extents, strides, box;
+};
+inline constexpr size_t kTensorMapBytes = 128;
 
 class DeviceApi {
  public:
@@ -61,6 +70,9 @@ class DeviceApi {
 
   // The rest is of kinds with kernels. `image` is what their compiler made (backends/device_compiler.h); it is copied.
   virtual StatusOr<std::unique_ptr<DeviceModule>> Load(std::string_view image);
+  // Writes what kernels are passed for a tensor map: kTensorMapBytes, aligned to 64, that boxes arrive in as panels
+  // (backends/wgmma_printer.h).
+  virtual Status MakeTensorMap(void* map, DType dtype, const TensorMapSpec& spec, const CinnCallEnv& env);
   // Enqueues a kernel on env.device and env.stream; `params` points to each argument. The grid has blocks. Errors
   // name the kernel.
   virtual Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);
@@ -96,4 +108,7 @@ extern const cinn_like::RuntimeDevice cinn_device_x86_64, cinn_device_cuda, cinn
 // DeviceApi::Launch from generated code.
 int32_t cinn_launch(const cinn_like::RuntimeDevice* device, void* kernel, int64_t gx, int64_t gy, int64_t gz,
                     int64_t bx, int64_t by, int64_t bz, int64_t shared_bytes, void** params, const CinnCallEnv* env);
+// DeviceApi::MakeTensorMap: `numbers` are extents, strides and the box, of `rank` each; `dtype` is a DType.
+int32_t cinn_tensor_map(const cinn_like::RuntimeDevice* device, void* map, void* address, int64_t dtype, int64_t rank,
+                        const int64_t* numbers, const CinnCallEnv* env);
 }

@@ -34,10 +34,11 @@ struct DeviceNumbers {
 struct LaunchLimits {
   std::array<int64_t, 3> grid = {2147483647, 65535, 65535};
   std::array<int64_t, 3> block = {1024, 1024, 64};
-  int64_t threads = 1024;  // of a block
-  int64_t cluster = 1;     // blocks that share memory and barriers; 1: none do
-  int64_t warp = 32;       // threads that exchange values by shuffles; a power of 2, 1: they don't
-  bool mma = false;        // warps of 32 have matrix units, which run nests of that kind (ir/mma.h)
+  int64_t threads = 1024;      // of a block
+  int64_t cluster = 1;         // blocks that share memory and barriers; 1: none do
+  int64_t warp = 32;           // threads that exchange values by shuffles; a power of 2, 1: they don't
+  bool mma = false;            // warps of 32 have matrix units, which run nests of that kind (ir/mma.h)
+  bool tensor_copies = false;  // a copy engine fills shared memory, which one thread asks (ir/tensor_copy.h)
   // Of memory that a block shares, for every kernel. 0: blocks share none and have no barriers.
   int64_t shared_bytes = int64_t{48} << 10;
 };

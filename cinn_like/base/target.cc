@@ -175,6 +175,7 @@ bool Target::IsGpu() const { return HasKernels() && device->limits.shared_bytes 
 LaunchLimits Target::Limits() const {
   LaunchLimits limits = device->limits;
   if (subgroup_size > 1) limits.warp = subgroup_size;
+  limits.tensor_copies |= arch == "sm_90a";
   return limits;
 }
 

@@ -249,11 +249,14 @@ class Loops {
     s_.Step("unroll ", r).Step("unroll ", v).Step("vectorize ", e);
   }
 
-  // All threads of the block fetch a panel, each several accesses.
+  // All threads of the block fetch a panel, each several accesses, or one has it copied.
   Status Fill(const MatmulPanel& panel) {
     std::vector<std::string> around = s_.LoopsAround(panel.block());  // p, panels, steps, side
     around.erase(around.begin(), std::find(around.begin(), around.end(), panels_) + 1);
     RET_CHECK(!around.empty() && around.size() <= 2, s_.text());
+    if (t_.tensor_copies && around.size() == 2 &&
+        s_.Try(Cat("tensorize ", around[0], " ", Name(ir::ForKind::kTensorCopy))))
+      return s_.status();
     if (around.size() == 2 && !panel.along_side && !t_.tile.mma) {
       s_.Step("reorder ", around[1], " ", around[0]);
       std::swap(around[0], around[1]);

@@ -70,8 +70,9 @@ class Planner {
     const std::vector<size_t> order = OrderOf(s.stages()->stages);
     if (!StageTiles(s)) return std::optional<MatmulGpuPlan>();
     RETURN_IF_ERROR(s.status());
+    const bool tensor_copies = tile_.wgmma && target_.Limits().tensor_copies && point.ChooseBool("tensor_copies", true);
     return std::optional<MatmulGpuPlan>(
-        {std::move(s), products_, results_, order, extent_b_, extent_m_, tile_, Stages(tile_), seconds});
+        {std::move(s), products_, results_, order, extent_b_, extent_m_, tile_, Stages(tile_), tensor_copies, seconds});
   }
 
  private:

@@ -55,7 +55,8 @@ struct MatmulGpuPlan {
   std::vector<size_t> order;         // of the products' nests
   ir::Expr batch, rows;              // extents
   MatmulTile tile;
-  int64_t stages;  // copies of a panel
+  int64_t stages;      // copies of a panel
+  bool tensor_copies;  // a copy engine fills panels that are rectangles of their operands
   double seconds;
 
   // Each once.

@@ -102,8 +102,10 @@ StatusOr<Func> GuardStores(Func f) {
       missing.insert(n->kind);
       return r;
     }
-    // What asks again for what it stores is one thread's as a whole.
-    if ((As<Store>(s) != nullptr || As<While>(s) != nullptr) && !guarded(s).empty()) return guard(s);
+    // What asks again for what it stores is one thread's as a whole, and so is what it asks a copy engine for.
+    const bool is_whole =
+        As<Store>(s) != nullptr || As<While>(s) != nullptr || (n != nullptr && n->kind == ForKind::kTensorCopy);
+    if (is_whole && !guarded(s).empty()) return guard(s);
     if (const Seq* q = As<Seq>(s)) {
       // Values and the stores of them go together: what the first thread stores, others would read.
       std::vector<Stmt> out;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "cinn_like/base/int_math.h"
+#include "ir/tensor_copy.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -235,6 +236,7 @@ class Splitter {
       launch.args.push_back(
           p.buffer == nullptr ? p.var : c_.Address(p.buffer, std::vector<Expr>(p.buffer->shape.size(), c_.Int(0))));
     }
+    launch.maps = TensorMapsOf(k.body);
     kernels_.push_back(std::move(k));
     return MakeStmt(std::move(launch));
   }

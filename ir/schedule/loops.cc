@@ -8,6 +8,7 @@
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/tree.h"
+#include "ir/tensor_copy.h"
 #include "ir/vector_nests.h"
 
 namespace cinn_like::ir {
@@ -309,8 +310,8 @@ StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& int
   const std::optional<LoopKind> kind = ParseLoopKind(intrinsic);
   if (!kind || !IsTensorized(*kind)) {
     return InvalidArgument("tensorize ", loop, ": expected ", Name(ForKind::kMma), ", ", Name(ForKind::kWgmma), ", ",
-                           Name(ForKind::kDot2), ", ", Name(ForKind::kDot4), ", ", Name(ForKind::kTranspose),
-                           " or intrinsic.NAME and got '", intrinsic, "'");
+                           Name(ForKind::kDot2), ", ", Name(ForKind::kDot4), ", ", Name(ForKind::kTranspose), ", ",
+                           Name(ForKind::kTensorCopy), " or intrinsic.NAME and got '", intrinsic, "'");
   }
   ASSIGN_OR_RETURN(const StmtPath path, FindLoop(f, loop));
   std::vector<const For*> around = LoopsOf(path);
@@ -319,11 +320,12 @@ StatusOr<Func> Tensorize(Func f, const std::string& loop, const std::string& int
   Analyzer a(*f.context);
   BindFacts(a, f, around);
   const bool of_tiles = DotSize(*kind) > 0 && IsOfTiles(nest);
-  RETURN_IF_ERROR(*kind == ForKind::kIntrinsic   ? InstructionNestOf(*f.context, nest).status()
-                  : of_tiles                     ? MatchTiles(a, nest, *kind).status()
-                  : DotSize(*kind) > 0           ? MatchDot(a, nest, *kind).status()
-                  : *kind == ForKind::kTranspose ? MatchTranspose(a, nest).status()
-                                                 : MatchMma(*f.context, nest, around, *kind).status());
+  RETURN_IF_ERROR(*kind == ForKind::kIntrinsic    ? InstructionNestOf(*f.context, nest).status()
+                  : of_tiles                      ? MatchTiles(a, nest, *kind).status()
+                  : DotSize(*kind) > 0            ? MatchDot(a, nest, *kind).status()
+                  : *kind == ForKind::kTranspose  ? MatchTranspose(a, nest).status()
+                  : *kind == ForKind::kTensorCopy ? MatchTensorCopy(a, nest).status()
+                                                  : MatchMma(*f.context, nest, around, *kind).status());
   return SetKind(std::move(f), loop, *kind);
 }
 

@@ -176,10 +176,9 @@ TEST(Intrinsic, IsAKindOfLoop) {
   ASSERT_TRUE(f.ok()) << f.status();
   EXPECT_EQ(Print(*f), marked);
   EXPECT_EQ(Print(*ParseFunc(marked)), marked);
-  EXPECT_EQ(
-      Message(ApplySchedule(*ParseFunc(plain), "tensorize j mv4").status()),
-      "step 'tensorize j mv4': tensorize j: expected mma_m16n8k16, wgmma_m64k16, dot2_bf16, dot4_i8, transpose or "
-      "intrinsic.NAME and got 'mv4'");
+  EXPECT_EQ(Message(ApplySchedule(*ParseFunc(plain), "tensorize j mv4").status()),
+            "step 'tensorize j mv4': tensorize j: expected mma_m16n8k16, wgmma_m64k16, dot2_bf16, dot4_i8, transpose, "
+            "tensor_copy or intrinsic.NAME and got 'mv4'");
   EXPECT_EQ(Message(ApplySchedule(*ParseFunc(plain), "tensorize b intrinsic.mv4").status()),
             "step 'tensorize b intrinsic.mv4': intrinsic.mv4 b: the loop is already blockIdx.x");
 

@@ -192,4 +192,58 @@ TEST(SplitHostDevice, Errors) {
 }
 
 }  // namespace
+// A launch has the maps that the kernel's tensor copies need, in their order; the interpreter runs what they mean.
+TEST(SplitHostDevice, MapsOfTensors) {
+  const std::string nest = R"(func @f(x: bf16[n, 64] align 16, y: bf16[n, 64]) where n in 1..4096 {
+  for b in 0..(n + 7) / 8 @blockIdx.x {
+    alloc a: bf16[8, 64] @shared
+    alloc arrivals: u64[1] @shared
+    call cinn_init_arrivals(&arrivals[0], 1, 1) computes {
+    }
+    call cinn_tensor_copy(&a[0, 0], &arrivals[0], &x[0, 0], 64, n, 1, 64, 64, 8, 0, b * 8) computes {
+      for r in 0..8 {
+        for c in 0..64 {
+          a[r, c] = x[b * 8 + r, c; b * 8 + r < n]
+        }
+      }
+    }
+    call cinn_await_copies(&arrivals[0], 0) computes {
+    }
+    for i in 0..8 {
+      for j in 0..64 {
+        if b * 8 + i < n {
+          y[b * 8 + i, j] = a[i, j]
+        }
+      }
+    }
+  }
+}
+)";
+  const auto split = SplitHostDevice(*ParseModule(nest));
+  ASSERT_TRUE(split.ok()) << split.status();
+  const std::string text = Print(*split);
+  EXPECT_NE(text.find(" (&x[0, 0], n, &y[0, 0]) map(&x[0, 0], [64, n], [1, 64], [64, 8])\n"), text.npos) << text;
+  EXPECT_EQ(Print(*ParseModule(text)), text);
+  EXPECT_TRUE(Verify(*split).ok()) << Verify(*split);
+  HostArray x(DType::kBF16, {20, 64}), y(DType::kBF16, {20, 64});
+  for (int i = 0; i < 20 * 64; ++i) x.Set(i, i % 64);
+  ASSERT_TRUE(Interpret(*split, "f", {&x, &y}).ok());
+  EXPECT_EQ(x.bytes, y.bytes);
+
+  const auto error = [&](const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    const StatusOr<Module> m = ParseModule(std::string(text).replace(at, from.size(), to));
+    return m.ok() ? Message(Verify(*m)) : Message(m.status());
+  };
+  EXPECT_EQ(error(" map(&x[0, 0], [64, n], [1, 64], [64, 8])", ""),
+            "@f: launch of @f_kernel: its tensor copies need 1 maps and it got 0");
+  EXPECT_EQ(error("[64, 8])", "[64, 16])"),
+            "@f: launch of @f_kernel: map 0 is not that of x which its tensor copies need");
+  EXPECT_EQ(error("map(&x", "map(&y"), "@f: launch of @f_kernel: map 0 is not that of x which its tensor copies need");
+  EXPECT_NE(error("[64, 8])", "[64])").find("a map has as many strides and sides of its box as it has extents"),
+            std::string::npos);
+  EXPECT_NE(error("[64, 8])", "[64, n])").find("boxes of maps are positive constants, got n"), std::string::npos);
+}
+
 }  // namespace cinn_like::ir

@@ -259,6 +259,10 @@ TEST(Device, AKindWithoutKernelsSaysSo) {
   const CinnCallEnv env = Env({kDLCPU, 0});
   EXPECT_LT(cinn_launch(&cinn_device_x86_64, nullptr, 1, 1, 1, 1, 1, 1, 0, nullptr, &env), 0);
   EXPECT_STREQ(LastError(), "cpu: this kind of device launches no kernels");
+  const int64_t numbers[] = {64, 64, 1, 64, 64, 8};
+  EXPECT_LT(cinn_tensor_map(&cinn_device_x86_64, nullptr, nullptr, static_cast<int64_t>(DType::kF16), 2, numbers, &env),
+            0);
+  EXPECT_STREQ(LastError(), "cpu: this kind of device has no copy engine that kernels ask");
 }
 
 TEST(Device, ATargetWithAnArchNeedsNoDevice) {
