@@ -344,6 +344,9 @@ class FuncEmitter {
         // Before matrix units read what threads wrote. What was copied is in memory when it has been waited for: PTX
         // has no words for that, but CUTLASS's kernels rely on it, and a fence would wait for later copies, too.
         if (stores_panels_) out_.Line(kPanelFence);
+        stores_panels_ &= std::any_of(around_.begin(), around_.end(), [](const ir::For* n) {
+          return !ir::IsThreadAxis(n->kind) && !ir::IsBlockAxis(n->kind);
+        });
         out_.Line(IsCluster() ? "cinn_cluster_barrier();" : d_.barrier);
         break;
       case ir::BarrierScope::kBeginCopies:

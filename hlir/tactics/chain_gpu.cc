@@ -148,6 +148,10 @@ class Loops {
       if (t_.IsPanel(name) && name != t_.weights.name) {
         for (const ChainPanel* panel : {&t_.lhs, &t_.rhs, &t_.values}) {
           if (name != panel->name) continue;
+          const bool is_ahead = panel != &t_.lhs;
+          if (is_ahead && t_.tensor_copies &&
+              s_.Try(Cat("tensorize ", all[all.size() - 2], " ", Name(ForKind::kTensorCopy))))
+            continue;
           FillByThreads(s_, name, {all[all.size() - 2], all.back()}, panel->vector,
                         {{'z', t_.tiles.warps}, {'y', t_.tiles.ThreadRows()}, {'x', kWarpColumns}});
         }

@@ -48,8 +48,11 @@ class Planner {
     if (!KeepMasked() || !RoundUp() || !StagePanels()) return std::optional<ChainGpuPlan>();
     RETURN_IF_ERROR(s_->status());
     chain_.stages = s_->stages()->stages;
+    const bool is_ahead = !IsInt(chain_.keys) || chain_.keys->int_value > tiles_.keys;
+    const bool tensor_copies =
+        is_ahead && tiles_.wgmma && target_.Limits().tensor_copies && point_.ChooseBool("tensor_copies", true);
     return std::optional<ChainGpuPlan>(
-        {*s_, chain_, lhs_, rhs_, weights_, values_, tiles_, FeaturesOf(tiles_), SecondsOf(tiles_)});
+        {*s_, chain_, lhs_, rhs_, weights_, values_, tiles_, FeaturesOf(tiles_), tensor_copies, SecondsOf(tiles_)});
   }
 
  private:

@@ -42,7 +42,8 @@ struct ChainGpuPlan {
   Chain chain;
   ChainPanel lhs, rhs, weights, values;  // operands of the first contraction and of the second one
   ChainTiles tiles;
-  int64_t features = 0;  // a whole number of the matrix units' tiles
+  int64_t features = 0;        // a whole number of the matrix units' tiles
+  bool tensor_copies = false;  // a copy engine fills the keys' panels that are rectangles of their operands
   double seconds = 0;
 
   bool IsPanel(const std::string& name) const {

@@ -1383,6 +1383,22 @@ TEST(CudaLowering, ChainsOnMatrixUnits) {
       if (symbols.empty()) break;
     }
   }
+  // Keys that fill their tiles, and values, are the copy engine's: the first tile and the next ones. The units are told
+  // once of the queries, which threads store.
+  for (const int depth : {64, 128}) {
+    const auto tensor = [&](int rows, int columns) { return Cat("bf16[2,1,", rows, ",", columns, "]"); };
+    const std::string k = tensor(256, depth), s = tensor(150, 256), o = tensor(150, depth);
+    const Graph g =
+        ParseGraph(Cat("graph @whole(%q: ", o, ", %k: ", k, ", %v: ", k, ") {\n  %0 = transpose(%k) ",
+                       "{perm=[0,1,3,2]} : ", tensor(depth, 256), "\n  %1 = matmul(%q, %0) : ", s,
+                       "\n  %2 = softmax(%1) {axis=3} : ", s, "\n  %3 = matmul(%2, %v) : ", o, "\n  return %3\n}\n"));
+    const std::string source = Emit(g, Hopper());
+    EXPECT_EQ(Count(source, "  cinn_tensor_copy("), 4) << source;
+    EXPECT_EQ(Count(source, "  cinn_await_copies("), 1) << source;
+    EXPECT_EQ(Count(source, "fence.proxy.async"), 1) << source;
+    EXPECT_EQ(Count(source, "cp.async.wait_group"), 0) << source;
+    if (IsTried(depth / 64)) ExpectRuns(g, 1, rng, false, Hopper());
+  }
 }
 
 // Threads have elements where columns are few or rows are short, and loads of a condition don't wait for each other.
