@@ -98,6 +98,57 @@ std::optional<ValueRef> SimplifyInvolution(const Match& m) {
   return inner ? std::optional(ValueRef{inner->operands[0]}) : std::nullopt;
 }
 
+// ---- places ----
+
+// Between which integers all elements lie, both inclusive.
+struct Bounds {
+  Dim lo, hi;
+};
+
+// Of what indices are made of: numbers of places, constants, their sums and products, in any shape.
+std::optional<Bounds> BoundsOf(const OpBuilder& b, ValueRef v, int depth = 0) {
+  constexpr int kMostDepth = 16;
+  const Op* p = b.graph().ProducerOf(v.id);
+  if (p == nullptr || depth > kMostDepth || !IsInt(b.DTypeOf(v))) return std::nullopt;
+  const std::string_view name = p->def->name;
+  const auto of = [&](size_t k) { return BoundsOf(b, {p->operands[k]}, depth + 1); };
+  if (name == "full") {
+    const Dim* value = std::get_if<Dim>(&p->attrs.Number("value"));
+    return value == nullptr ? std::nullopt : std::optional(Bounds{*value, *value});
+  }
+  if (name == "iota") return Bounds{Dim(0), b.DimsOf(v)[static_cast<size_t>(p->attrs.Int("axis"))] - Dim(1)};
+  for (std::string_view view : {"reshape", "transpose", "broadcast_to", "slice", "copy", "gather", "check_index"}) {
+    if (name == view) return of(0);
+  }
+  if (b.DTypeOf(v) != DType::kI64) return std::nullopt;  // which no sum of places leaves
+  const bool is_sum = name == "add", is_difference = name == "sub", is_product = name == "mul";
+  if (!is_sum && !is_difference && !is_product) return std::nullopt;
+  const std::optional<Bounds> x = of(0), y = of(1);
+  if (!x || !y) return std::nullopt;
+  if (is_sum) return Bounds{x->lo + y->lo, x->hi + y->hi};
+  if (is_difference) return Bounds{x->lo - y->hi, x->hi - y->lo};
+  const auto is_negative = [&](const Dim& d) { return RangeOf(d, b.graph().symbols()).lo < 0; };
+  if (is_negative(x->lo) || is_negative(y->lo)) return std::nullopt;
+  return Bounds{x->lo * y->lo, x->hi * y->hi};
+}
+
+std::optional<ValueRef> SimplifyLt(const Match& m) {
+  const std::optional<Bounds> x = BoundsOf(*m.b, m.x[0]), y = BoundsOf(*m.b, m.x[1]);
+  if (!x || !y) return std::nullopt;
+  const auto is_positive = [&](const Dim& d) { return RangeOf(d, m.b->graph().symbols()).lo > 0; };
+  const bool always = is_positive(y->lo - x->hi), never = is_positive(x->lo - y->hi + Dim(1));
+  return always || never ? std::optional(m.b->Full(Dim(always), DType::kBool, m.type.dims)) : std::nullopt;
+}
+
+// Places that are known to be inside need no check.
+std::optional<ValueRef> SimplifyCheckIndex(const Match& m) {
+  const std::optional<Bounds> x = BoundsOf(*m.b, m.x[0]);
+  if (!x) return std::nullopt;
+  const Dim size = m.op.attrs.AsDim("size"), least = m.op.attrs.Bool("from_end") ? Dim(0) - size : Dim(0);
+  const auto is_inside = [&](const Dim& d) { return RangeOf(d, m.b->graph().symbols()).lo >= 0; };
+  return is_inside(x->lo - least) && is_inside(size - Dim(1) - x->hi) ? std::optional(m.x[0]) : std::nullopt;
+}
+
 std::optional<ValueRef> SimplifySelect(const Match& m) {
   const auto c = m.Uniform(0);
   if (c) return m.Same(*c != 0 ? m.x[1] : m.x[2]);
@@ -211,6 +262,8 @@ const std::map<std::string_view, Rule>& Rules() {
       {"minimum", Commute},
       {"neg", SimplifyInvolution},
       {"not", SimplifyInvolution},
+      {"lt", SimplifyLt},
+      {"check_index", SimplifyCheckIndex},
       {"select", SimplifySelect},
       {"cast", SimplifyCast},
       {"reshape", SimplifyReshape},
