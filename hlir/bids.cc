@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "hlir/phases.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -263,10 +264,18 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       continue;
     }
     if (kernel.is_fused) {
-      double bytes = 0;
+      absl::flat_hash_set<ir::Buffer> moved;
       for (const ir::Param& p : kernel.group.params) {
-        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += TypicalBytes(p.buffer, symbols);
+        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) moved.insert(p.buffer);
       }
+      // A kernel of its own reads what the framework's wrote, and what else it needs; on CPUs the caches have much of
+      // it.
+      for (size_t i = tuned.back() + 1; target.HasKernels() && i < kernel.group.stages.size(); ++i) {
+        const std::vector<ir::Buffer> inputs = InputsOf(kernel.group.stages[i]);
+        moved.insert(inputs.begin(), inputs.end());
+      }
+      double bytes = 0;
+      for (ir::Buffer b : moved) bytes += TypicalBytes(b, symbols);
       theirs += row->region_seconds + bytes / BytesPerSecond(target);
     }
     if (tuned.size() > 1) theirs += SecondsBetween(kernel.group, tuned, target);

@@ -34,6 +34,9 @@ class StageRewriter {
     for (const Param& q : p_.params) names.Reserve(q.buffer == nullptr ? q.var->name : q.buffer->name);
     for (const Stage& s : p_.stages) {
       for (Buffer b : s.outputs) names.Reserve(b->name);
+      for (const auto* list : {&s.iters, &s.reduce_iters}) {
+        for (const StageIter& i : *list) names.Reserve(i.var->name);
+      }
     }
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       for (Buffer b : InputsOf(p_.stages[i])) readers_[b].insert(i);

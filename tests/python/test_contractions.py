@@ -201,6 +201,18 @@ def test_products_of_16_bit_floats(real_library, name, dynamic, dtype):
     assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs)
 
 
+@pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
+def test_products_that_are_turned_and_summed(real_library, dtype):
+    """The rounding is a step of the product, at its places, with iterators of its own."""
+    x, w = torch.rand(8, 16, 48).to(dtype), torch.rand(8, 48, 64).to(dtype)
+    f = torch.compile(lambda x, w: (x @ w).transpose(1, 2).sum(0), backend=backend, fullgraph=True,
+                      options={"leave_to_framework": False})  # fmt: skip
+    right = (x.double() @ w.double()).transpose(1, 2).sum(0)
+    torch.testing.assert_close(f(x, w).double(), right, rtol=2**-7, atol=0)
+    report = cinn_like.report()
+    assert not report.failures and not report.fallback_ops, str(report)
+
+
 RESULTS = {  # of a linear layer's sums h; r is as large
     "pre_activation": lambda h, r: (h, F.gelu(h)),
     "mask": lambda h, r: (F.relu(h), h > 0),

@@ -220,7 +220,10 @@ def keeps_attention(node):
         return True  # not Dynamo's graph, or a tensor of another kind
     args, kwargs = map_arg((node.args, node.kwargs), lambda n: n.meta["example_value"])
     with query.fake_mode, _Ops() as ops:
-        torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+        try:
+            torch.nn.functional.scaled_dot_product_attention(*args, **kwargs)
+        except RuntimeError:  # some of its kernels' descriptions take no symbolic sizes; what it runs is known by then
+            pass
     return any(name.startswith("_scaled_dot_product_") and "math" not in name for name in ops.names)
 
 
