@@ -187,6 +187,33 @@ double SecondsBetween(const ir::TeProgram& group, const std::vector<size_t>& tun
   return std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
 }
 
+// What a kernel moves that computes behind tuned ones what the group's does: the results, and, where there are no
+// caches that have it still, what the tuned ones left and whatever else is read then.
+double BytesAfter(const ir::TeProgram& group, const std::vector<size_t>& tuned, const Graph& source,
+                  const Target& target) {
+  double bytes = 0;
+  for (const ir::Param& p : group.params) {
+    if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) bytes += TypicalBytes(p.buffer, group.symbols);
+  }
+  if (!target.HasKernels()) return bytes;
+  absl::flat_hash_set<ir::Buffer> read;
+  for (size_t i = tuned.back() + 1; i < group.stages.size(); ++i) {
+    const std::vector<ir::Buffer> inputs = InputsOf(group.stages[i]);
+    read.insert(inputs.begin(), inputs.end());
+  }
+  for (size_t i = 0; i < group.stages.size(); ++i) {
+    const ir::Stage& s = group.stages[i];
+    for (ir::Buffer b : s.outputs) {
+      if (read.erase(b) == 0 || std::count(tuned.begin(), tuned.end(), i) == 0) continue;
+      // Sums are wider than what the framework makes of them.
+      const double elements = TypicalBytes(b, group.symbols) / BytesOf(b->dtype);
+      bytes += elements * BytesOf(source.TypeOf(source.ops()[s.origin].results[0]).dtype);
+    }
+  }
+  for (ir::Buffer b : read) bytes += TypicalBytes(b, group.symbols);
+  return bytes;
+}
+
 // What a group with a scan computes beside that (its elements, what reads it), as vectors do.
 double SecondsOfValues(const ir::TeProgram& group, const Target& target) {
   double work = 0;
@@ -264,19 +291,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       continue;
     }
     if (kernel.is_fused) {
-      absl::flat_hash_set<ir::Buffer> moved;
-      for (const ir::Param& p : kernel.group.params) {
-        if (p.role == ir::ParamRole::kResult && p.buffer != nullptr) moved.insert(p.buffer);
-      }
-      // A kernel of its own reads what the framework's wrote, and what else it needs; on CPUs the caches have much of
-      // it.
-      for (size_t i = tuned.back() + 1; target.HasKernels() && i < kernel.group.stages.size(); ++i) {
-        const std::vector<ir::Buffer> inputs = InputsOf(kernel.group.stages[i]);
-        moved.insert(inputs.begin(), inputs.end());
-      }
-      double bytes = 0;
-      for (ir::Buffer b : moved) bytes += TypicalBytes(b, symbols);
-      theirs += row->region_seconds + bytes / BytesPerSecond(target);
+      theirs += row->region_seconds + BytesAfter(kernel.group, tuned, source, target) / BytesPerSecond(target);
     }
     if (tuned.size() > 1) theirs += SecondsBetween(kernel.group, tuned, target);
     for (const std::vector<int>& call : kernel.origins) {

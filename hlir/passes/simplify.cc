@@ -105,13 +105,13 @@ struct Bounds {
   Dim lo, hi;
 };
 
-// Of what indices are made of: numbers of places, constants, their sums and products, in any shape.
-std::optional<Bounds> BoundsOf(const OpBuilder& b, ValueRef v, int depth = 0) {
-  constexpr int kMostDepth = 16;
+// Of what indices are made of: numbers of places, constants, their sums and products, in any shape. `budget`: ops to
+// look at, since sums of sums branch.
+std::optional<Bounds> BoundsOf(const OpBuilder& b, ValueRef v, int& budget) {
   const Op* p = b.graph().ProducerOf(v.id);
-  if (p == nullptr || depth > kMostDepth || !IsInt(b.DTypeOf(v))) return std::nullopt;
+  if (p == nullptr || --budget < 0 || !IsInt(b.DTypeOf(v))) return std::nullopt;
   const std::string_view name = p->def->name;
-  const auto of = [&](size_t k) { return BoundsOf(b, {p->operands[k]}, depth + 1); };
+  const auto of = [&](size_t k) { return BoundsOf(b, {p->operands[k]}, budget); };
   if (name == "full") {
     const Dim* value = std::get_if<Dim>(&p->attrs.Number("value"));
     return value == nullptr ? std::nullopt : std::optional(Bounds{*value, *value});
@@ -132,8 +132,13 @@ std::optional<Bounds> BoundsOf(const OpBuilder& b, ValueRef v, int depth = 0) {
   return Bounds{x->lo * y->lo, x->hi * y->hi};
 }
 
+std::optional<Bounds> BoundsOf(const Match& m, size_t operand) {
+  int budget = 32;
+  return BoundsOf(*m.b, m.x[operand], budget);
+}
+
 std::optional<ValueRef> SimplifyLt(const Match& m) {
-  const std::optional<Bounds> x = BoundsOf(*m.b, m.x[0]), y = BoundsOf(*m.b, m.x[1]);
+  const std::optional<Bounds> x = BoundsOf(m, 0), y = BoundsOf(m, 1);
   if (!x || !y) return std::nullopt;
   const auto is_positive = [&](const Dim& d) { return RangeOf(d, m.b->graph().symbols()).lo > 0; };
   const bool always = is_positive(y->lo - x->hi), never = is_positive(x->lo - y->hi + Dim(1));
@@ -142,7 +147,7 @@ std::optional<ValueRef> SimplifyLt(const Match& m) {
 
 // Places that are known to be inside need no check.
 std::optional<ValueRef> SimplifyCheckIndex(const Match& m) {
-  const std::optional<Bounds> x = BoundsOf(*m.b, m.x[0]);
+  const std::optional<Bounds> x = BoundsOf(m, 0);
   if (!x) return std::nullopt;
   const Dim size = m.op.attrs.AsDim("size"), least = m.op.attrs.Bool("from_end") ? Dim(0) - size : Dim(0);
   const auto is_inside = [&](const Dim& d) { return RangeOf(d, m.b->graph().symbols()).lo >= 0; };

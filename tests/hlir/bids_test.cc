@@ -268,6 +268,20 @@ TEST(Bids, ScansOfAGpuAreTheFrameworks) {
   EXPECT_EQ((*compiled)->report().lost[0].op, 1);
 }
 
+// A sum behind a product, as a kernel of its own, reads the product and what is added, and writes the sum.
+TEST(Bids, WhatAnEpilogueMovesCountsOnAGpu) {
+  const std::string graph = R"(graph @f(%x: bf16[16384,4096], %w: bf16[4096,4096], %r: bf16[16384,4096]) {
+  %0 = transpose(%w) {perm=[1,0]} : bf16[4096,4096]
+  %1 = matmul(%x, %0) : bf16[16384,4096]
+  %2 = add(%1, %r) : bf16[16384,4096]
+  return %2
+}
+)";
+  const std::string target = "cuda -arch=sm_90a -sm-count=132 -bandwidth=3350 -libs=cublas -framework=auto";
+  const auto compiled = CompileGraph(*hlir::Parse(graph), *Target::Parse(target), Uncached());
+  EXPECT_TRUE(!compiled.ok() || (*compiled)->report().lost.empty());  // without NVRTC an error
+}
+
 // The framework's kernel is fed from rows of any alignment; ours reads padded copies, and keeps the product.
 TEST(Bids, TheFrameworkReadsRowsAsTheyAre) {
   const auto head = [](const std::string& n) {

@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 import cinn_like
-from cinn_like import emit, function
+from cinn_like import decompositions, emit, function
 
 BATCH, HEADS, ROWS, SIZE = 2, 4, 96, 32
 INF = float("inf")
@@ -375,3 +377,21 @@ def check_beside_eager(f, args, compiled=None):
     assert torch.equal(got.isnan(), nan)
     error, eagers = ((x.double() - want).masked_fill(nan, 0.0).norm() for x in (got, eager))
     assert error <= 1.2 * eagers + 1e-3 * want.masked_fill(nan, 0.0).norm()
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_attention_whose_kernel_the_framework_cannot_describe(monkeypatch, runs):
+    """Some descriptions take no symbolic sizes: what was about to run says whether it is a kernel."""
+
+    def fails(q, k, v):
+        if runs:
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v)
+        raise RuntimeError("SymIntArrayRef expected to contain only concrete integers")
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", fails)
+    with FakeTensorMode():
+        query = torch.randn(1, 2, 8, 16, device="cpu")
+    graph = torch.fx.Graph()
+    q = graph.placeholder("q")
+    q.meta["example_value"] = query
+    assert decompositions.keeps_attention(graph.call_function(F.scaled_dot_product_attention, (q, q, q))) == runs
