@@ -31,6 +31,21 @@ int LanesOf(llvm::Value* v) {
 
 constexpr size_t kMostTurns = 4;  // masks that are joined for one
 
+// A comparison of lanes with a number that all of them share.
+bool HasSharedBound(Expr e) {
+  return e->op == ExprOp::kLt && e->type.lanes > 1 && !IsFloat(e->args[0]->type.dtype) &&
+         (e->args[0]->op == ExprOp::kBroadcast) != (e->args[1]->op == ExprOp::kBroadcast);
+}
+
+// The operands of && around vectors.
+void AddConjuncts(Expr e, std::vector<Expr>& to) {
+  if (e->op == ExprOp::kAnd) {
+    for (Expr a : e->args) AddConjuncts(a, to);
+  } else if (std::find(to.begin(), to.end(), e) == to.end()) {
+    to.push_back(e);
+  }
+}
+
 bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
 }  // namespace
 
@@ -166,6 +181,39 @@ llvm::Value* ExprEmitter::Floored(bool is_mod, llvm::Value* quotient, llvm::Valu
   return b_.CreateAdd(quotient, b_.CreateSExt(wrong, rem->getType()));
 }
 
+// Conditions that all lanes share are a part of the number that some are compared with, where there is one: else they
+// would be vectors of bits, of whatever width these have without registers for masks.
+llvm::Value* ExprEmitter::EmitConjunction(Expr e) {
+  std::vector<Expr> parts;
+  AddConjuncts(e, parts);
+  const auto bounded = std::find_if(parts.begin(), parts.end(), HasSharedBound);
+  llvm::Value *where = nullptr, *r = nullptr;
+  const auto join = [&](llvm::Value* x, llvm::Value* y) { return x == nullptr ? y : b_.CreateAnd(x, y); };
+  for (Expr part : parts) {
+    if (bounded != parts.end() && part->op == ExprOp::kBroadcast) where = join(where, Emit(part->args[0]));
+  }
+  for (Expr part : parts) {
+    if (where == nullptr || (part != *bounded && part->op != ExprOp::kBroadcast)) {
+      r = join(r, Emit(part));
+    } else if (part == *bounded) {
+      const bool is_above = part->args[0]->op == ExprOp::kBroadcast;
+      const Expr shared = part->args[is_above ? 0 : 1]->args[0];
+      const DType t = shared->type.dtype;
+      const unsigned bits = static_cast<unsigned>(InfoOf(t).bits);
+      const llvm::APInt never =
+          is_above      ? IsSigned(t) ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits)
+               : IsSigned(t) ? llvm::APInt::getSignedMinValue(bits)
+                        : llvm::APInt::getMinValue(bits);
+      llvm::Value* n = Emit(shared);
+      llvm::Value* bound = Splat(b_.CreateSelect(where, n, llvm::ConstantInt::get(n->getType(), never)), e->type.lanes);
+      llvm::Value* at = Emit(part->args[is_above ? 1 : 0]);
+      if (is_above) std::swap(at, bound);
+      r = join(r, IsSigned(t) ? b_.CreateICmpSLT(at, bound) : b_.CreateICmpULT(at, bound));
+    }
+  }
+  return r;
+}
+
 llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::Value* y) {
   const bool is_min = op == ExprOp::kMin || op == ExprOp::kLaneMin;
   if (!IsFloat(t)) {
@@ -227,6 +275,7 @@ llvm::Value* ExprEmitter::EmitOperator(Expr e) {
   }
   if (IsHalf(t) && e->op != ExprOp::kSelect) return Fail(e, "arithmetic on a 16-bit float");
   if (!is_float && e->op >= ExprOp::kExp && e->op <= ExprOp::kIsNan) return Fail(e, "a function of floats on integers");
+  if (e->op == ExprOp::kAnd && e->type.lanes > 1) return EmitConjunction(e);
   std::vector<llvm::Value*> v;
   for (Expr a : e->args) v.push_back(Emit(a));
   llvm::Value* x = v[0];

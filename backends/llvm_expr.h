@@ -62,6 +62,7 @@ class ExprEmitter {
   llvm::Value* EmitIntDivision(ir::Expr e, llvm::Value* x, llvm::Value* y);
   llvm::Value* DivideLanes(ir::Type t, llvm::Value* x, llvm::Value* y);
   llvm::Value* Floored(bool is_mod, llvm::Value* quotient, llvm::Value* rem, llvm::Value* y);
+  llvm::Value* EmitConjunction(ir::Expr e);
   llvm::Value* EmitMinMax(ir::ExprOp op, DType t, llvm::Value* x, llvm::Value* y);
   llvm::Value* EmitLanes(ir::Expr e);
   llvm::Value* EmitLoad(ir::Expr e);

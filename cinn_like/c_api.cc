@@ -42,8 +42,10 @@ std::string InfoJson(const cinn_like::CompiledFunction& f) {
   add(seconds, Cat("\"total\":", r.total_seconds));
   for (const std::string& t : r.tactics) add(tactics, JsonString(t));
   for (const std::string& t : r.refused) add(refused, JsonString(t));
-  for (const cinn_like::hlir::LostOp& l : r.lost)
-    add(lost, Cat("[", l.op, ",", l.own_seconds, ",", l.framework_seconds, "]"));
+  for (const cinn_like::hlir::LostOp& l : r.lost) {
+    const std::string failure = l.failure.empty() ? "" : "," + JsonString(l.failure);
+    add(lost, Cat("[", l.op, ",", l.own_seconds, ",", l.framework_seconds, failure, "]"));
+  }
   return Cat("{", cinn_like::InterfaceJson(f.signature(), true), ",\"ops\":", r.ops, ",\"kernels\":", r.kernels,
              ",\"unique_kernels\":", r.unique_kernels, ",\"cache_hit\":", r.cache_hit ? "true" : "false",
              ",\"seconds\":{", seconds, "},\"peak_rss_bytes\":", r.peak_rss_bytes,

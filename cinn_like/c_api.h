@@ -39,7 +39,7 @@ CINN_API void CinnReleaseFunction(CinnFunction* fn);
 // The same in two halves. CinnBid stops where it is known which ops the target's framework ("-framework=auto") computes
 // faster: "lost" of CinnFunctionInfo; the caller may leave those to it and give `fn` up. CinnFinish does the rest,
 // which takes the larger part of the time (in another thread, if the caller likes), and may, seldom, find ops lost
-// after all; before it there is no entry.
+// after all, also since a kernel of them can't be compiled; before it there is no entry.
 CINN_API int32_t CinnBid(const char* graph_text, const char* target, CinnFunction** out);
 CINN_API int32_t CinnFinish(CinnFunction* fn);
 
@@ -120,7 +120,7 @@ CINN_API int32_t CinnExportLibrary(CinnFunction* const* functions, int32_t num_f
 //  "ops": n, "kernels": n, "unique_kernels": n, "cache_hit": bool, "seconds": {"parse":..., "optimize":...,
 //  "lower":..., "codegen":..., "load":...}, "peak_rss_bytes": n (of the process), "added_rss_bytes": n (by compiling),
 //  "tactics": ["k0: rows_cpu", ...], "refused": ["kernel k0: tactic matmul_gpu: why it did not run", ...],
-//  "lost": [[op, our seconds, the framework's], ...]}
+//  "lost": [[op, our seconds, the framework's], [op, 0, 0, "why our kernel of it can't be compiled"], ...]}
 CINN_API const char* CinnFunctionInfo(const CinnFunction* fn);
 // What was made on the way: "graph", "stages", "schedule", "loops", "llvm", "asm", "cuda", "ptx", "resources". Null
 // where there is none; the text lives until this thread's next call.

@@ -35,7 +35,8 @@ Artifact ToArtifact(const CompiledProgram& program) {
     for (const std::string& line : *lines) r.sections[section] += line + "\n";
   }
   std::string& lost = r.sections["lost"];
-  for (const hlir::LostOp& l : program.lost) lost += Cat(l.op, " ", l.own_seconds, " ", l.framework_seconds, "\n");
+  for (const hlir::LostOp& l : program.lost)
+    lost += Cat(l.op, " ", l.own_seconds, " ", l.framework_seconds, " ", l.failure, "\n");
   program.code.AddTo(r);
   return r;
 }
@@ -58,7 +59,9 @@ StatusOr<CompiledProgram> FromArtifact(const Artifact& artifact) {
   }
   const std::string* lost = artifact.Find("lost");
   std::istringstream numbers(lost == nullptr ? "" : *lost);
-  for (hlir::LostOp l; numbers >> l.op >> l.own_seconds >> l.framework_seconds;) r.lost.push_back(l);
+  for (hlir::LostOp l; numbers >> l.op >> l.own_seconds >> l.framework_seconds && numbers.get() == ' ' &&
+                       std::getline(numbers, l.failure);)
+    r.lost.push_back(l);
   ASSIGN_OR_RETURN(r.code, CompiledCode::From(artifact));
   return r;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "backends/compiled_code.h"
@@ -92,7 +93,15 @@ class GraphLowering {
     const ScopedStage timer(context_.times, "lower");
     std::vector<ir::Module> modules(lowered_.kernels.size());
     std::vector<LoweredKernel> choices(lowered_.kernels.size());
-    RETURN_IF_ERROR(ForEachKernel([&](size_t i) { return Lower(i, modules[i], choices[i]); }));
+    std::vector<Status> failures(lowered_.kernels.size());
+    RETURN_IF_ERROR(ForEachKernel([&](size_t i) {
+      failures[i] = Lower(i, modules[i], choices[i]);
+      return MayGoBack(i) ? absl::OkStatus() : failures[i];
+    }));
+    for (size_t i = 0; i < failures.size(); ++i) {
+      if (!failures[i].ok()) GiveBack(i, failures[i]);
+    }
+    if (!lost_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < choices.size(); ++i) {
       const bool is_as_bid = choices[i].refused.empty() && choices[i].seconds < hlir::kNaiveSeconds;
       if (source_ == nullptr || (is_as_bid && !hlir::IsContested(*source_, lowered_.kernels[i]))) continue;
@@ -132,6 +141,26 @@ class GraphLowering {
     for (size_t i = 0; i < statuses.size(); ++i)
       RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered_.kernels[i].name)));
     return absl::OkStatus();
+  }
+
+  // Whether a framework can compute what each call of the kernel does: ops of the graph.
+  bool MayGoBack(size_t i) const {
+    const std::vector<std::vector<int>>& calls = lowered_.kernels[i].origins;
+    return source_ != nullptr && !context_.target.framework.empty() &&
+           std::all_of(calls.begin(), calls.end(), [](const std::vector<int>& ops) {
+             return std::any_of(ops.begin(), ops.end(), [](int op) { return op >= 0; });
+           });
+  }
+
+  // The ops of a kernel that can't be compiled are lost.
+  void GiveBack(size_t i, const Status& failure) {
+    const std::string why = OneLine(Cat("kernel ", lowered_.kernels[i].name, ": ", failure.message()));
+    std::set<int> ops;
+    for (const std::vector<int>& call : lowered_.kernels[i].origins) ops.insert(call.begin(), call.end());
+    for (const hlir::LostOp& l : lost_) ops.erase(l.op);
+    for (int op : ops) {
+      if (op >= 0) lost_.push_back({op, 0, 0, why});
+    }
   }
 
   // What is known of a kernel, or else bid for it, once.
@@ -319,7 +348,10 @@ class Compilation : public CompiledFunction {
     ASSIGN_OR_RETURN(const LoweredProgram* p, Lowered());
     if (!p->lost.empty()) {
       std::string ops;
-      for (const hlir::LostOp& l : p->lost) ops += Cat(ops.empty() ? "" : ", ", graph_.ops()[l.op].def->name);
+      for (const hlir::LostOp& l : p->lost) {
+        ops += Cat(ops.empty() ? "" : ", ", graph_.ops()[l.op].def->name);
+        if (!l.failure.empty()) ops += Cat(" (", l.failure, ")");
+      }
       return absl::FailedPreconditionError(Cat("graph @", graph_.name(), ": a library has no framework, to which ",
                                                context_.target.Print(), " leaves ", ops,
                                                "; leave out -framework to have them compiled"));

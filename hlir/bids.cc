@@ -285,7 +285,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       theirs = SecondsOfLoops(kernel.group, *row, target);
       for (const std::vector<int>& call : kernel.origins) {
         for (int op : call) {
-          if (op >= 0 && theirs < seconds[k]) lost.insert({op, {op, seconds[k], theirs}});
+          if (op >= 0 && theirs < seconds[k]) lost.insert({op, {op, seconds[k], theirs, ""}});
         }
       }
       continue;
@@ -310,7 +310,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
       }
       own *= times;
       for (size_t i : tuned) {
-        if (theirs < own) lost.insert({call[i], {call[i], own, theirs}});
+        if (theirs < own) lost.insert({call[i], {call[i], own, theirs, ""}});
       }
     }
   }

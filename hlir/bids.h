@@ -1,16 +1,19 @@
 // Who computes what: our kernels' predicted times against those of the framework that handed the graph over
 // (cinn_like/base/speeds.h). What we would lose, borders included, goes back to it.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "hlir/lower_graph.h"
 
 namespace cinn_like::hlir {
 
-// An op of the graph that the framework computes faster: its index there, and both predictions.
+// An op of the graph that goes back to the framework: its index there, and both predictions, or why our kernel of it
+// can't be compiled, in one line.
 struct LostOp {
   int op = 0;
   double own_seconds = 0, framework_seconds = 0;
+  std::string failure;
 };
 
 // Whether the kernel computes a part of an op for which frameworks have a kernel.

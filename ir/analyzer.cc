@@ -415,13 +415,26 @@ bool Analyzer::ProveAtLeast(Linear l, int64_t lower) {
   return ProveNonNegative(l, p, 8);
 }
 
-// Bounds of constants first; else the innermost variable that has a bound in the needed direction is replaced by it,
-// divisions and minima by what bounds them, and assumed facts are subtracted.
+// Bounds of constants first, of what an assumed fact leaves, too; else the innermost variable that has a bound in the
+// needed direction is replaced by it, divisions and minima by what bounds them, and assumed facts are subtracted.
 bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
   if (!l.exact) return false;
   const Bounds b = BoundsOf(l);
   if (b.lo >= 0) return true;
   if (b.hi < 0 || depth == 0 || --p.steps < 0) return false;
+
+  // l = k * fact + rest with rest >= 0: at once, or at last.
+  const auto by_fact = [&](const std::function<bool(const Linear&)>& proves) {
+    for (const Linear& fact : facts_) {
+      for (const LinearTerm& t : fact.terms) {
+        auto it = std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == t.atom; });
+        if (it == l.terms.end() || it->coef % t.coef != 0 || it->coef / t.coef <= 0) continue;
+        if (proves(AddScaled(l, fact, -(it->coef / t.coef)))) return true;
+      }
+    }
+    return false;
+  };
+  if (by_fact([&](const Linear& rest) { return BoundsOf(rest).lo >= 0; })) return true;
 
   // l with `coef * rest * x` replaced by `coef * rest * y`.
   auto replace = [&](const LinearTerm& t, Expr x, const Linear& y) {
@@ -471,7 +484,10 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
     if (ProveNonNegative(replace(*best, best_var, bound), p, depth - 1)) return true;
   }
 
-  for (const LinearTerm& t : l.terms) {
+  // What makes the sum smaller first.
+  std::vector<LinearTerm> terms = l.terms;
+  std::stable_partition(terms.begin(), terms.end(), [](const LinearTerm& t) { return t.coef < 0; });
+  for (const LinearTerm& t : terms) {
     for (Expr f : FactorsOf(t.atom)) {
       const bool upper = t.coef < 0;
       if (f->type != kIndexType || IsData(f) || !others_nonnegative(FactorsOf(t.atom), f)) continue;
@@ -502,15 +518,7 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       if (ProveNonNegative(AddScaled(std::move(rest), x, times), p, depth - 1)) return true;
     }
   }
-  // l = k * fact + rest with rest >= 0.
-  for (const Linear& fact : facts_) {
-    for (const LinearTerm& t : fact.terms) {
-      auto it = std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == t.atom; });
-      if (it == l.terms.end() || it->coef % t.coef != 0 || it->coef / t.coef <= 0) continue;
-      if (ProveNonNegative(AddScaled(l, fact, -(it->coef / t.coef)), p, depth - 1)) return true;
-    }
-  }
-  return false;
+  return by_fact([&](const Linear& rest) { return ProveNonNegative(rest, p, depth - 1); });
 }
 
 bool Analyzer::CanProve(Expr cond) { return IsTrue(Simplify(cond)); }

@@ -23,7 +23,7 @@ std::string PrintFunc(const Func& f) { return Print(f); }
 constexpr std::string_view kCheck = "check_bounds";  // where options.check_bounds asks for it
 constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch", "unroll",
                                             "flatten",      "simplify", "vectorize",     "simplify", "lower_checks",
-                                            kCheck,         "legalize", "keep_wide"};
+                                            kCheck,         "legalize", "narrow_lanes",  "keep_wide"};
 constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
                                               "lower_blocks",
                                               "simplify",

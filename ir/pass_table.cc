@@ -60,6 +60,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"keep_wide", RunKeepWide},
       {"plan_memory", Run<PlanMemory>, true},
       {"narrow_index", Run<NarrowIndex>, true},
+      {"narrow_lanes", Run<NarrowLanes>},
   };
   return *table;
 }

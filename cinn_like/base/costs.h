@@ -109,7 +109,9 @@ struct GpuCosts {
 // Those of a target's class, where it has figures of its own (docs/performance.md), else of any machine.
 inline const CpuCosts& CpuCostsOf(const Target& target) {
   static constexpr CpuCosts kAny, kIntelAmx = {.far_line_seconds = 2.5e-9, .copy_out = 4, .column_bytes = 256};
-  return target.device->speed_class(target.RowName()) == "intel-amx" ? kIntelAmx : kAny;
+  static constexpr CpuCosts kAvx2 = {.far_line_seconds = 2.5e-9};
+  const std::string_view name = target.device->speed_class(target.RowName());
+  return name == "intel-amx" ? kIntelAmx : name == "avx2" ? kAvx2 : kAny;
 }
 inline const GpuCosts& GpuCostsOf(const Target&) {
   static constexpr GpuCosts kCosts;

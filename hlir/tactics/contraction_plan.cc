@@ -27,6 +27,7 @@ constexpr int64_t kMaxRows = 14;
 constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing sums from memory and back
 constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
+constexpr int64_t kMostUnrolled = 96;                       // instructions of a tile's steps
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -171,11 +172,17 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
                                                   Point& point) {
   const bool of_unit = dots && MayHaveTiles(*s.stages(), target);
   const Copied copied = dots && !of_unit ? Copied() : CopyPhases(s, sides, target, of_unit);
+  const bool has_images =
+      std::any_of(sides.batch.begin(), sides.batch.end(), [](const Digit& d) { return !IsInt(d.extent, 1); });
+  // Where masks are registers of their own, as those of vectors of 64 bytes are, a load under one costs little more.
+  const bool padded = sides.one_sided && !dots && has_images &&
+                      point.ChooseBool("pad_input", target.vector_bytes < 64) && PadWindows(s, sides);
   ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target, of_unit));
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
   t.copied_elements = copied.elements;
   t.copied = copied.depths;
+  t.padded = padded;
   t.part = sides.part;
   t.in_phases = !sides.digits.empty();
   if (dots) {
@@ -279,8 +286,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   // A panel of groups is of what is read, any other of what is multiplied.
   const bool computed = t.dots ? f.lanes_value->args[0]->op != ExprOp::kLoad : IsComputed(f.lanes_value);
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed
-                            : point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
-                                                           ((!t.near || !t.aligned) && row_tiles >= 4));
+                            : !t.padded && point.ChooseBool("pack", !t.contiguous || computed || t.masks_lanes ||
+                                                                        ((!t.near || !t.aligned) && row_tiles >= 4));
   const int64_t panel_bytes = wants ? 1024 * point.Choose("panel_kib", {32, 64, 128, 256, 512},
                                                           (tiles ? cpu.tile_panel_bytes : cpu.panel_bytes) / 1024)
                                     : cpu.panel_bytes;
@@ -362,6 +369,12 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     while (blocks > 1 && !fits(n)) --n;
     t.row_block = blocks == 1 ? 0 : n * t.rows;
   }
+  if (t.padded && IsInt(f.i)) {  // so many rows of the image wait beside their sums
+    const double bytes = TypicalBytes(f.of_lanes->buffer, f.group.symbols) / TypicalSize(f.b, f.group.symbols);
+    const auto blocks = static_cast<int64_t>(std::ceil(bytes / static_cast<double>(cpu.panel_bytes)));
+    const int64_t n = (row_tiles + blocks - 1) / blocks;
+    t.row_block = n < row_tiles ? n * t.rows : 0;
+  }
   for (Expr factor : {t.copy_rows ? nullptr : f.rows_value, t.pack ? nullptr : f.lanes_value}) {
     if (factor == nullptr) continue;
     const std::vector<Expr> conditions = ConditionsOf(factor, c.Const(0, factor->type.dtype));
@@ -372,6 +385,25 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
         if (Uses(e, i.var)) t.guarding.insert(i.var);
       }
     }
+  }
+  if (sides.one_sided && !t.dots && !t.pack && !t.masks_lanes) {
+    // The next row of results reads at the next tap what this row does: inside of all, such a tap takes no further
+    // loads.
+    std::vector<size_t> taps;
+    for (size_t d = 0; d < reduced.size(); ++d) {
+      if (!IsInt(reduced[d].extent) || IsInt(reduced[d].extent, 1)) continue;
+      const bool slides = Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), reduced[d].var) ==
+                          Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), f.vi);
+      taps.insert(slides ? taps.end() : taps.begin(), d);
+    }
+    int64_t steps = t.rows * t.tile.vectors;
+    std::vector<int64_t> options = {0};
+    for (size_t k = taps.size(); k-- > 0;) {
+      steps *= reduced[taps[k]].extent->int_value;
+      if (steps > kMostUnrolled) break;
+      options.push_back(options.back() + 1);
+    }
+    t.taps.assign(taps.end() - point.Choose("taps_unrolled", options, options.back()), taps.end());
   }
   t.seconds = PredictSeconds(t, target);
   // As many tasks as keep the cores busy, of rows that stay near; each packs its panels.

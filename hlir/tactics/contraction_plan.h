@@ -61,7 +61,7 @@ struct ContractionPlan {
   bool pack = false;               // the lanes' operand, a panel at a time
   std::vector<size_t> order = {};  // of the reduction's iterators in panels: those last that a unit sums
   PanelDepth depth = {};           // of a panel; with iterators outside, sums wait in memory from panel to panel
-  int64_t row_block = 0;           // rows that share a panel; 0: all
+  int64_t row_block = 0;           // rows that share a panel, or a padded image; 0: all
   bool contiguous = false;         // its lanes, in memory
   // Else the reduction's iterator along which it is, where whole matrices can change places on their way to a panel.
   std::optional<size_t> across = std::nullopt;
@@ -77,6 +77,9 @@ struct ContractionPlan {
   // How tiles' runs lie in what they are copied from: along it, behind each other for each place of a window, or apart.
   enum class Runs : uint8_t { kAlong, kTurned, kApart } runs = Runs::kApart;
   ir::Expr run_step = nullptr;
+  // Windows that no two tiles share are read from a copy of their image with zeros around, a block of rows at a time.
+  bool padded = false;
+  std::vector<size_t> taps = {};  // iterators of its reduction that are unrolled in a tile, the innermost last
   bool in_phases = false;
   double part = 1;                              // of guarded steps, those that do something
   absl::flat_hash_set<ir::Expr> guarding = {};  // iterators of the reduction that say so

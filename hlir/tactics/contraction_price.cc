@@ -46,7 +46,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const double panels = std::ceil(size(f.j) / width);
   const double results = b * row_tiles * panels * static_cast<double>(t.rows) * width;
   const double row_blocks = t.row_block == 0 ? 1 : std::ceil(size(f.i) / static_cast<double>(t.row_block));
-  const double tasks = b * panels * (t.pack ? row_blocks : row_tiles);
+  const double tasks = t.padded ? b * row_blocks : b * panels * (t.pack ? row_blocks : row_tiles);
   const double balance = tasks > 0 ? std::ceil(tasks / cores) * cores / tasks : 1;
   const auto chains = static_cast<double>(t.rows * t.tile.vectors);
   const double busy =
@@ -136,6 +136,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                                          : gather_seconds(step_bytes, from_far);
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
+  if (t.padded) compute += TypicalBytes(f.of_lanes->buffer, f.group.symbols) / BytesOf(sum_type) * cpu.pack_seconds;
   compute += t.copied_elements * cpu.move_seconds + SecondsOfFarRows(t, target);
   // Of a window's parts a unit's sums stay nearer: panels are of a few places (order: more than its own three).
   if (t.depth.outer > 0)

@@ -220,6 +220,14 @@ StatusOr<std::optional<FlatContraction>> Flatten(Schedule& s, const Sides& sides
   return std::optional<FlatContraction>(std::move(f));
 }
 
+bool PadWindows(Schedule& s, const Sides& sides) {
+  const Stage& acc = s.stages()->stages[0];
+  const auto con = FindProduct(acc);
+  if (!con) return false;
+  const Expr load = MainLoad(acc, {sides.swapped ? con->lhs : con->rhs});
+  return load != nullptr && load->has_mask && s.Try(Cat("pad_input ", acc.name, " ", load->buffer->name, " -> padded"));
+}
+
 Copied CopyPhases(Schedule& s, const Sides& sides, const Target& target, bool of_unit) {
   constexpr double kLeastReads = 4, kMostCopiedOfUnit = 2;
   const TeProgram& p = *s.stages();

@@ -47,6 +47,10 @@ struct Run {
 };
 std::optional<Run> FindRun(ir::Analyzer& a, const ir::Stage& out, const std::vector<Digit>& digits);
 
+// Of a one-sided contraction, whose windows are masked at the ends of an image: the stage `padded`, which has zeros
+// there; false where the masks are others.
+bool PadWindows(ir::Schedule& s, const Sides& sides);
+
 // Rows of a phase lie every so many elements in what they are read from, and lines of the cache are read again by each
 // phase. Where many tiles read them, they first become a stage, in which what a tile reads lies together: rows, or, for
 // a matrix unit, what it sums of a row, the longest iterator of the reduction.

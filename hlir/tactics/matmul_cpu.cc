@@ -48,6 +48,7 @@ class Loops {
       s_.Step("scope ", sums_, copies ? " local" : " local align 64").Step("compute_at ", sum_block_, " ", at_);
       const std::vector<std::string> of_totals = FindTotals();
       if (t_.pack) Pack("p");
+      if (t_.padded) CopyPadded();
       SumTotals(of_totals);
       SumTile();
       for (const std::string& tile : tiles_) CopyTile(tile);
@@ -80,12 +81,12 @@ class Loops {
     has_columns_ = !lj.empty();
     if (has_columns_) {
       s_.Step("split ", lj, " ", t_.tile.width(), " -> jo ji");
-      shared.push_back("jo");
+      (t_.padded ? inside : shared).push_back("jo");
     }
     has_rows_ = !li.empty();
     if (has_rows_) {
-      const bool blocks = t_.pack && t_.row_block > 0;
-      if (blocks) shared.insert(shared.end() - (has_columns_ ? 1 : 0), "ib");
+      const bool blocks = (t_.pack || t_.padded) && t_.row_block > 0;
+      if (blocks) shared.insert(shared.end() - (has_columns_ && !t_.padded ? 1 : 0), "ib");
       // A loop over tiles, unless a task is one of them.
       const bool tiles = !is_deep_ && !(blocks && t_.row_block == t_.rows);
       if (blocks && tiles) {
@@ -95,7 +96,7 @@ class Loops {
       } else if (tiles) {
         s_.Step("split ", li, " ", t_.rows, " -> io ii");
       }
-      if (tiles) (t_.pack ? inside : shared).push_back("io");
+      if (tiles) (t_.pack || t_.padded ? inside : shared).push_back("io");
       point.push_back(is_deep_ && !blocks ? li : "ii");
     }
     if (has_columns_) point.push_back("ji");
@@ -166,6 +167,14 @@ class Loops {
       }
     }
     s_.Run("pad b_panel");
+  }
+
+  // An image with zeros around it, or rows of it, before the tiles that read it.
+  void CopyPadded() {
+    s_.Run("scope padded local align 64").Step("compute_at b_padded p");
+    const std::vector<std::string> v = Inside("p", "b_padded");
+    if (s_.status().ok() && !v.empty()) Vectorize(v.back(), "c");
+    s_.Run("pad b_padded");
   }
 
   // The same of an operand that lies along a step of the reduction: matrices change places in registers.
@@ -362,8 +371,19 @@ class Loops {
       }
       ++k;
     }
+    std::vector<std::string> taps;
+    for (const size_t d : t_.taps) {
+      size_t at = 0;
+      for (size_t e = 0; e < d; ++e) at += IsInt(acc_.reduce_iters[e].extent, 1) ? 0 : 1;
+      taps.push_back(steps[at]);
+    }
+    for (const std::string& tap : taps) {
+      std::erase(steps, tap);
+      steps.push_back(tap);
+    }
     Reorder({steps, tile, members_});
     Multiply(sum_block_, tile, steps.empty() ? "" : steps[0], "b_init");
+    for (const std::string& tap : taps) s_.Step("unroll ", tap);
   }
 
   // Of what the lanes' operand sums to, where that is wanted: loops over the reduction, those first that move from

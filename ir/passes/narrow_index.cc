@@ -118,7 +118,47 @@ class Narrower {
   absl::flat_hash_map<Expr, Expr> memo_;
 };
 
+// Comparisons of lanes that fit in 32 bits.
+class LanesNarrower {
+ public:
+  explicit LanesNarrower(const Func& f) : c_(*f.context), analyzer_(f) {}
+
+  Stmt Run(const Stmt& s) {
+    if (const For* n = As<For>(s)) analyzer_.BindRange(n->var, c_.Int(0), n->extent);
+    return MapChildren(s, [&](Expr e) { return Narrow(e); }, [&](const Stmt& x) { return Run(x); });
+  }
+
+ private:
+  bool Fits(Expr e) {
+    const Analyzer::Bounds b = analyzer_.ConstBounds(e);
+    return b.lo >= -kMax && b.hi <= kMax;
+  }
+  bool CanNarrow(Expr e) {
+    return e->type.dtype == DType::kI64 && Fits(e) &&
+           (e->op == ExprOp::kBroadcast || (e->op == ExprOp::kRamp && Fits(e->args[0]) && Fits(e->args[1])));
+  }
+  Expr Narrow(Expr e) {
+    return Rewriter(c_, [&](Expr x) -> Expr {
+      const bool compares = RowOf(x->op) != nullptr && RowOf(x->op)->result == OpRow::kBool && x->args.size() == 2;
+      if (!compares || x->type.lanes < 2 || !CanNarrow(x->args[0]) || !CanNarrow(x->args[1])) return nullptr;
+      const auto narrow = [&](Expr side) {
+        return MapChildren(c_, side, [&](Expr part) { return c_.Cast(DType::kI32, part); });
+      };
+      return c_.Make(x->op, {narrow(x->args[0]), narrow(x->args[1])});
+    })(e);
+  }
+
+  Context& c_;
+  Analyzer analyzer_;
+};
+
 }  // namespace
+
+StatusOr<Func> NarrowLanes(Func f) {
+  LanesNarrower narrower(f);
+  f.body = narrower.Run(f.body);
+  return f;
+}
 
 StatusOr<Func> NarrowIndex(Func f) {
   Narrower narrower(f);

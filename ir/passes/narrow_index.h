@@ -10,4 +10,10 @@
 
 namespace cinn_like::ir {
 StatusOr<Func> NarrowIndex(Func f);
+
+// Comparisons of ramps in 32 bits, where bounds prove that both sides fit: on CPUs masks are then as wide as most
+// elements that they are of.
+//
+//   broadcast(2, 8) < ramp(i * 8, 1, 8)   =>   broadcast(2i32, 8) < ramp(i32(i * 8), 1i32, 8)
+StatusOr<Func> NarrowLanes(Func f);
 }  // namespace cinn_like::ir

@@ -206,14 +206,23 @@ std::optional<int64_t> Dependences::Distance(const VarMap& known, Expr var) {
   return IsInt(d) ? std::optional<int64_t>(d->int_value) : std::nullopt;
 }
 
-// `proves()`, where the conditions of both hold.
-bool Dependences::Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves) {
-  if (a.condition == nullptr && b.condition == nullptr) return false;
-  IndicesOf(a), IndicesOf(b);  // as they are without the conditions
-  const Expr none = c_.Bool(true);
-  const Analyzer::Assume first(a_, a.condition == nullptr ? none : a.condition);
-  const Analyzer::Assume second(a_, b.condition == nullptr ? none : Substitute(c_, b.condition, rename));
-  return proves();
+// `proves()`, or it does where both accesses run: their conditions hold, and their blocks' iterators are in range.
+bool Dependences::Proves(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves) {
+  if (proves()) return true;
+  std::vector<Expr> facts;
+  for (Expr e : {a.condition, a.in_range}) {
+    if (e != nullptr) facts.push_back(e);
+  }
+  for (Expr e : {b.condition, b.in_range}) {
+    if (e != nullptr) facts.push_back(Substitute(c_, e, rename));
+  }
+  if (facts.empty()) return false;
+  IndicesOf(a), IndicesOf(b);  // as they are without these
+  std::vector<std::unique_ptr<Analyzer::Assume>> assumed;
+  for (Expr e : facts) assumed.push_back(std::make_unique<Analyzer::Assume>(a_, e));
+  const bool result = proves();
+  while (!assumed.empty()) assumed.pop_back();  // the last one first
+  return result;
 }
 
 // Whether the two are steps of one reduction that the loop of `var` may take in any order: nothing else moves that is
@@ -275,7 +284,7 @@ std::optional<Dependences::Conflict> Dependences::CarriedBy(const StmtPath& loop
         return !known || Distance(*known, n.var) == 0 ||
                (reductions && IsFree(a, b, *known, fixed, n.var, kind == ForKind::kVectorized));
       };
-      if (apart() || Where(a, b, rename, apart)) continue;
+      if (Proves(a, b, rename, apart)) continue;
       conflict = {&a, &b};
       break;
     }
@@ -303,8 +312,12 @@ std::optional<Dependences::Conflict> Dependences::FlowsBetweenIterations(const S
                 return w->statement < r->statement && IsCovered(*r, *w, fixed);
               });
     for (size_t k = 0; k < writes.size() && !ok; ++k) {
-      const auto known = Meet(*writes[k], *r, Rename(*writes[k], *r, outer));
-      if (known && Distance(*known, n.var) != 0) return Conflict{writes[k], r};
+      const VarMap rename = Rename(*writes[k], *r, outer);
+      const bool at_once = Proves(*writes[k], *r, rename, [&] {
+        const auto known = Meet(*writes[k], *r, rename);
+        return !known || Distance(*known, n.var) == 0;
+      });
+      if (!at_once) return Conflict{writes[k], r};
     }
   }
   return std::nullopt;
@@ -392,10 +405,13 @@ bool Dependences::FindsWritten(const Access& read) {
 }
 
 bool Dependences::MeetTogether(const Access& a, const Access& b) {
-  const auto known = Meet(a, b, Rename(a, b, {}));
-  return !known || std::all_of(a.loops.begin(), a.loops.end(), [&](const For* n) {
-    const bool shared = std::any_of(b.loops.begin(), b.loops.end(), [&](const For* m) { return m->var == n->var; });
-    return !shared || Distance(*known, n->var) == 0;
+  const VarMap rename = Rename(a, b, {});
+  return Proves(a, b, rename, [&] {
+    const auto known = Meet(a, b, rename);
+    return !known || std::all_of(a.loops.begin(), a.loops.end(), [&](const For* n) {
+      const bool shared = std::any_of(b.loops.begin(), b.loops.end(), [&](const For* m) { return m->var == n->var; });
+      return !shared || Distance(*known, n->var) == 0;
+    });
   });
 }
 
@@ -440,19 +456,22 @@ std::optional<Dependences::Conflict> Dependences::ChangedByOrder(const StmtPath&
   for (Buffer buffer : buffers_) {
     for (const auto& [first, second] : PairsOf(buffer, range, {})) {
       const Access &a = *first, &b = *second;
-      const auto known = Meet(a, b, Rename(a, b, fixed));
-      if (!known) continue;
-      // One loop alone keeps its direction wherever it stands; more must be known.
-      int apart = 0;
-      bool exact = true;
-      for (const For* n : chain) {
-        const auto d = Distance(*known, n->var);
-        exact = exact && d.has_value();
-        if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
-        apart += !IsFree(a, b, *known, fixed, n->var);
-      }
-      if (apart <= 1 || (exact && sign(*known, chain) == sign(*known, order))) continue;
-      return Conflict{&a, &b};
+      const VarMap rename = Rename(a, b, fixed);
+      const bool as_before = Proves(a, b, rename, [&] {
+        const auto known = Meet(a, b, rename);
+        if (!known) return true;
+        // One loop alone keeps its direction wherever it stands; more must be known.
+        int apart = 0;
+        bool exact = true;
+        for (const For* n : chain) {
+          const auto d = Distance(*known, n->var);
+          exact = exact && d.has_value();
+          if (d == 0 || std::find(moved.begin(), moved.end(), n) == moved.end()) continue;
+          apart += !IsFree(a, b, *known, fixed, n->var);
+        }
+        return apart <= 1 || (exact && sign(*known, chain) == sign(*known, order));
+      });
+      if (!as_before) return Conflict{&a, &b};
     }
   }
   return std::nullopt;
@@ -468,8 +487,12 @@ std::optional<Dependences::Conflict> Dependences::ChangedByMerge(const StmtPath&
       if (j < q.first || j >= q.second) continue;
       const Access &a = accesses_[i], &b = accesses_[j];
       if (!a.writes && !b.writes) continue;
-      const auto known = Meet(a, b, Rename(a, b, fixed, {{twin, var}}));
-      if (known && Distance(*known, var).value_or(-1) < 0) return Conflict{&a, &b};
+      const VarMap rename = Rename(a, b, fixed, {{twin, var}});
+      const bool later = Proves(a, b, rename, [&] {
+        const auto known = Meet(a, b, rename);
+        return !known || Distance(*known, var).value_or(-1) >= 0;
+      });
+      if (!later) return Conflict{&a, &b};
     }
   }
   return std::nullopt;
@@ -543,7 +566,7 @@ std::optional<Dependences::Conflict> Dependences::BetweenThreads(const StmtPath&
           return a_.CanProve(c_.Eq(only, c_.Int(0)));
         }));
       };
-      if (!same() && !Where(*a, *b, rename, same)) return Conflict{first, second};
+      if (!Proves(*a, *b, rename, same)) return Conflict{first, second};
     }
   }
   return std::nullopt;
@@ -555,8 +578,9 @@ std::optional<Dependences::Conflict> Dependences::Between(const Stmt& s, const S
   for (size_t i = r.first; i < r.second; ++i) {
     for (size_t j : by_buffer_[accesses_[i].buffer]) {
       if (j < q.first || j >= q.second || (!accesses_[i].writes && !accesses_[j].writes)) continue;
-      if (Meet(accesses_[i], accesses_[j], Rename(accesses_[i], accesses_[j], outer)))
-        return Conflict{&accesses_[i], &accesses_[j]};
+      const Access &a = accesses_[i], &b = accesses_[j];
+      const VarMap rename = Rename(a, b, outer);
+      if (!Proves(a, b, rename, [&] { return !Meet(a, b, rename); })) return Conflict{&a, &b};
     }
   }
   return std::nullopt;

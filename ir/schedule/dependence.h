@@ -40,6 +40,7 @@ struct Access {
   const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
   // Of the block and of what it stands under, in terms of the loops, as far as no memory has a part in it; null: none.
   Expr condition = nullptr;
+  Expr in_range = nullptr;      // the block's iterators are, which holds wherever it runs; null: nothing new
   bool is_conditional = false;  // under another, in a loop of a block, or a masked store
   // Read by all threads along an axis that no loop around is bound to: for private memory, or for a condition. For
   // shared memory only all blocks do: it is one of their threads that writes.
@@ -107,7 +108,7 @@ class Dependences {
   // for one of `a`.
   VarMap Rename(const Access& a, const Access& b, const std::vector<const For*>& fixed, const VarMap& twins = {});
   std::optional<int64_t> Distance(const VarMap& known, Expr var);
-  bool Where(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
+  bool Proves(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves);
   bool IsFree(const Access& a, const Access& b, const VarMap& known, const std::vector<const For*>& fixed, Expr var,
               bool in_lanes = false);
   bool IsCovered(const Access& read, const Access& write, const std::vector<const For*>& fixed, bool inside = true);

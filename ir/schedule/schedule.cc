@@ -106,6 +106,8 @@ const StepRow kSteps[] = {
      }},
     {"solve", "STAGE ITERATOR", 2, 2, 0, 0, nullptr,
      [](TeProgram p, const Words& w) { return Solve(std::move(p), w.args[0], w.args[1]); }},
+    {"pad_input", "STAGE BUFFER -> NAME", 2, 2, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return PadInput(std::move(p), w.args[0], w.args[1], w.names[0]); }},
     {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,

@@ -49,6 +49,11 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
 // digit becomes that value, and the condition goes, or what it asks of others stays.
 StatusOr<TeProgram> Solve(TeProgram p, const std::string& stage, const std::string& iterator);
 
+// pad_input t x -> u:  t[i] += x[i + k - 1; 0 <= i + k - 1 && i + k - 1 < N] * w[k] over k  =>  u[h] = x[h - 1; 0 < h
+// && h < N + 1] for h in 0..N + 2;  t[i] += u[i + k] * w[k] over k. A tensor that a stage reads at one place, where
+// conditions that bound its indices are 0 elsewhere, is copied with these zeros around it, and read without conditions.
+StatusOr<TeProgram> PadInput(TeProgram p, const std::string& stage, const std::string& buffer, const std::string& name);
+
 // rfactor t k -> u:  t[i] += x[i, k, j] over k, j  =>  u[k, i] += x[i, k, j] over j;  t[i] += u[k, i] over k. What a
 // stage reduces becomes parts, one for each value of an iterator, that are reduced apart and joined: u has the
 // iterators u_0 for k and u_1, ... for those of t, and the others that t reduced. One name for each result.

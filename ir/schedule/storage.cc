@@ -470,12 +470,21 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
     if (const Let* n = As<Let>(s)) lets.insert(n->var);
     return true;
   });
+  // Lanes stay neighbours under a mask, all else at the last element; where none are known yet, any loop may become
+  // them.
+  VarSet lanes, lane_loops;
+  for (const For* n : LoopsOf(path)) {
+    if (n->kind == ForKind::kVectorized) lane_loops.insert(n->var);
+  }
+  for (const BlockIter& i : b.iters) {
+    if (lane_loops.empty() || Uses(i.binding, lane_loops)) lanes.insert(i.var);
+  }
   auto keep_inside = [&](Expr load) -> Expr {
     std::vector<Expr> indices = IndicesOf(load);
     Expr mask = MaskOf(load);
     const bool at_let = std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, lets); });
     for (const auto& [var, extent] : extents) {
-      const bool along_last = !indices.empty() && Uses(indices.back(), var);
+      const bool along_last = !indices.empty() && Uses(indices.back(), var) && lanes.contains(var);
       if (along_last || at_let || load->buffer->scope != Scope::kGlobal) {
         const Expr inside = c.Lt(var, extent);
         mask = mask == nullptr ? inside : c.And(mask, inside);

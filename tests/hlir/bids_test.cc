@@ -42,9 +42,9 @@ std::vector<int> LostOps(const char* graph, const std::string& target, const Com
 }
 
 TEST(Bids, OpsAreNamedByTheirPlaceInTheGraphThatWasGiven) {
-  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=amd-avx512"), std::vector<int>{1});
-  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=intel-amx"), std::vector<int>{1});
-  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto"), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=amd-avx512"), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=intel-amx"), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=auto"), std::vector<int>{1});
 }
 
 // Three in four products of a transposed window are of zeros, on neither side of the bids.
@@ -61,7 +61,7 @@ TEST(Bids, NothingIsLostWithoutAFrameworkOrWhenItIsTurnedOff) {
   EXPECT_TRUE(LostOps(kConvolution, "cpu").empty());
   CompileOptions options = Uncached();
   options.leave_to_framework = false;
-  EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
+  EXPECT_TRUE(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=auto", options).empty());
 }
 
 // Eager adds one element after the other; lanes go across rows or along them.
@@ -135,10 +135,11 @@ TEST(Bids, ConvolutionsThatPanelsMakeFasterStay) {
 TEST(Bids, WhatTheCacheHoldsIsOfTheSameFlag) {
   CompileOptions options;
   options.cache_dir = testing::TempDir() + "/cinn_like_bids";
-  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto", options), std::vector<int>{1});
-  EXPECT_EQ(LostOps(kConvolution, "cpu -framework=auto", options), std::vector<int>{1});  // from the cache
+  EXPECT_EQ(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=auto", options), std::vector<int>{1});
+  EXPECT_EQ(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=auto", options),
+            std::vector<int>{1});  // from the cache
   options.leave_to_framework = false;
-  EXPECT_TRUE(LostOps(kConvolution, "cpu -framework=auto", options).empty());
+  EXPECT_TRUE(LostOps(kConvolution, "cpu -mcpu=znver4 -num-threads=2 -framework=auto", options).empty());
 }
 
 TEST(Bids, EveryCallOfASharedKernelIsLost) {
@@ -317,6 +318,10 @@ StatusOr<ir::Func> RefuseVectors(ir::Func f, const PassContext&) {
   if (absl::StrContains(ir::Print(f), "ramp(") || absl::StrContains(ir::Print(f), "parallel")) return Internal("no");
   return f;
 }
+StatusOr<ir::Func> RefuseTanh(ir::Func f, const PassContext&) {
+  if (absl::StrContains(ir::Print(f), "tanh(")) return Internal("it has a tanh");
+  return f;
+}
 constexpr RuntimeDevice kRuntime = {kDLExtDev, kDLExtDev, GetHostDevice};
 
 struct OtherCpu {
@@ -333,7 +338,7 @@ struct OtherCpu {
 TEST(Bids, ACheapTacticThatIsRefusedLoses) {
   const std::vector<hlir::Tactic> tactics = {{"boast", Boast}};
   const OtherCpu other(&tactics, nullptr);
-  const Target target = *other.devices.ParseTarget("other -framework=amd-avx512");
+  const Target target = *other.devices.ParseTarget("other -mcpu=znver4 -num-threads=2 -framework=amd-avx512");
   const auto bid = BidOnGraph(*hlir::Parse(kConvolution), target, Uncached(), other.devices);
   ASSERT_TRUE(bid.ok()) << bid.status();
   EXPECT_TRUE((*bid)->report().lost.empty());
@@ -341,6 +346,32 @@ TEST(Bids, ACheapTacticThatIsRefusedLoses) {
   ASSERT_EQ((*bid)->report().lost.size(), 1u);
   EXPECT_EQ((*bid)->report().lost[0].op, 1);
   EXPECT_EQ((*bid)->entry(), nullptr);
+}
+
+// A kernel that can't be compiled costs its own ops alone: where there is a framework, whose they are, and else an
+// error.
+TEST(Bids, WhatCannotBeCompiledGoesBack) {
+  constexpr char kOps[] = R"(graph @f(%x: f32[64,40], %y: f32[30,7]) {
+  %0 = exp(%x) : f32[64,40]
+  %1 = add(%0, %x) : f32[64,40]
+  %2 = tanh(%y) : f32[30,7]
+  return %1, %2
+}
+)";
+  const std::vector<ir::HookedPass> passes = {{"flatten", {"refuse_tanh", RefuseTanh}}};
+  const OtherCpu other(nullptr, &passes);
+  const auto bid = BidOnGraph(*hlir::Parse(kOps), *other.devices.ParseTarget("other -framework=amd-avx512"), Uncached(),
+                              other.devices);
+  ASSERT_TRUE(bid.ok()) << bid.status();
+  EXPECT_TRUE((*bid)->report().lost.empty());
+  ASSERT_TRUE((*bid)->Finish().ok());
+  ASSERT_EQ((*bid)->report().lost.size(), 1u);
+  EXPECT_EQ((*bid)->report().lost[0].op, 2);
+  EXPECT_TRUE(absl::StrContains((*bid)->report().lost[0].failure, "tactic naive: pass 'refuse_tanh': it has a tanh"))
+      << (*bid)->report().lost[0].failure;
+  const auto alone = CompileGraph(*hlir::Parse(kOps), *other.devices.ParseTarget("other"), Uncached(), other.devices);
+  ASSERT_FALSE(alone.ok());
+  EXPECT_TRUE(absl::StrContains(alone.status().message(), "it has a tanh")) << alone.status();
 }
 
 // Loops as they stand lose to the framework's of one op after the other, where it has no tuned kernel either.

@@ -490,6 +490,18 @@ constexpr char kRun[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..6
     t[u, r] = f32(a) } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, z] * 2.0 } } } })";
 
+// Rows of t are apart as e / 12 is below n, which is known of the block's iterator, whatever loops it is bound to.
+constexpr char kAcross[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n * 12] @global
+  for e in 0..n * 12 { block a(u in 0..n * 12 = e) { t[n * (u % 12) + u / 12] = x[u / 12, u % 12] + 1.0 } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[n * z + w] } } } })";
+// So do columns of y, which a condition keeps below 12.
+constexpr char kBelow[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n * 12] @global
+  for i in 0..n { for j in 0..8 { for v in 0..4 { block a(u in 0..n = i, s in 0..12 = j * 4 + v) if j < 3 {
+    t[u * 12 + s] = x[u, s] + 1.0 } } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w * 12 + z] } } } })";
+
 struct Legal {
   const char* program;
   const char* steps;
@@ -600,6 +612,12 @@ const Legal kLegal[] = {
     {kScan, "split j 4 -> jo ji"},
     {kScan, "merge i p"},
     {kScan, "fuse i j -> e"},
+    {kAcross, "parallel e"},
+    {kAcross, "split e 8 -> eo ei\nparallel eo"},
+    {kAcross, "split e 8 -> eo ei\nreorder ei eo\nparallel ei"},
+    {kBelow, "reorder v j i"},
+    {kBelow, "parallel i"},
+    {kBelow, "reorder j i v\nparallel j"},
 };
 
 StatusOr<std::vector<uint8_t>> ResultsOf(const Func& f, int64_t n) {

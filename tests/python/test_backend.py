@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -706,6 +707,27 @@ def test_ops_go_back_in_three_rounds(reference, monkeypatch):
     report = cinn_like.report()
     assert list(report.fallback_ops) == ["aten.sin.default", "aten.tanh.default", "aten.cos.default"]
     assert [s.ops for s in report.subgraphs] == [["aten.exp.default", "aten.neg.default"]] and not report.failures
+
+
+def test_a_kernel_that_cannot_be_compiled_costs_its_own_ops(reference, monkeypatch):
+    make = function.compile_function
+
+    def compile_function(text, target, device, signature):
+        class Refused:
+            @property
+            def call(self):
+                raise function.LostOps([[0, 0, 0, "kernel k3: no"], [1, 0, 0, "kernel k3: no"]])
+
+        return Refused() if "tanh(" in text else make(text, target, device, signature)
+
+    monkeypatch.setattr(function, "compile_function", compile_function)
+    x = torch.randn(5, 7)
+    gm = make_fx(lambda x: (x.sin().tanh().cos().exp(),))(x)
+    torch.testing.assert_close(fx.compile_graph(gm, [x])([x]), gm(x))
+    report = cinn_like.report()
+    assert report.fallback_ops == dict.fromkeys(["aten.sin.default", "aten.tanh.default"], "kernel k3: no")
+    assert [s.ops for s in report.subgraphs] == [["aten.cos.default", "aten.exp.default"]]
+    assert len(report.failures) == 1 and re.fullmatch(r"2 ops of subgraph\d+: kernel k3: no", report.failures[0])
 
 
 def test_what_fails_when_it_is_compiled_is_left_to_the_framework(real_library):

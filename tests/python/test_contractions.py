@@ -54,6 +54,39 @@ def test_random_windows(real_library, block):
         assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
 
 
+def depthwise(seed):
+    """(function, arguments, what it is): each channel by windows of its own, of odd strides, dilations and paddings."""
+    r = random.Random(seed)
+    dims, multiplier = r.choice((1, 2, 2, 2, 3)), r.choice((1, 1, 1, 2))
+    kernel = [r.choice((1, 2, 3, 4, 5, 7)) for _ in range(dims)]
+    window = {"stride": [r.choice((1, 1, 2, 3)) for _ in range(dims)], "dilation": [r.choice((1, 1, 2)) for _ in range(dims)],
+              "padding": [r.randint(0, k) for k in kernel]}  # fmt: skip
+    channels = r.choice((1, 3, 16, 33))
+    sizes = [r.randint(d * (k - 1) + 1, (300, 60, 20)[dims - 1]) for k, d in zip(kernel, window["dilation"])]
+    f = (F.conv1d, F.conv2d, F.conv3d)[dims - 1]
+    x, w = torch.randn(r.randint(1, 3), channels, *sizes), torch.randn(channels * multiplier, 1, *kernel)
+
+    def run(x, w, b):
+        y = f(x, w, b, groups=channels, **window)
+        return F.silu(y) * y if seed % 2 else y
+
+    return run, (x, w, torch.randn(channels * multiplier)), f"{f.__name__} {tuple(x.shape)} {tuple(w.shape)} {window}"
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("block", range(4))
+def test_random_windows_of_single_channels(real_library, block, dynamic):
+    for seed in range(block * 4, block * 4 + 4):
+        torch.manual_seed(seed)
+        run, args, what = depthwise(seed)
+        torch._dynamo.reset()
+        cinn_like.reset_report()
+        got = torch.compile(run, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
+        right = run(*(a.double() for a in args))
+        torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
+        assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+
+
 PHASES = {  # x, w, what the transposed window is
     "generator": ((4, 64, 4, 4), (64, 48, 4, 4), {"stride": 2, "padding": 1}),
     "two_by_two": ((1, 40, 17, 19), (40, 24, 2, 2), {"stride": 2}),

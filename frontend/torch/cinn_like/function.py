@@ -73,10 +73,11 @@ def device_id(device):
 
 
 class LostOps(Exception):
-    """`ops`: [index in the text, our predicted seconds, the framework's] of what the framework computes faster."""
+    """`ops`: [index in the text, our predicted seconds, the framework's] of what the framework computes faster, or with
+    a fourth: why our kernel can't be compiled."""
 
     def __init__(self, ops):
-        super().__init__(f"the framework computes {len(ops)} ops faster")
+        super().__init__(f"{len(ops)} ops are the framework's")
         self.ops = ops
 
 

@@ -5,6 +5,7 @@ compiled, all in threads.
     pending.settle()(args)  # waits for the code; the rest of the graph is the framework's
 """
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -97,9 +98,11 @@ class _Shares:
 
     def _leave_lost(self, results):
         """Whether there were lost ops."""
-        found = [results[key].ops for key in self._keys().values() if isinstance(results[key], LeftToFramework)]
-        for ops in found:
-            self.reasons.update(ops)
+        found = [results[key] for key in self._keys().values() if isinstance(results[key], LeftToFramework)]
+        for left in found:
+            self.reasons.update(left.ops)
+            for why in left.failures:
+                reporting.add_failure(why)
         return bool(found)
 
 
@@ -171,11 +174,11 @@ def _without_framework(target):
 
 
 class LeftToFramework(Exception):
-    """`ops`: {node: why} of a region, which the framework computes faster."""
+    """`ops`: {node: why} of a region, which the framework computes faster, or alone: `failures` of our kernels."""
 
-    def __init__(self, ops):
+    def __init__(self, ops, failures):
         super().__init__(f"{len(ops)} ops are left to the framework")
-        self.ops = ops
+        self.ops, self.failures = ops, failures
 
 
 _counter = [0]
@@ -235,9 +238,13 @@ def _left_to_framework(written):
     try:
         yield
     except function.LostOps as why:
-        reason = "the framework's kernel is faster: {:.2g} s predicted, ours {:.2g} s".format
-        sources = written.emitter.writer.sources
-        raise LeftToFramework({sources[op]: reason(theirs, ours) for op, ours, theirs in why.ops}) from None
+        faster = "the framework's kernel is faster: {:.2g} s predicted, ours {:.2g} s".format
+        sources, ops, failed = written.emitter.writer.sources, {}, collections.Counter()
+        for op, ours, theirs, *failure in why.ops:
+            ops[sources[op]] = failure[0] if failure else faster(theirs, ours)
+            failed.update(failure)
+        failures = [f"{n} ops of {written.name}: {failure}" for failure, n in failed.items()]
+        raise LeftToFramework(ops, failures) from None
 
 
 def _compile_region(bid):
