@@ -1,6 +1,7 @@
 #include "backends/llvm_expr.h"
 
 #include "backends/llvm_cast.h"
+#include "ir/join.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/MDBuilder.h"
@@ -31,19 +32,11 @@ int LanesOf(llvm::Value* v) {
 
 constexpr size_t kMostTurns = 4;  // masks that are joined for one
 
-// A comparison of lanes with a number that all of them share.
+// A comparison of places in lanes with a number that all of them share.
 bool HasSharedBound(Expr e) {
-  return e->op == ExprOp::kLt && e->type.lanes > 1 && !IsFloat(e->args[0]->type.dtype) &&
+  return e->op == ExprOp::kLt && e->type.lanes > 1 && IsSigned(e->args[0]->type.dtype) &&
+         !IsFloat(e->args[0]->type.dtype) &&
          (e->args[0]->op == ExprOp::kBroadcast) != (e->args[1]->op == ExprOp::kBroadcast);
-}
-
-// The operands of && around vectors.
-void AddConjuncts(Expr e, std::vector<Expr>& to) {
-  if (e->op == ExprOp::kAnd) {
-    for (Expr a : e->args) AddConjuncts(a, to);
-  } else if (std::find(to.begin(), to.end(), e) == to.end()) {
-    to.push_back(e);
-  }
 }
 
 bool IsUnitRamp(Expr index) { return index->op == ExprOp::kRamp && ir::IsInt(index->args[1], 1); }
@@ -181,37 +174,31 @@ llvm::Value* ExprEmitter::Floored(bool is_mod, llvm::Value* quotient, llvm::Valu
   return b_.CreateAdd(quotient, b_.CreateSExt(wrong, rem->getType()));
 }
 
-// Conditions that all lanes share are a part of the number that some are compared with, where there is one: else they
-// would be vectors of bits, of whatever width these have without registers for masks.
+// Conditions that all lanes share are a part of the number that some lanes are compared with, where there is one: else
+// they would be vectors of bits, of whatever width these have without registers for masks.
+//   broadcast(a) && x < broadcast(n)  ->  x < broadcast(a ? n : the lowest number)
 llvm::Value* ExprEmitter::EmitConjunction(Expr e) {
-  std::vector<Expr> parts;
-  AddConjuncts(e, parts);
+  const std::vector<Expr> parts = ir::ConjunctsOf(e);
   const auto bounded = std::find_if(parts.begin(), parts.end(), HasSharedBound);
-  llvm::Value *where = nullptr, *r = nullptr;
   const auto join = [&](llvm::Value* x, llvm::Value* y) { return x == nullptr ? y : b_.CreateAnd(x, y); };
+  llvm::Value *shared = nullptr, *r = nullptr;
   for (Expr part : parts) {
-    if (bounded != parts.end() && part->op == ExprOp::kBroadcast) where = join(where, Emit(part->args[0]));
-  }
-  for (Expr part : parts) {
-    if (where == nullptr || (part != *bounded && part->op != ExprOp::kBroadcast)) {
+    if (bounded != parts.end() && part->op == ExprOp::kBroadcast)
+      shared = join(shared, Emit(part->args[0]));
+    else if (bounded == parts.end() || part != *bounded)
       r = join(r, Emit(part));
-    } else if (part == *bounded) {
-      const bool is_above = part->args[0]->op == ExprOp::kBroadcast;
-      const Expr shared = part->args[is_above ? 0 : 1]->args[0];
-      const DType t = shared->type.dtype;
-      const unsigned bits = static_cast<unsigned>(InfoOf(t).bits);
-      const llvm::APInt never =
-          is_above      ? IsSigned(t) ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getMaxValue(bits)
-               : IsSigned(t) ? llvm::APInt::getSignedMinValue(bits)
-                        : llvm::APInt::getMinValue(bits);
-      llvm::Value* n = Emit(shared);
-      llvm::Value* bound = Splat(b_.CreateSelect(where, n, llvm::ConstantInt::get(n->getType(), never)), e->type.lanes);
-      llvm::Value* at = Emit(part->args[is_above ? 1 : 0]);
-      if (is_above) std::swap(at, bound);
-      r = join(r, IsSigned(t) ? b_.CreateICmpSLT(at, bound) : b_.CreateICmpULT(at, bound));
-    }
   }
-  return r;
+  if (bounded == parts.end()) return r;
+  if (shared == nullptr) return join(r, Emit(*bounded));
+  const bool is_above = (*bounded)->args[0]->op == ExprOp::kBroadcast;
+  const Expr number = (*bounded)->args[is_above ? 0 : 1]->args[0];
+  const auto bits = static_cast<unsigned>(InfoOf(number->type.dtype).bits);
+  llvm::Value* n = Emit(number);
+  llvm::Value* never = llvm::ConstantInt::get(
+      n->getType(), is_above ? llvm::APInt::getSignedMaxValue(bits) : llvm::APInt::getSignedMinValue(bits));
+  llvm::Value* bound = Splat(b_.CreateSelect(shared, n, never), e->type.lanes);
+  llvm::Value* at = Emit((*bounded)->args[is_above ? 1 : 0]);
+  return join(r, is_above ? b_.CreateICmpSLT(bound, at) : b_.CreateICmpSLT(at, bound));
 }
 
 llvm::Value* ExprEmitter::EmitMinMax(ExprOp op, DType t, llvm::Value* x, llvm::Value* y) {

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <sstream>
 
 #include "backends/compiled_code.h"
@@ -96,10 +95,17 @@ class GraphLowering {
     std::vector<Status> failures(lowered_.kernels.size());
     RETURN_IF_ERROR(ForEachKernel([&](size_t i) {
       failures[i] = Lower(i, modules[i], choices[i]);
-      return MayGoBack(i) ? absl::OkStatus() : failures[i];
+      return absl::OkStatus();
     }));
     for (size_t i = 0; i < failures.size(); ++i) {
-      if (!failures[i].ok()) GiveBack(i, failures[i]);
+      const Status failure = Annotate(failures[i], Cat("kernel ", lowered_.kernels[i].name));
+      if (failure.ok()) continue;
+      // A framework may compute what this would.
+      std::vector<hlir::LostOp> ops;
+      if (source_ != nullptr && !context_.target.framework.empty())
+        ops = hlir::OpsOf(lowered_.kernels[i], OneLine(std::string(failure.message())));
+      if (ops.empty()) return failure;
+      lost_.insert(lost_.end(), ops.begin(), ops.end());
     }
     if (!lost_.empty()) return absl::OkStatus();
     for (size_t i = 0; i < choices.size(); ++i) {
@@ -141,26 +147,6 @@ class GraphLowering {
     for (size_t i = 0; i < statuses.size(); ++i)
       RETURN_IF_ERROR(Annotate(statuses[i], Cat("kernel ", lowered_.kernels[i].name)));
     return absl::OkStatus();
-  }
-
-  // Whether a framework can compute what each call of the kernel does: ops of the graph.
-  bool MayGoBack(size_t i) const {
-    const std::vector<std::vector<int>>& calls = lowered_.kernels[i].origins;
-    return source_ != nullptr && !context_.target.framework.empty() &&
-           std::all_of(calls.begin(), calls.end(), [](const std::vector<int>& ops) {
-             return std::any_of(ops.begin(), ops.end(), [](int op) { return op >= 0; });
-           });
-  }
-
-  // The ops of a kernel that can't be compiled are lost.
-  void GiveBack(size_t i, const Status& failure) {
-    const std::string why = OneLine(Cat("kernel ", lowered_.kernels[i].name, ": ", failure.message()));
-    std::set<int> ops;
-    for (const std::vector<int>& call : lowered_.kernels[i].origins) ops.insert(call.begin(), call.end());
-    for (const hlir::LostOp& l : lost_) ops.erase(l.op);
-    for (int op : ops) {
-      if (op >= 0) lost_.push_back({op, 0, 0, why});
-    }
   }
 
   // What is known of a kernel, or else bid for it, once.

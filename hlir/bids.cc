@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/container/flat_hash_set.h"
 #include "hlir/phases.h"
@@ -248,6 +249,20 @@ bool IsContested(const Graph& source, const LoweredGraph::Kernel& kernel) {
   const std::vector<ir::Stage>& stages = kernel.group.stages;
   return std::any_of(stages.begin(), stages.end(),
                      [&](const ir::Stage& s) { return KernelOf(source, s) != FrameworkKernel::kNone; });
+}
+
+std::vector<LostOp> OpsOf(const LoweredGraph::Kernel& kernel, const std::string& failure) {
+  std::set<int> ops;
+  for (const std::vector<int>& call : kernel.origins) {
+    bool found = false;
+    for (int op : call) {
+      if (op >= 0) ops.insert(op), found = true;
+    }
+    if (!found) return {};
+  }
+  std::vector<LostOp> r;
+  for (int op : ops) r.push_back({op, 0, 0, failure});
+  return r;
 }
 
 std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGraph::Kernel>& kernels,

@@ -19,6 +19,10 @@ struct LostOp {
 // Whether the kernel computes a part of an op for which frameworks have a kernel.
 bool IsContested(const Graph& source, const LoweredGraph::Kernel& kernel);
 
+// The graph's ops that calls of a kernel compute which can't be compiled, as `failure` says; none where a call computes
+// no op of the graph, which no framework could do in its place.
+std::vector<LostOp> OpsOf(const LoweredGraph::Kernel& kernel, const std::string& failure);
+
 // `kernels` are of `graph` after passes, `source` is the graph before them, to whose ops stages refer; `seconds`
 // predicts one call of each kernel. The time of one that is not contested decides only where it is not what its tactic
 // promised: 0 means that it is. Nothing is lost where the target names no framework.

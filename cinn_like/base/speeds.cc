@@ -16,8 +16,8 @@ namespace {
 // amd-avx512 (Zen 4), which others estimate. Where a framework has no tuned kernel for a type, its plain loops are the
 // row (f16 of CPUs without its instructions: 3 to 19 in products). Set by whole models: the rest of intel-amx, its
 // own_product too (a single product reaches more, but whole models are best predicted with 100); sm_90 (H200; its
-// `misaligned` by products alone). Products and
-// convolutions of f32 of avx2: Zen 3. Estimates: the rest, and f64 in all.
+// `misaligned` by products alone). Products and convolutions of f32 of avx2: Zen 3, and what dense windows take there
+// by whole models. Estimates: the rest, and f64 in all.
 // clang-format off
 constexpr SpeedRow kRows[] = {
     {"intel-amx",    {130,1500,60,110,45,3000}, {130,500,60,100},  {100,30,10}, {.3,.1,.6,0,0,.06},   {.8,.8,.27}, 0,    0,    2, 8,  100, 0,   400, 1900, 3400, 20, {1.25,1,2}, {1.25,1.25,2}, {1.25,2,2}, 4e-6, 9e-6,  1},

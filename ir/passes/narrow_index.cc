@@ -8,6 +8,11 @@ namespace {
 
 constexpr int64_t kMax = (int64_t{1} << 31) - 1;
 
+bool FitsIn32Bits(Analyzer& a, Expr e) {
+  const Analyzer::Bounds b = a.ConstBounds(e);
+  return b.lo >= -kMax && b.hi <= kMax;
+}
+
 class Narrower {
  public:
   explicit Narrower(const Func& f) : c_(*f.context), analyzer_(f) {}
@@ -32,10 +37,7 @@ class Narrower {
   }
 
  private:
-  bool Fits(Expr e) {
-    const Analyzer::Bounds b = analyzer_.ConstBounds(e);
-    return b.lo >= -kMax && b.hi <= kMax;
-  }
+  bool Fits(Expr e) { return FitsIn32Bits(analyzer_, e); }
 
   // An i64 expression fits in 32 bits: as plain arithmetic on what fits, or as a scalar that is computed wide.
   bool CanNarrow(Expr e) {
@@ -129,10 +131,7 @@ class LanesNarrower {
   }
 
  private:
-  bool Fits(Expr e) {
-    const Analyzer::Bounds b = analyzer_.ConstBounds(e);
-    return b.lo >= -kMax && b.hi <= kMax;
-  }
+  bool Fits(Expr e) { return FitsIn32Bits(analyzer_, e); }
   bool CanNarrow(Expr e) {
     return e->type.dtype == DType::kI64 && Fits(e) &&
            (e->op == ExprOp::kBroadcast || (e->op == ExprOp::kRamp && Fits(e->args[0]) && Fits(e->args[1])));

@@ -1,4 +1,5 @@
-// The primitives about blocks and memory: inline, stage, cache_write, scope, split_init, pad, implement.
+// The primitives about blocks and memory: inline, stage, cache_write, scope, split_init, implement (pad has a file of
+// its own).
 #include <algorithm>
 
 #include "ir/join.h"
@@ -11,10 +12,6 @@ namespace cinn_like::ir {
 namespace {
 
 using VarSet = absl::flat_hash_set<Expr>;
-
-bool IsParam(const Func& f, Buffer b) {
-  return std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.buffer == b; });
-}
 
 Stmt RemoveAlloc(const Stmt& s, Buffer b) {
   return RewriteStmts(s, [&](const Stmt& x) -> Stmt {
@@ -387,146 +384,6 @@ StatusOr<Func> Implement(Func f, const std::string& call) {
   Call implementation = *parsed;
   implementation.meaning = f.body;
   f.body = MakeStmt(std::move(implementation));
-  return f;
-}
-
-namespace {
-
-// Whether a block may compute beyond the ends of these iterators: what it writes there is beyond the ends of its
-// results, and computing it is harmless.
-Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Expr>& extents) {
-  Context& c = a.context();
-  Status status;
-  auto refuse = [&](const auto&... why) {
-    if (status.ok()) status = InvalidArgument("pad ", b.name, ": ", why...);
-  };
-  auto check = [&](const Stmt& s) {
-    const Store* n = As<Store>(s);
-    for (const auto& [var, extent] : extents) {
-      if (n == nullptr) break;
-      const auto at = std::find(n->indices.begin(), n->indices.end(), var);
-      const auto d = static_cast<size_t>(at - n->indices.begin());
-      if (at == n->indices.end() || !a.CanProve(c.Le(n->buffer->shape[d], extent)))
-        refuse("beyond ", Print(extent), ", ", var->name, " would write other elements of ", n->buffer->name);
-    }
-    ForEachChild(
-        s,
-        [&](Expr e) {
-          Visit(e, [&](Expr x) {
-            const bool divides = (x->op == ExprOp::kDiv || x->op == ExprOp::kMod) && !IsFloat(x->type.dtype);
-            if (divides && !IsInt(x->args[1]) && !a.CanProve(c.Lt(c.Int(0), x->args[1])))
-              refuse("it divides by what may be 0 beyond its bounds: ", Print(x));
-            return true;
-          });
-        },
-        [](const Stmt&) {});
-    return status.ok();
-  };
-  VisitStmts(b.body, check);
-  if (b.init != nullptr) VisitStmts(b.init, check);
-  return status;
-}
-
-}  // namespace
-
-StatusOr<Func> Pad(Func f, const std::string& block) {
-  Context& c = *f.context;
-  ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
-  Block b = *As<Block>(path.back());
-  for (Buffer w : BuffersWritten(b.body)) {
-    if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
-  }
-  if (b.predicate == nullptr) return f;
-  bool waits = false;
-  VisitStmts(b.body, [&](const Stmt& s) { return !(waits |= As<While>(s) != nullptr); });
-  if (waits) return InvalidArgument("pad ", block, ": beyond the end, its loop `while` may never end");
-  for (Buffer w : BuffersWritten(b.body)) {
-    if (w->scope == Scope::kGlobal)
-      return InvalidArgument("pad ", block, ": its result ", w->name,
-                             " is in global memory, of which there is no more");
-  }
-  Analyzer a(c);
-  BindFactsOf(a, f, path);
-  // What keeps its iterators inside may go; other conditions stay.
-  Expr bounds = c.Bool(true), stays = nullptr;
-  for (const BlockIter& i : b.iters) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
-  {
-    const Analyzer::Assume inside(a, bounds);
-    for (Expr e : ConjunctsOf(b.predicate)) {
-      if (!a.CanProve(e)) stays = stays == nullptr ? e : c.And(stays, e);
-    }
-  }
-  // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
-  absl::flat_hash_map<Expr, Expr> extents;
-  for (const BlockIter& i : b.iters) {
-    if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
-    if (i.kind == IterKind::kReduce)
-      return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
-    extents[i.var] = i.extent;
-  }
-  RETURN_IF_ERROR(CheckPads(a, b, extents));
-  VarSet lets;
-  VisitStmts(b.body, [&](const Stmt& s) {
-    if (const Let* n = As<Let>(s)) lets.insert(n->var);
-    return true;
-  });
-  // Lanes stay neighbours under a mask, all else at the last element; where none are known yet, any loop may become
-  // them.
-  VarSet lanes, lane_loops;
-  for (const For* n : LoopsOf(path)) {
-    if (n->kind == ForKind::kVectorized) lane_loops.insert(n->var);
-  }
-  for (const BlockIter& i : b.iters) {
-    if (lane_loops.empty() || Uses(i.binding, lane_loops)) lanes.insert(i.var);
-  }
-  auto keep_inside = [&](Expr load) -> Expr {
-    std::vector<Expr> indices = IndicesOf(load);
-    Expr mask = MaskOf(load);
-    const bool at_let = std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, lets); });
-    for (const auto& [var, extent] : extents) {
-      const bool along_last = !indices.empty() && Uses(indices.back(), var) && lanes.contains(var);
-      if (along_last || at_let || load->buffer->scope != Scope::kGlobal) {
-        const Expr inside = c.Lt(var, extent);
-        mask = mask == nullptr ? inside : c.And(mask, inside);
-      } else {
-        const VarMap last = {{var, c.Min(var, c.Sub(extent, c.Int(1)))}};
-        for (Expr& i : indices) i = Substitute(c, i, last);
-        if (mask != nullptr) mask = Substitute(c, mask, last);
-      }
-    }
-    return c.Load(load->buffer, std::move(indices), mask);
-  };
-  // Of what is in no global memory, which has room, that counts as inside which was written there.
-  Block padded = b;
-  padded.predicate = stays;
-  const Stmt changed = MakeStmt(padded);
-  absl::flat_hash_set<Buffer> unwritten;
-  {
-    Func after = f;
-    after.body = Replace(f.body, path.back(), changed);
-    Dependences dependences(after);
-    const Dependences::Range own = dependences.RangeOf(changed);
-    for (size_t k = own.first; k < own.second; ++k) {
-      const Access& x = dependences.accesses()[k];
-      if (x.writes || x.buffer->scope == Scope::kGlobal) continue;
-      if (x.sum != nullptr && b.init != nullptr) continue;  // starts what it reads
-      if (dependences.FindsWritten(x)) continue;
-      if (x.sum != nullptr) {
-        return InvalidArgument("pad ", block, ": it continues ", x.buffer->name,
-                               ", which is not known to be started beyond its bounds");
-      }
-      unwritten.insert(x.buffer);
-    }
-  }
-  auto reads = [&](Expr e) -> Expr {
-    if (e->op != ExprOp::kLoad || (e->buffer->scope != Scope::kGlobal && !unwritten.contains(e->buffer)))
-      return nullptr;
-    return keep_inside(e);
-  };
-  padded.body = RewriteExprs(c, b.body, reads);
-  f.body = Replace(f.body, path.back(), MakeStmt(std::move(padded)));
-  ASSIGN_OR_RETURN(path, FindBlock(f, block));
-  RETURN_IF_ERROR(Annotate(CheckLoopKinds(f, path, {.within = path.back()}), Cat("pad ", block)));
   return f;
 }
 

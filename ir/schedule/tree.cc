@@ -179,6 +179,10 @@ Func SimplifyBindings(Func f, const Stmt& changed) {
   return f;
 }
 
+bool IsParam(const Func& f, Buffer b) {
+  return std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.buffer == b; });
+}
+
 VarMap Bindings(const Block& b) {
   VarMap m;
   for (const BlockIter& i : b.iters) m[i.var] = i.binding;

@@ -41,6 +41,7 @@ Stmt DeclareCopies(const Stmt& s, const BufferMap& copies);
 // iterators are 0: of two blocks that share an iteration, both would ask.
 std::string StartedBy(const Stmt& loop);
 
+bool IsParam(const Func& f, Buffer b);
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);
 // The loops from path[depth] inwards that move the results of a reduction, path's end, again (`i` as i_SUFFIX), around

@@ -165,6 +165,41 @@ TEST(MatmulCpu, TilesConvolutions) {
   }
 }
 
+// Without registers for masks, what is multiplied is read under none: windows from a padded copy, the last rows at a
+// clamped place.
+TEST(MatmulCpu, ReadsUnderNoMaskWithVectorsOf32Bytes) {
+  constexpr char kDepthwise[] = R"(graph @g(%x: f32[1,72,56,56], %w: f32[72,1,5,5]) {
+  %0 = conv(%x, %w) {padding=[2,2], groups=72} : f32[1,72,56,56]
+  return %0
+}
+)";
+  constexpr char kTransposed[] = R"(graph @g(%x: f32[16,256,8,8], %w: f32[256,128,4,4]) {
+  %0 = conv_input_grad(%x, %w) {input_shape=[16,128,16,16], stride=[2,2], padding=[1,1]} : f32[16,128,16,16]
+  return %0
+}
+)";
+  const Target target = *Target::Parse("x86_64 -mcpu=x86-64-v3 -num-threads=1");
+  for (const std::string graph : {kDepthwise, kTransposed}) {
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "pad_input"), graph == kDepthwise);
+    int products = 0;
+    ir::VisitStmts(choice->proposal.func.body, [&](const ir::Stmt& s) {
+      const ir::Block* block = ir::As<ir::Block>(s);
+      const bool reduces = block != nullptr && std::any_of(block->iters.begin(), block->iters.end(), [](const auto& i) {
+                             return i.kind == ir::IterKind::kReduce;
+                           });
+      if (!reduces) return true;
+      ++products;
+      EXPECT_FALSE(absl::StrContains(ir::Print(block->body), ";")) << ir::Print(s);
+      return true;
+    });
+    EXPECT_EQ(products, 1);
+  }
+}
+
 // Products of bf16 are summed in pairs where the machine gains by it and rounding is free; nothing else is.
 TEST(MatmulCpu, SumsPairs) {
   for (const auto& [cpu, x, w, y, op, pairs] :

@@ -41,17 +41,21 @@ def case(seed):
     return run, (x, w, torch.randn(out)), f"{f.__name__} {tuple(x.shape)} {tuple(w.shape)} {window}"
 
 
+def check_random(case, seed, dynamic):
+    torch.manual_seed(seed)
+    run, args, what = case(seed)
+    torch._dynamo.reset()
+    cinn_like.reset_report()
+    got = torch.compile(run, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
+    right = run(*(a.double() for a in args))
+    torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
+    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+
+
 @pytest.mark.parametrize("block", range(8))
 def test_random_windows(real_library, block):
     for seed in range(block * 5, block * 5 + 5):
-        torch.manual_seed(seed)
-        run, args, what = case(seed)
-        torch._dynamo.reset()
-        cinn_like.reset_report()
-        got = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)(*args)
-        right = run(*(a.double() for a in args))
-        torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
-        assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+        check_random(case, seed, False)
 
 
 def depthwise(seed):
@@ -77,14 +81,7 @@ def depthwise(seed):
 @pytest.mark.parametrize("block", range(4))
 def test_random_windows_of_single_channels(real_library, block, dynamic):
     for seed in range(block * 4, block * 4 + 4):
-        torch.manual_seed(seed)
-        run, args, what = depthwise(seed)
-        torch._dynamo.reset()
-        cinn_like.reset_report()
-        got = torch.compile(run, backend=backend, fullgraph=True, dynamic=dynamic)(*args)
-        right = run(*(a.double() for a in args))
-        torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{seed}: {what}\n{m}")
-        assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+        check_random(depthwise, seed, dynamic)
 
 
 PHASES = {  # x, w, what the transposed window is
@@ -123,11 +120,7 @@ def test_phases(real_library, name, dtype):
 
 @pytest.mark.parametrize("seed", range(100, 106))
 def test_windows_over_symbolic_sizes(real_library, seed):
-    run, args, what = case(seed)
-    got = torch.compile(run, backend=backend, fullgraph=True, dynamic=True)(*args)
-    right = run(*(a.double() for a in args))
-    torch.testing.assert_close(got.double(), right, rtol=1e-5, atol=1e-4, msg=lambda m: f"{what}\n{m}")
-    assert not cinn_like.report().failures and not any(s.refused for s in cinn_like.report().subgraphs), what
+    check_random(case, seed, True)
 
 
 WINDOWS = {  # what reads windows, x, w, what the window is: of channels enough for a matrix unit's tiles
