@@ -235,9 +235,6 @@ void Dependences::Collect(const Func& f) {
       for (const BlockIter& i : n->iters) {
         values_[i.var] = i.binding;
         add_reads(i.binding);
-        const Expr at = Substitute(c_, i.binding, values_);
-        if (at->op == ExprOp::kVar || IsInt(at) || ReadsMemory(at)) continue;
-        base.in_range = both(base.in_range, c_.Lt(at, Substitute(c_, i.extent, values_)));
       }
       if (n->predicate != nullptr) {
         add_condition(n->predicate);

@@ -206,23 +206,15 @@ std::optional<int64_t> Dependences::Distance(const VarMap& known, Expr var) {
   return IsInt(d) ? std::optional<int64_t>(d->int_value) : std::nullopt;
 }
 
-// `proves()`, or it does where both accesses run: their conditions hold, and their blocks' iterators are in range.
+// `proves()`, or it does where the conditions of both hold.
 bool Dependences::Proves(const Access& a, const Access& b, const VarMap& rename, const std::function<bool()>& proves) {
   if (proves()) return true;
-  std::vector<Expr> facts;
-  for (Expr e : {a.condition, a.in_range}) {
-    if (e != nullptr) facts.push_back(e);
-  }
-  for (Expr e : {b.condition, b.in_range}) {
-    if (e != nullptr) facts.push_back(Substitute(c_, e, rename));
-  }
-  if (facts.empty()) return false;
-  IndicesOf(a), IndicesOf(b);  // as they are without these
-  std::vector<std::unique_ptr<Analyzer::Assume>> assumed;
-  for (Expr e : facts) assumed.push_back(std::make_unique<Analyzer::Assume>(a_, e));
-  const bool result = proves();
-  while (!assumed.empty()) assumed.pop_back();  // the last one first
-  return result;
+  if (a.condition == nullptr && b.condition == nullptr) return false;
+  IndicesOf(a), IndicesOf(b);  // as they are without the conditions
+  const Expr none = c_.Bool(true);
+  const Analyzer::Assume first(a_, a.condition == nullptr ? none : a.condition);
+  const Analyzer::Assume second(a_, b.condition == nullptr ? none : Substitute(c_, b.condition, rename));
+  return proves();
 }
 
 // Whether the two are steps of one reduction that the loop of `var` may take in any order: nothing else moves that is

@@ -40,7 +40,6 @@ struct Access {
   const Reduction* sum = nullptr;  // where it reads or writes what the block reduces into
   // Of the block and of what it stands under, in terms of the loops, as far as no memory has a part in it; null: none.
   Expr condition = nullptr;
-  Expr in_range = nullptr;      // the block's iterators are, which holds wherever it runs; null: nothing new
   bool is_conditional = false;  // under another, in a loop of a block, or a masked store
   // Read by all threads along an axis that no loop around is bound to: for private memory, or for a condition. For
   // shared memory only all blocks do: it is one of their threads that writes.

@@ -490,7 +490,7 @@ constexpr char kRun[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..6
     t[u, r] = f32(a) } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, z] * 2.0 } } } })";
 
-// Rows of t are apart as e / 12 is below n, which is known of the block's iterator, whatever loops it is bound to.
+// Rows of t are apart as e / 12 is below n, which the condition that a split leaves says.
 constexpr char kAcross[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
   alloc t: f32[n * 12] @global
   for e in 0..n * 12 { block a(u in 0..n * 12 = e) { t[n * (u % 12) + u / 12] = x[u / 12, u % 12] + 1.0 } }
