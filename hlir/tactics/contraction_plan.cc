@@ -391,7 +391,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     // loads.
     std::vector<size_t> taps;
     for (size_t d = 0; d < reduced.size(); ++d) {
-      if (!IsInt(reduced[d].extent) || IsInt(reduced[d].extent, 1)) continue;
+      if (!IsInt(reduced[d].extent) || IsInt(reduced[d].extent, 1) || t.guarding.contains(reduced[d].var)) continue;
       const bool slides = Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), reduced[d].var) ==
                           Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), f.vi);
       taps.insert(slides ? taps.end() : taps.begin(), d);

@@ -360,6 +360,12 @@ class Loops {
         steps.push_back(take(at - 2));
       }
     }
+    std::vector<std::string> taps;
+    for (const size_t d : t_.taps) {
+      size_t at = 0;
+      for (size_t e = 0; e < d; ++e) at += IsInt(acc_.reduce_iters[e].extent, 1) ? 0 : 1;
+      taps.push_back(steps[at]);
+    }
     // Loops that a guard ends early are outside.
     size_t first = 0, k = 0;
     for (const StageIter& i : acc_.reduce_iters) {
@@ -370,12 +376,6 @@ class Loops {
         ++first;
       }
       ++k;
-    }
-    std::vector<std::string> taps;
-    for (const size_t d : t_.taps) {
-      size_t at = 0;
-      for (size_t e = 0; e < d; ++e) at += IsInt(acc_.reduce_iters[e].extent, 1) ? 0 : 1;
-      taps.push_back(steps[at]);
     }
     for (const std::string& tap : taps) {
       std::erase(steps, tap);
