@@ -45,6 +45,7 @@ const llvm::Target* FindTarget() {
 
 HostCpu DetectHostCpu() {
   llvm::StringMap<bool> bits = llvm::sys::getHostCPUFeatures();
+  if (bits.lookup("avx512f") && !ThisCpu().has_avx512) return {"x86-64-v3", ""};  // by CINN_LIKE_MAX_ISA
   if (!ThisCpu().has_amx) {
     for (const char* tiles : {"amx-tile", "amx-bf16", "amx-int8", "amx-fp16", "amx-complex"}) bits[tiles] = false;
   }
@@ -67,6 +68,7 @@ HostCpu DetectHostCpu() {
 
 StatusOr<HostCpu> ResolveHostCpu(const Target& target) {
   if (FindTarget() == nullptr) return Internal("this LLVM generates no code for x86_64");
+  RETURN_IF_ERROR(CheckMaxIsa());
   static const HostCpu native = DetectHostCpu();
   HostCpu cpu = native;
   if (!target.mcpu.empty() && target.mcpu != "native") cpu = {target.mcpu, ""};

@@ -7,7 +7,7 @@ add_library(cinn_test_deps INTERFACE)
 cinn_library(dpu FOLDER examples/dpu DEPENDS cinn_driver)
 target_link_libraries(cinn_test_deps INTERFACE cinn_dpu cinn_driver ${gtest} cinn_library_runtime)
 add_custom_target(threads)
-set(long_tests driver_cuda_lowering_test)
+set(long_tests driver_cuda_lowering_test hlir_tactics_test)
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/*_test.cc)
 foreach(source ${test_sources})

@@ -33,7 +33,7 @@ def all_cases(results):
         for name, outcome, why in cases_of(path):
             program = name.split(".")[-1]
             reported = list(cases_of(programs[program])) if program in programs else []
-            if outcome == "failed" and not any(o == "failed" for _, o, _ in reported):
+            if programs and outcome == "failed" and not any(o == "failed" for _, o, _ in reported):
                 reported.append(("it died", "failed", ""))
             for case, case_outcome, case_why in reported:
                 yield f"{path.stem}: {program}: {case}", case_outcome, case_why

@@ -6,10 +6,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <vector>
 
 namespace cinn_like {
 namespace {
+
+std::string_view MaxIsa() {
+  const char* value = std::getenv("CINN_LIKE_MAX_ISA");
+  return value == nullptr ? "" : value;
+}
 
 // Linux keeps the 8 KB of registers only for processes that ask.
 bool MayUseTiles() {
@@ -19,9 +25,10 @@ bool MayUseTiles() {
 
 CpuAbilities Detect() {
   unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool has_amx =
-      __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1) != 0 && (d >> 22 & 1) != 0 && MayUseTiles();
-  return {__builtin_cpu_supports("avx2") != 0, __builtin_cpu_supports("avx512f") != 0, has_amx,
+  const bool may_use_512 = MaxIsa() != "avx2", may_use_tiles = may_use_512 && MaxIsa() != "avx512";
+  const bool has_amx = may_use_tiles && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d >> 24 & 1) != 0 &&
+                       (d >> 22 & 1) != 0 && MayUseTiles();
+  return {__builtin_cpu_supports("avx2") != 0, may_use_512 && __builtin_cpu_supports("avx512f") != 0, has_amx,
           __builtin_cpu_is("amd") != 0};
 }
 
@@ -87,7 +94,8 @@ unsigned KeptState() {
   if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c >> 27 & 1) == 0) return 0;
   unsigned low = 0, high = 0;
   asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  return ThisCpu().has_amx ? low : low & ~kTiles;
+  if (!ThisCpu().has_amx) low &= ~kTiles;
+  return ThisCpu().has_avx512 ? low : low & ~(kAvx512 & ~kAvx);
 }
 
 std::vector<CpuFeature> DetectFeatures() {
@@ -113,6 +121,11 @@ std::span<const CpuFeature> CpuFeatures() {
   return *features;
 }
 
+Status CheckMaxIsa() {
+  if (MaxIsa().empty() || MaxIsa() == "avx2" || MaxIsa() == "avx512") return absl::OkStatus();
+  return InvalidArgument("environment: CINN_LIKE_MAX_ISA: expected avx2 or avx512, got '", MaxIsa(), "'");
+}
+
 void PauseCpu() { __builtin_ia32_pause(); }
 
 }  // namespace cinn_like
@@ -127,6 +140,8 @@ const CpuAbilities& ThisCpu() {
 }
 
 std::span<const CpuFeature> CpuFeatures() { return {}; }
+
+Status CheckMaxIsa() { return absl::OkStatus(); }
 
 void PauseCpu() {}
 

@@ -3,6 +3,8 @@
 #include <span>
 #include <string_view>
 
+#include "cinn_like/base/status.h"
+
 namespace cinn_like {
 
 struct CpuAbilities {
@@ -12,8 +14,12 @@ struct CpuAbilities {
   bool is_amd = false;
 };
 
-// The first call asks the system for the registers of AMX, once for all threads.
+// The first call asks the system for the registers of AMX, once for all threads. The environment variable
+// CINN_LIKE_MAX_ISA makes this a smaller machine: "avx2", or "avx512" (no AMX); nothing that is compiled for this machine
+// uses more.
 const CpuAbilities& ThisCpu();
+// What is wrong with that variable, if anything.
+Status CheckMaxIsa();
 
 // An extension of x86_64 that generated code may use, by LLVM's name, and whether this machine has it and its system
 // keeps the registers. Of those that LLVM knows, the ones without which arithmetic is done otherwise.

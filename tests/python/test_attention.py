@@ -279,7 +279,9 @@ def test_any_length(text, hints):
 
 @pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
 def test_written_out(f):
-    check(f, tensors())
+    # Without a maximum few rows may be three kernels, where that is predicted to be faster.
+    rows = 520 if f is without_maximum else ROWS
+    check(f, tensors(rows, rows))
 
 
 @pytest.mark.parametrize("rows, keys", [(96, 77), (33, 40), (200, 256), (96, 3), (64, 601), (1, 300), (5, 1), (2, 600), (8, 1024)])

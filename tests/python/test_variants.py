@@ -28,8 +28,8 @@ def test_one_kernel(family, axis, size):
             continue
         torch._dynamo.reset()
         case = variants.prepare(fn, shape, number, torch.float32, DEVICE)
-        # On a GPU few long columns are shared by blocks, and each reduction by two kernels.
-        most = 6 if DEVICE.type == "cuda" and axis != "last" and size > 4096 else 1
+        # Few long columns are shared by blocks, or by threads where that pays, and each reduction by two kernels.
+        most = 6 if axis != "last" and size > 4096 else 1
         assert case.kernels <= most, fn.__name__
         assert case.error < 2e-5, fn.__name__
         assert not cinn_like.report().fallback_ops
