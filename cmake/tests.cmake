@@ -17,10 +17,10 @@ foreach(source ${test_sources})
   add_executable(${name} ${source})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE cinn_test_deps)
-  # Longer ones are two tests, which run side by side.
+  # Longer ones are four tests, which run side by side.
   set(shards 1)
   if(name IN_LIST long_tests)
-    set(shards 2)
+    set(shards 4)
   endif()
   file(STRINGS ${source} starts_threads REGEX "^#include <thread>")
   foreach(shard RANGE 1 ${shards})

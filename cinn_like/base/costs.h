@@ -22,7 +22,7 @@ struct CpuCosts {
   double page_bytes = 4096, line_bytes = 64;
   // Of a line from there that was not asked for in time: steps so far apart no processor fetches ahead, and where what
   // is beyond a core's caches is 200 cycles away, instructions that wait for it fill the queue. 0: they don't.
-  double far_line_seconds = 0, ahead_bytes = 2048;
+  double far_line_seconds = 0, ahead_bytes = 256;
   double loop_seconds = 1.5e-6;  // of starting and ending a parallel loop
 
   // Of an element of a panel: read along the lanes; along the reduction; every other one; gathered, from near, from
@@ -43,6 +43,7 @@ struct CpuCosts {
   // anywhere, or those of one tap of a window; or that decide for each element, or for all lanes, whether to read.
   double gather_factor = 12, strided_factor = 2, far_rows_factor = 1.5, anywhere_factor = 1.2, far_taps_factor = 1.6;
   double masked_factor = 4, masked_lanes_factor = 2.1;
+  double padded_image_seconds = 40e-9;  // the first that is read of a copy waits for stores that it has parts of
   double busy_sums = 8;  // that don't wait for each other keep the multipliers busy
 
   // Of chains of contractions. Of an element of the rows' operand and of the result, of one that is computed for rows

@@ -27,7 +27,7 @@ constexpr int64_t kMaxRows = 14;
 constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing sums from memory and back
 constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
-constexpr int64_t kMostUnrolled = 96;                       // instructions of a tile's steps
+constexpr int64_t kMostUnrolled = 112;                      // instructions of a tile's steps
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -162,21 +162,20 @@ bool DefineOperands(ContractionPlan& t) {
   }
   if (!t.copy_rows) return true;
   const std::string order = t.in_tiles      ? Cat(outer, f.vi->name, ", ", t.dots->groups, of_member)
-                            : t.copies_runs ? Cat(f.vi->name, steps, of_member)
+                            : t.copies_runs || t.turns_rows ? Cat(f.vi->name, steps, of_member)
                                             : Cat(steps.substr(2), i, of_member);
   return define("rows", Cat(t.in_batch ? b + ", " : "", order), t.dots ? f.rows_value->args[0] : f.rows_value) !=
          nullptr;
 }
 
-StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, bool dots,
+enum class Way : uint8_t { kPlain, kPadded, kDots };  // from the padded copy of an image; by sums of groups
+
+StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, Way way,
                                                   Point& point) {
+  const bool dots = way == Way::kDots, padded = way == Way::kPadded;
   const bool of_unit = dots && MayHaveTiles(*s.stages(), target);
   const Copied copied = dots && !of_unit ? Copied() : CopyPhases(s, sides, target, of_unit);
-  const bool has_images =
-      std::any_of(sides.batch.begin(), sides.batch.end(), [](const Digit& d) { return !IsInt(d.extent, 1); });
-  // Where masks are registers of their own, as those of vectors of 64 bytes are, a load under one costs little more.
-  const bool padded = sides.one_sided && !dots && has_images &&
-                      point.ChooseBool("pad_input", target.vector_bytes < 64) && PadWindows(s, sides);
+  if (padded && !PadWindows(s, sides)) return std::optional<ContractionPlan>();
   ASSIGN_OR_RETURN(std::optional<FlatContraction> flat, Flatten(s, sides, target, of_unit));
   if (!flat) return std::optional<ContractionPlan>();
   ContractionPlan t{std::move(s), *std::move(flat)};
@@ -304,9 +303,13 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
     const double elements = size(f.b) * size(f.i) * TypicalSize(reduced, f.group.symbols);
     const double given = TypicalBytes(f.of_rows->buffer, f.group.symbols) / BytesOf(f.of_rows->type.dtype);
-    const bool may = f.rows_value != f.of_rows && !t.is_masked;
-    const bool pays = size(f.j) > static_cast<double>(t.tile.width()) && elements <= kMostCopied * given;
-    t.copy_rows = may && point.ChooseBool("copy_rows", pays);
+    // And rows that each step of the reduction reads pages apart, if waiting for them takes longer.
+    const double far_seconds = SecondsOfFarRows(t, target);
+    const bool may = (f.rows_value != f.of_rows || far_seconds > 0) && !t.is_masked;
+    const bool pays = size(f.j) > static_cast<double>(t.tile.width()) &&
+                      (f.rows_value != f.of_rows || far_seconds > elements * SecondsOfTurnedRow(t, target));
+    t.copy_rows = may && point.ChooseBool("copy_rows", pays && elements <= kMostCopied * given);
+    t.turns_rows = t.copy_rows && far_seconds > 0;
   }
   t.in_batch = !tiles || Uses(f.rows_value, f.vb);
   t.copies_runs = t.copy_rows && !reduced.empty() && (!t.dots || t.dots->at + 2 == reduced.size()) &&
@@ -441,18 +444,25 @@ Sides Swap(Sides sides) {
   return sides;
 }
 
-// By an instruction that sums groups, where that is cheaper.
+// By an instruction that sums groups, or windows from padded images, where that is cheaper.
 StatusOr<std::optional<ContractionPlan>> CheaperPlan(const Schedule& s, const Sides& sides, const Target& target,
                                                      Point& point) {
-  Point of_dots = point;
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target, false, point));
-  if (!plan || sides.one_sided || !MayHaveDots(plan->flat.group, target)) return plan;
-  ASSIGN_OR_RETURN(std::optional<ContractionPlan> by_dots, MakePlan(s, sides, target, true, of_dots));
-  const bool predicted = by_dots && by_dots->seconds < plan->seconds;
-  if (!point.ChooseBool("dots", predicted) || !by_dots) return plan;
-  point = std::move(of_dots);
-  point.ChooseBool("dots", predicted);
-  return by_dots;
+  Point of_other = point;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> plan, MakePlan(s, sides, target, Way::kPlain, point));
+  const bool has_images =
+      std::any_of(sides.batch.begin(), sides.batch.end(), [](const Digit& d) { return !IsInt(d.extent, 1); });
+  const bool may_pad = plan && sides.one_sided && has_images && plan->masks_lanes;
+  if (!may_pad && (!plan || sides.one_sided || !MayHaveDots(plan->flat.group, target))) return plan;
+  ASSIGN_OR_RETURN(std::optional<ContractionPlan> other,
+                   MakePlan(s, sides, target, may_pad ? Way::kPadded : Way::kDots, of_other));
+  if (may_pad && !other) return plan;
+  // Where masks are no registers of their own, which those of vectors of 64 bytes are, loads under one are dear.
+  const bool predicted = other && ((may_pad && target.vector_bytes < 64) || other->seconds < plan->seconds);
+  const std::string_view name = may_pad ? "pad_input" : "dots";
+  if (!point.ChooseBool(name, predicted) || !other) return plan;
+  point = std::move(of_other);
+  point.ChooseBool(name, predicted);
+  return other;
 }
 
 // With the lanes that the results lie along; where there are none, or rows are read under a mask or from far away, with

@@ -72,8 +72,9 @@ struct ContractionPlan {
   bool is_masked = false;                        // elements that are broadcast are read under a condition
   bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
-  // iterator; or as a unit's tiles, one behind the other. `in_batch`: others for each step of the batch.
-  bool copy_rows = false, copies_runs = false, in_tiles = false, in_batch = false;
+  // iterator; or as a unit's tiles, one behind the other; or turned, so that what tiles read pages apart at each step
+  // of the reduction lies along it. `in_batch`: others for each step of the batch.
+  bool copy_rows = false, copies_runs = false, in_tiles = false, turns_rows = false, in_batch = false;
   // How tiles' runs lie in what they are copied from: along it, behind each other for each place of a window, or apart.
   enum class Runs : uint8_t { kAlong, kTurned, kApart } runs = Runs::kApart;
   ir::Expr run_step = nullptr;
@@ -107,6 +108,10 @@ struct ContractionPlan {
 // What a core waits for rows that each step of the reduction reads elsewhere, where nothing keeps them near until the
 // next tile reads the same lines.
 double SecondsOfFarRows(const ContractionPlan& plan, const Target& target);
+// What an element of a copy of them takes, that lies along the reduction.
+double SecondsOfTurnedRow(const ContractionPlan& plan, const Target& target);
+// Rows and steps of the reduction that change places in registers on their way there; 1: one by one.
+int64_t TurnedTogether(const ContractionPlan& plan);
 // What the plan takes on the target's cores (contraction_price.cc).
 double PredictSeconds(const ContractionPlan& plan, const Target& target);
 

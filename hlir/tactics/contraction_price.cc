@@ -31,6 +31,24 @@ double SecondsOfFarRows(const ContractionPlan& t, const Target& target) {
   return size(f.b) * tiles * depth * lines * cpu.far_line_seconds;
 }
 
+int64_t TurnedTogether(const ContractionPlan& t) {
+  Expr steps = t.flat.i;  // of the innermost loop
+  for (const StageIter& i : t.flat.group.stages[0].reduce_iters) {
+    if (!IsInt(i.extent, 1)) steps = i.extent;
+  }
+  constexpr int64_t kLeast = 4;
+  int64_t r = t.tile.lanes;
+  const auto leaves_rest = [&](Expr extent) { return !IsInt(extent) || extent->int_value % r != 0; };
+  while (r >= kLeast && (leaves_rest(steps) || leaves_rest(t.flat.i))) r /= 2;
+  return r >= kLeast ? r : 1;
+}
+
+double SecondsOfTurnedRow(const ContractionPlan& t, const Target& target) {
+  const CpuCosts& cpu = CpuCostsOf(target);
+  const double of_line = cpu.line_bytes / static_cast<double>(BytesOf(t.flat.of_rows->buffer->dtype));
+  return (TurnedTogether(t) > 1 ? cpu.transpose_seconds : cpu.move_seconds) + cpu.far_line_seconds / of_line;
+}
+
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
   const SpeedRow& speeds = SpeedsOf(target);
   const CpuCosts& cpu = CpuCostsOf(target);
@@ -130,13 +148,19 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                                     : std::abs(static_cast<double>(t.run_step->int_value)) *
                                                           BytesOf(f.of_rows->buffer->dtype);
     const double run_seconds = t.copies_runs             ? cpu.pack_seconds
+                               : t.turns_rows            ? SecondsOfTurnedRow(t, target)
                                : !t.in_tiles             ? cpu.move_seconds
                                : t.runs == Runs::kAlong  ? cpu.pack_seconds
                                : t.runs == Runs::kTurned ? (from_far ? cpu.turn_far_seconds : cpu.turn_seconds)
                                                          : gather_seconds(step_bytes, from_far);
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
-  if (t.padded) compute += TypicalBytes(f.of_lanes->buffer, f.group.symbols) / BytesOf(sum_type) * cpu.pack_seconds;
+  if (t.padded) {  // whole vectors, there and back where they don't stay near
+    const double line = size(f.of_lanes->buffer->shape.back()), bytes = TypicalBytes(f.of_lanes->buffer, f.group.symbols);
+    const auto lanes = static_cast<double>(t.tile.lanes);
+    const double vectors = bytes / BytesOf(sum_type) / line * std::ceil(line / lanes);
+    compute += vectors * lanes * cpu.pack_seconds * (bytes > cpu.near_bytes ? 4 : 2) + b * cpu.padded_image_seconds;
+  }
   compute += t.copied_elements * cpu.move_seconds + SecondsOfFarRows(t, target);
   // Of a window's parts a unit's sums stay nearer: panels are of a few places (order: more than its own three).
   if (t.depth.outer > 0)

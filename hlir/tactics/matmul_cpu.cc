@@ -234,12 +234,32 @@ class Loops {
       }
       s_.Step("split ", run, " ", t_.tile.lanes, " -> rv rl").Run("vectorize rl");
       if (v.empty()) v = {"rv"};
+    } else if (t_.turns_rows) {
+      v = TurnRows(std::move(v), batch);
     } else if (v.size() > batch + 1) {
       v.resize(batch + 1);  // the batch and the first steps of the reduction
     }
     std::string fuse = "fuse";
     for (const std::string& l : v) fuse += " " + l;
     s_.Run(fuse + " -> rp").Run("parallel rp");
+  }
+
+  // Lines of memory, which lie along the rows, are read whole: some rows are inside of all steps of a task, those of
+  // whole matrices that change places in registers, or of a line one by one. The loops that tasks share.
+  std::vector<std::string> TurnRows(std::vector<std::string> v, size_t batch) {
+    if (v.size() < batch + 2) return v;  // no loop of rows, or of steps
+    const int64_t together = TurnedTogether(t_);
+    constexpr int64_t kLine = 16, kSteps = 64;  // of a task
+    s_.Step("split ", v[batch], " ", together > 1 ? together : kLine, " -> rb rm");
+    s_.Step("split ", v.back(), " ", together > 1 ? together : kSteps, " -> rk rn");
+    v[batch] = "rb", v.back() = "rk";
+    if (together > 1) {
+      Reorder({v, {"rm", "rn"}});
+      if (s_.status().ok()) s_.Try("tensorize rm transpose");
+    } else {
+      Reorder({v, {"rn", "rm"}});
+    }
+    return v;
   }
 
   // Each line of what the rows of all phases are read from is read once from memory: loops over digits are inside.

@@ -12,11 +12,11 @@
 namespace cinn_like {
 namespace {
 
-// Large windows of single channels: ours are read under a mask each time.
-constexpr char kConvolution[] = R"(graph @f(%x: f32[1,64,56,56], %w: f32[64,1,7,7]) {
-  %0 = tanh(%x) : f32[1,64,56,56]
-  %1 = conv(%0, %w) {padding=[3,3], groups=64} : f32[1,64,56,56]
-  %2 = relu(%1) : f32[1,64,56,56]
+// Every other window of three channels: ours come to their panels under a mask, one by one.
+constexpr char kConvolution[] = R"(graph @f(%x: f32[1,3,224,224], %w: f32[64,3,7,7]) {
+  %0 = tanh(%x) : f32[1,3,224,224]
+  %1 = conv(%0, %w) {padding=[3,3], stride=[2,2]} : f32[1,64,112,112]
+  %2 = relu(%1) : f32[1,64,112,112]
   return %2
 }
 )";

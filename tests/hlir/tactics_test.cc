@@ -165,6 +165,29 @@ TEST(MatmulCpu, TilesConvolutions) {
   }
 }
 
+// Rows of which each step of the reduction reads a line far from the last one's are copied so that they lie along it,
+// whole matrices at a time where they leave no rest; those that stay in a core's caches are not.
+TEST(MatmulCpu, CopiesRowsThatLieApart) {
+  for (const auto& [steps, rows, copies, turns] :
+       {std::tuple("1568", "384", true, true), {"1568", "390", true, false}, {"n", "384", true, false},
+        {"196", "384", false, false}}) {
+    const std::string graph =
+        Cat("graph @g(%x: f32[", steps, ",", rows, "], %w: f32[", steps, ",1536])",
+            steps[0] == 'n' ? " where n in 1..9999 hint 1568" : "", " {\n  %t = transpose(%x) {perm=[1,0]} : f32[", rows,
+            ",", steps, "]\n  %0 = matmul(%t, %w) : f32[", rows, ",1536]\n  return %0\n}\n");
+    for (const char* cpu : {"sapphirerapids", "x86-64-v3"}) {
+      const Target target = *Target::Parse(Cat("x86_64 -num-threads=2 -mcpu=", cpu));
+      const auto group = GroupOf(graph, target);
+      ASSERT_TRUE(group.ok()) << group.status() << graph;
+      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status() << graph;
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "define rows"), copies) << cpu << graph;
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "tensorize rm transpose"), turns) << cpu << graph;
+    }
+  }
+}
+
 // Without registers for masks, what is multiplied is read under none: windows from a padded copy, the last rows at a
 // clamped place.
 TEST(MatmulCpu, ReadsUnderNoMaskWithVectorsOf32Bytes) {
@@ -280,12 +303,12 @@ TEST(MatmulCpu, MultipliesTiles) {
                                        {"bf16[32,96]", "bf16[96,32]", "bf16[32,32]", true},
                                        {"bf16[2,96]", "bf16[96,40]", "bf16[2,40]", true},
                                        {"bf16[130,64]", "bf16[64,40]", "bf16[130,40]", true},
+                                       {"bf16[n,64]", "bf16[64,50]", "bf16[n,50]", true},
                                        {"bf16[65,768]", "bf16[768,20]", "bf16[65,20]", true},
                                        {"bf16[n,544]", "bf16[544,20]", "bf16[n,20]", true},
                                        {"bf16[64,544]", "bf16[544,20]", "bf16[64,20]", true},
-                                       {"bf16[n,64]", "bf16[64,50]", "bf16[n,50]", true},
-                                       {"bf16[1,64]", "bf16[64,50]", "bf16[1,50]", false},
                                        {"bf16[40,32]", "bf16[32,50]", "bf16[40,50]", false},
+                                       {"bf16[1,64]", "bf16[64,50]", "bf16[1,50]", false},
                                        {"i8[33,129]", "i8[129,20]", "i32[33,20]", true},
                                        {"u8[32,128]", "u8[128,32]", "i32[32,32]", true}}) {
     for (const bool transposed : {false, true}) {
@@ -347,9 +370,9 @@ TEST(MatmulCpu, MultipliesTiles) {
 TEST(MatmulCpu, MultipliesTilesOfWindows) {
   int cases = 0;
   for (const auto& [op, x, w, y, attributes] :
-       {std::tuple("conv", "1,64,5,6", "31,64,3,3", "1,31,5,6", "padding=[1,1]"),
+       {std::tuple("conv", "1,64,5,6", "30,64,2,3", "1,30,5,6", "padding=[1,2], dilation=[2,2]"),
+        {"conv", "1,64,5,6", "31,64,3,3", "1,31,5,6", "padding=[1,1]"},
         {"conv", "1,61,9,15", "29,61,3,3", "1,29,5,8", "padding=[1,1], stride=[2,2]"},
-        {"conv", "1,64,5,6", "30,64,2,3", "1,30,5,6", "padding=[1,2], dilation=[2,2]"},
         {"conv", "1,128,4,5", "64,64,3,3", "1,64,4,5", "padding=[1,1], groups=2"},
         {"conv", "1,95,61", "50,95,3", "1,50,31", "padding=[1], stride=[2]"},
         {"conv", "1,64,2,3,5", "30,64,3,2,3", "1,30,2,4,5", "padding=[1,1,1]"},

@@ -84,6 +84,27 @@ def test_random_windows_of_single_channels(real_library, block, dynamic):
         check_random(depthwise, seed, dynamic)
 
 
+def rows_apart(seed):
+    """(function, arguments, what it is): each step of the reduction reads a row of a matrix, as gradients of weights do."""
+    r = random.Random(seed)
+    steps, rows, columns = r.choice((1568, 1200, 1001, r.randint(900, 2000))), r.choice((384, 256, 300, 517)), r.choice((40, 96, 77))
+    batch = (r.randint(2, 3),) if r.random() < 0.3 else ()
+    x, w = torch.randn(*batch, steps, rows) * 0.1, torch.randn(*batch, steps, columns)
+
+    def run(x, w):
+        y = (torch.sigmoid(x) if seed % 3 == 1 else x).transpose(-1, -2) @ w
+        return F.silu(y) if seed % 2 else y
+
+    return run, (x, w), f"{tuple(x.shape)} {tuple(w.shape)}"
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("block", range(2))
+def test_random_rows_that_lie_apart(real_library, block, dynamic):
+    for seed in range(block * 6, block * 6 + 6):
+        check_random(rows_apart, seed, dynamic)
+
+
 PHASES = {  # x, w, what the transposed window is
     "generator": ((4, 64, 4, 4), (64, 48, 4, 4), {"stride": 2, "padding": 1}),
     "two_by_two": ((1, 40, 17, 19), (40, 24, 2, 2), {"stride": 2}),
