@@ -37,7 +37,7 @@ int64_t TurnedTogether(const ContractionPlan& t) {
     if (!IsInt(i.extent, 1)) steps = i.extent;
   }
   constexpr int64_t kLeast = 4;
-  int64_t r = t.tile.lanes;
+  int64_t r = IsInt(t.row_step, 1) ? t.tile.lanes : 1;
   const auto leaves_rest = [&](Expr extent) { return !IsInt(extent) || extent->int_value % r != 0; };
   while (r >= kLeast && (leaves_rest(steps) || leaves_rest(t.flat.i))) r /= 2;
   return r >= kLeast ? r : 1;
@@ -45,8 +45,10 @@ int64_t TurnedTogether(const ContractionPlan& t) {
 
 double SecondsOfTurnedRow(const ContractionPlan& t, const Target& target) {
   const CpuCosts& cpu = CpuCostsOf(target);
-  const double of_line = cpu.line_bytes / static_cast<double>(BytesOf(t.flat.of_rows->buffer->dtype));
-  return (TurnedTogether(t) > 1 ? cpu.transpose_seconds : cpu.move_seconds) + cpu.far_line_seconds / of_line;
+  const double apart = IsInt(t.row_step) ? std::abs(static_cast<double>(t.row_step->int_value)) : cpu.line_bytes;
+  const double of_line = apart * static_cast<double>(BytesOf(t.flat.of_rows->buffer->dtype)) / cpu.line_bytes;
+  return (TurnedTogether(t) > 1 ? cpu.transpose_seconds : cpu.move_seconds) +
+         cpu.far_line_seconds * std::min(of_line, 1.0);
 }
 
 double PredictSeconds(const ContractionPlan& t, const Target& target) {
@@ -87,7 +89,9 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
     compute += 2 * b * panels * row_blocks * width * depth / (rate * 1e9) * cpu.busy_sums /
                static_cast<double>(t.tile.vectors);
   const bool strided = t.lane_step != nullptr && IsInt(t.lane_step, kEveryOther);
-  if (!t.pack && !t.dots)
+  // Of windows, the rows of a tile have most of what they read in registers.
+  const bool shares_loads = t.padded && !t.taps.empty();
+  if (!t.pack && !t.dots && !shares_loads)
     compute *= t.contiguous ? (!t.near     ? cpu.far_rows_factor
                                : t.aligned ? 1
                                            : cpu.anywhere_factor)
@@ -159,7 +163,7 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
     const double line = size(f.of_lanes->buffer->shape.back()), bytes = TypicalBytes(f.of_lanes->buffer, f.group.symbols);
     const auto lanes = static_cast<double>(t.tile.lanes);
     const double vectors = bytes / BytesOf(sum_type) / line * std::ceil(line / lanes);
-    compute += vectors * lanes * cpu.pack_seconds * (bytes > cpu.near_bytes ? 4 : 2) + b * cpu.padded_image_seconds;
+    compute += vectors * lanes * cpu.pack_seconds * (bytes > cpu.near_bytes ? 6 : 2) + b * cpu.padded_image_seconds;
   }
   compute += t.copied_elements * cpu.move_seconds + SecondsOfFarRows(t, target);
   // Of a window's parts a unit's sums stay nearer: panels are of a few places (order: more than its own three).
