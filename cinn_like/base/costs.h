@@ -44,7 +44,7 @@ struct CpuCosts {
   double gather_factor = 12, strided_factor = 2, far_rows_factor = 1.5, anywhere_factor = 1.2, far_taps_factor = 1.6;
   double masked_factor = 4, masked_lanes_factor = 2.1;
   double padded_image_seconds = 40e-9;  // the first that is read of a copy waits for stores that it has parts of
-  double busy_sums = 8;  // that don't wait for each other keep the multipliers busy
+  double busy_sums = 8;                 // that don't wait for each other keep the multipliers busy
 
   // Of chains of contractions. Of an element of the rows' operand and of the result, of one that is computed for rows
   // and keys, and of one that is read with rows far apart; how many times as long tiles take that ask whether they are

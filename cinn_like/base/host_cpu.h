@@ -15,8 +15,8 @@ struct CpuAbilities {
 };
 
 // The first call asks the system for the registers of AMX, once for all threads. The environment variable
-// CINN_LIKE_MAX_ISA makes this a smaller machine: "avx2", or "avx512" (no AMX); nothing that is compiled for this machine
-// uses more.
+// CINN_LIKE_MAX_ISA makes this a smaller machine: "avx2", or "avx512" (no AMX); nothing that is compiled for this
+// machine uses more.
 const CpuAbilities& ThisCpu();
 // What is wrong with that variable, if anything.
 Status CheckMaxIsa();

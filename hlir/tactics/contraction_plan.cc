@@ -161,14 +161,15 @@ bool DefineOperands(ContractionPlan& t) {
     t.pack = is_defined;
   }
   if (!t.copy_rows) return true;
-  const std::string order = t.in_tiles      ? Cat(outer, f.vi->name, ", ", t.dots->groups, of_member)
+  const std::string order = t.in_tiles                      ? Cat(outer, f.vi->name, ", ", t.dots->groups, of_member)
                             : t.copies_runs || t.turns_rows ? Cat(f.vi->name, steps, of_member)
-                                            : Cat(steps.substr(2), i, of_member);
+                                                            : Cat(steps.substr(2), i, of_member);
   return define("rows", Cat(t.in_batch ? b + ", " : "", order), t.dots ? f.rows_value->args[0] : f.rows_value) !=
          nullptr;
 }
 
-enum class Way : uint8_t { kPlain, kPadded, kDots };  // from the padded copy of an image; by sums of groups
+// As it is; windows of the padded copy of an image; by an instruction that sums groups.
+enum class Way : uint8_t { kPlain, kPadded, kDots };
 
 StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides, const Target& target, Way way,
                                                   Point& point) {
@@ -303,7 +304,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const auto size = [&](Expr e) { return TypicalSize(e, f.group.symbols); };
     const double elements = size(f.b) * size(f.i) * TypicalSize(reduced, f.group.symbols);
     const double given = TypicalBytes(f.of_rows->buffer, f.group.symbols) / BytesOf(f.of_rows->type.dtype);
-    // And rows that each step of the reduction reads pages apart, if waiting for them takes longer.
+    // And rows that each step of the reduction reads elsewhere, if waiting for them takes longer.
     const double far_seconds = SecondsOfFarRows(t, target);
     const bool may = (f.rows_value != f.of_rows || far_seconds > 0) && !t.is_masked;
     const bool pays = size(f.j) > static_cast<double>(t.tile.width()) &&

@@ -72,8 +72,8 @@ struct ContractionPlan {
   bool is_masked = false;                        // elements that are broadcast are read under a condition
   bool masks_lanes = false, is_guarded = false;  // those of the lanes; whole steps of a tile are
   // The operand of the rows is written to memory as it is multiplied, once, before the tiles; by vectors along its last
-  // iterator; or as a unit's tiles, one behind the other; or turned, so that what tiles read pages apart at each step
-  // of the reduction lies along it. `in_batch`: others for each step of the batch.
+  // iterator; or as a unit's tiles, one behind the other; or turned, so that what each step of the reduction reads a
+  // line or more apart lies along it. `in_batch`: others for each step of the batch.
   bool copy_rows = false, copies_runs = false, in_tiles = false, turns_rows = false, in_batch = false;
   // How tiles' runs lie in what they are copied from: along it, behind each other for each place of a window, or apart.
   enum class Runs : uint8_t { kAlong, kTurned, kApart } runs = Runs::kApart;

@@ -160,7 +160,8 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
     compute += (t.in_batch ? b : 1) * size(f.i) * depth * (CostOf(f.rows_value) * op_seconds + run_seconds);
   }
   if (t.padded) {  // whole vectors, there and back where they don't stay near
-    const double line = size(f.of_lanes->buffer->shape.back()), bytes = TypicalBytes(f.of_lanes->buffer, f.group.symbols);
+    const double line = size(f.of_lanes->buffer->shape.back()),
+                 bytes = TypicalBytes(f.of_lanes->buffer, f.group.symbols);
     const auto lanes = static_cast<double>(t.tile.lanes);
     const double vectors = bytes / BytesOf(sum_type) / line * std::ceil(line / lanes);
     compute += vectors * lanes * cpu.pack_seconds * (bytes > cpu.near_bytes ? 6 : 2) + b * cpu.padded_image_seconds;

@@ -168,13 +168,14 @@ TEST(MatmulCpu, TilesConvolutions) {
 // Rows of which each step of the reduction reads a line far from the last one's are copied so that they lie along it,
 // whole matrices at a time where they leave no rest; those that stay in a core's caches are not.
 TEST(MatmulCpu, CopiesRowsThatLieApart) {
-  for (const auto& [steps, rows, copies, turns] :
-       {std::tuple("1568", "384", true, true), {"1568", "390", true, false}, {"n", "384", true, false},
-        {"196", "384", false, false}}) {
+  for (const auto& [steps, rows, copies, turns] : {std::tuple("1568", "384", true, true),
+                                                   {"1568", "390", true, false},
+                                                   {"n", "384", true, false},
+                                                   {"196", "384", false, false}}) {
     const std::string graph =
         Cat("graph @g(%x: f32[", steps, ",", rows, "], %w: f32[", steps, ",1536])",
-            steps[0] == 'n' ? " where n in 1..9999 hint 1568" : "", " {\n  %t = transpose(%x) {perm=[1,0]} : f32[", rows,
-            ",", steps, "]\n  %0 = matmul(%t, %w) : f32[", rows, ",1536]\n  return %0\n}\n");
+            steps[0] == 'n' ? " where n in 1..9999 hint 1568" : "", " {\n  %t = transpose(%x) {perm=[1,0]} : f32[",
+            rows, ",", steps, "]\n  %0 = matmul(%t, %w) : f32[", rows, ",1536]\n  return %0\n}\n");
     for (const char* cpu : {"sapphirerapids", "x86-64-v3"}) {
       const Target target = *Target::Parse(Cat("x86_64 -num-threads=2 -mcpu=", cpu));
       const auto group = GroupOf(graph, target);

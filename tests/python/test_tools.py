@@ -115,6 +115,16 @@ def test_code_is_for_the_cpu_of_the_target():
     assert b"zmm" not in run("cinn_compile", "--emit=asm", "--target=x86_64 -mcpu=haswell", MLP)
 
 
+def test_this_machine_can_be_a_smaller_one(monkeypatch):
+    """Whatever it has."""
+    monkeypatch.setenv("CINN_LIKE_MAX_ISA", "avx2")
+    code = run("cinn_compile", "--emit=asm", "--target=cpu", MLP)
+    assert b"zmm" not in code and b"%k1" not in code
+    monkeypatch.setenv("CINN_LIKE_MAX_ISA", "sse")
+    message = run("cinn_compile", "--emit=asm", "--target=cpu", MLP, code=1)
+    assert "environment: CINN_LIKE_MAX_ISA: expected avx2 or avx512, got 'sse'" in message
+
+
 def test_lanes_that_are_known_are_not_gathered_and_remainders_are_no_calls():
     text = """graph @g(%x: f32[512,512,1], %a: f32[512,512], %b: f32[512,512]) {
   %0 = broadcast_to(%x) {shape=[512,512,3]} : f32[512,512,3]
