@@ -305,7 +305,7 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const double elements = size(f.b) * size(f.i) * TypicalSize(reduced, f.group.symbols);
     const double given = TypicalBytes(f.of_rows->buffer, f.group.symbols) / BytesOf(f.of_rows->type.dtype);
     // And rows that each step of the reduction reads elsewhere, if waiting for them takes longer.
-    const double far_seconds = SecondsOfFarRows(t, target);
+    const double far_seconds = t.copied.empty() ? SecondsOfFarRows(t, target) : 0;
     const bool may = (f.rows_value != f.of_rows || far_seconds > 0) && !t.is_masked;
     const bool pays = size(f.j) > static_cast<double>(t.tile.width()) &&
                       (f.rows_value != f.of_rows || far_seconds > elements * SecondsOfTurnedRow(t, target));

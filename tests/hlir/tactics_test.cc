@@ -189,6 +189,24 @@ TEST(MatmulCpu, CopiesRowsThatLieApart) {
   }
 }
 
+// A transposed window's rows are copied by phases already.
+TEST(MatmulCpu, RowsOfPhasesAreCopiedOnce) {
+  const std::string graph = R"(graph @g(%x: f32[16,512,4,4], %w: f32[512,256,4,4]) {
+  %0 = conv_input_grad(%x, %w) {input_shape=[16,256,8,8], stride=[2,2], padding=[1,1]} : f32[16,256,8,8]
+  return %0
+}
+)";
+  for (const char* cpu : {"sapphirerapids", "znver5", "x86-64-v3"}) {
+    const Target target = *Target::Parse(Cat("x86_64 -num-threads=1 -mcpu=", cpu));
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "matmul_cpu") << cpu;
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+}
+
 // Without registers for masks, what is multiplied is read under none: windows from a padded copy, the last rows at a
 // clamped place.
 TEST(MatmulCpu, ReadsUnderNoMaskWithVectorsOf32Bytes) {

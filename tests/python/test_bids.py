@@ -9,7 +9,7 @@ from checks import backend
 
 
 # As fast as a GPU: whatever computes here, convolutions are left to it.
-FAST_FRAMEWORK = {"target": "cpu -framework=sm_90"}
+FAST_FRAMEWORK = {"target": "cpu -framework=sm_90"} if torch.get_default_device().type == "cpu" else {}
 
 
 @pytest.fixture(autouse=True)
