@@ -30,7 +30,7 @@ foreach(source ${test_sources})
     endif()
     math(EXPR index "${shard} - 1")
     add_test(NAME ${test} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${test} PROPERTIES TIMEOUT 300
+    set_tests_properties(${test} PROPERTIES TIMEOUT 600
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
     if(starts_threads)
       set_tests_properties(${test} PROPERTIES LABELS threads)
