@@ -17,10 +17,10 @@ foreach(source ${test_sources})
   add_executable(${name} ${source})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(${name} PRIVATE cinn_test_deps)
-  # Longer ones are four tests, which run side by side.
+  # Longer ones are eight tests, which run side by side.
   set(shards 1)
   if(name IN_LIST long_tests)
-    set(shards 4)
+    set(shards 8)
   endif()
   file(STRINGS ${source} starts_threads REGEX "^#include <thread>")
   foreach(shard RANGE 1 ${shards})
@@ -30,7 +30,7 @@ foreach(source ${test_sources})
     endif()
     math(EXPR index "${shard} - 1")
     add_test(NAME ${test} COMMAND ${name} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
-    set_tests_properties(${test} PROPERTIES TIMEOUT 600
+    set_tests_properties(${test} PROPERTIES TIMEOUT 300
                          ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
     if(starts_threads)
       set_tests_properties(${test} PROPERTIES LABELS threads)

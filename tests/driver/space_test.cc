@@ -119,7 +119,7 @@ const Case kCases[] = {
   return %2
 }
 )"},
-    {"Depthwise", "matmul_cpu", "vectors rows pack",
+    {"Depthwise", "matmul_cpu", "vectors rows pack pad_input",
      R"(graph @f(%x: f32[2,8,12,12], %w: f32[8,1,3,3]) {
   %0 = conv(%x, %w) {stride=[1,1], padding=[1,1], dilation=[1,1], groups=8} : f32[2,8,12,12]
   return %0

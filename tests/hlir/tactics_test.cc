@@ -189,6 +189,23 @@ TEST(MatmulCpu, CopiesRowsThatLieApart) {
   }
 }
 
+// Where masks are registers, windows of few taps are read under them, and those of many from a padded copy.
+TEST(MatmulCpu, PadsWindowsByPrice) {
+  const Target target = *Target::Parse("x86_64 -mcpu=sapphirerapids -num-threads=1");
+  for (const auto& [channels, size, taps, pads] :
+       {std::tuple(200, 14, 3, false), {120, 28, 5, true}, {384, 14, 7, true}, {768, 7, 7, true}}) {
+    const std::string shape = Cat("f32[1,", channels, ",", size, ",", size, "]");
+    const std::string graph = Cat("graph @g(%x: ", shape, ", %w: f32[", channels, ",1,", taps, ",", taps,
+                                  "]) {\n  %0 = conv(%x, %w) {padding=[", taps / 2, ",", taps / 2,
+                                  "], groups=", channels, "} : ", shape, "\n  return %0\n}\n");
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status() << graph;
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status() << graph;
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "pad_input"), pads) << graph;
+  }
+}
+
 // A transposed window's rows are copied by phases already.
 TEST(MatmulCpu, RowsOfPhasesAreCopiedOnce) {
   const std::string graph = R"(graph @g(%x: f32[16,512,4,4], %w: f32[512,256,4,4]) {

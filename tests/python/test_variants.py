@@ -20,16 +20,18 @@ DEVICE = torch.get_default_device()
 @pytest.mark.parametrize("size", [1, 3, 127, 4097])
 @pytest.mark.parametrize("axis", ["last", "first", "middle"])
 @pytest.mark.parametrize("family", variants.FAMILIES)
-def test_one_kernel(family, axis, size):
+def test_one_kernel(family, axis, size, monkeypatch):
     shape = {"last": (5, size), "first": (size, 37), "middle": (2, size, 37)}[axis]
     number = {"last": 1, "first": 0, "middle": 1}[axis]
+    if size > 4096:
+        monkeypatch.setattr(torch, "get_num_threads", lambda: 1)  # threads would share columns where that pays
     for fn in variants.FAMILIES[family]:
         if fn is variants.rms_norm and axis != "last":
             continue
         torch._dynamo.reset()
         case = variants.prepare(fn, shape, number, torch.float32, DEVICE)
-        # Few long columns are shared by blocks, or by threads where that pays, and each reduction by two kernels.
-        most = 6 if axis != "last" and size > 4096 else 1
+        # On a GPU few long columns are shared by blocks, and each reduction by two kernels.
+        most = 6 if DEVICE.type == "cuda" and axis != "last" and size > 4096 else 1
         assert case.kernels <= most, fn.__name__
         assert case.error < 2e-5, fn.__name__
         assert not cinn_like.report().fallback_ops
