@@ -1,5 +1,6 @@
 #include "ir/pass_table.h"
 
+#include "ir/passes/cascade_sums.h"
 #include "ir/passes/check_bounds.h"
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
@@ -37,6 +38,8 @@ StatusOr<Func> RunKeepWide(Func f, const PassContext& context) {
   return context.options.numerics == "exact" ? std::move(f) : KeepWide(std::move(f));
 }
 
+StatusOr<Func> RunCascadeSums(Func f, const PassContext&) { return CascadeSums(std::move(f)); }
+
 }  // namespace
 
 const std::vector<Pass<Func>>& PassTable() {
@@ -54,6 +57,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},
       {"vectorize", Run<Vectorize>, true},
+      {"cascade_sums", RunCascadeSums},
       {"lower_checks", Run<LowerChecks>, true},
       {"check_bounds", Run<CheckBounds>},
       {"legalize", Run<Legalize>, true},

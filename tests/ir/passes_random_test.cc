@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "ir/interpreter.h"
 #include "ir/pass_table.h"
+#include "ir/passes/cascade_sums.h"
 #include "tests/rounds.h"
 
 namespace cinn_like::ir {
@@ -164,7 +165,9 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
     ASSERT_TRUE(want.ok()) << want.status() << "\n" << text;
     Func now = *f;
     for (const std::string& name : passes) {
-      auto next = FindPass(name)->run(now, {});
+      // As if these sums were long.
+      const SumLengths lengths{.longest = 1 + generator.Pick(4), .chunk = 2 << generator.Pick(3)};
+      auto next = name == "cascade_sums" ? CascadeSums(now, lengths) : FindPass(name)->run(now, {});
       ASSERT_TRUE(next.ok()) << "round " << round << " " << name << ": " << next.status() << "\n" << Print(now);
       ASSERT_TRUE(Verify(*next).ok()) << "round " << round << " " << name << ": " << Verify(*next) << "\n"
                                       << Print(*next);
@@ -187,24 +190,24 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
 TEST(PassesRandom, Host) {
   Check(
       {"simplify", "lower_blocks", "simplify", "place_buffers", "unswitch", "unroll", "vectorize", "flatten",
-       "simplify", "legalize"},
+       "simplify", "cascade_sums", "legalize"},
       [](Generator& g) { return g.Function(false); }, 300);
 }
 TEST(PassesRandom, HostWithoutSimplify) {
   Check(
-      {"lower_blocks", "vectorize", "unroll", "flatten", "legalize"}, [](Generator& g) { return g.Function(false); },
-      200);
+      {"lower_blocks", "vectorize", "unroll", "flatten", "cascade_sums", "legalize"},
+      [](Generator& g) { return g.Function(false); }, 200);
 }
 TEST(PassesRandom, Device) {
   Check(
       {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
-       "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
+       "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
   Check(
       {"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers",
-       "unswitch", "unroll", "vectorize", "flatten", "simplify", "legalize", "narrow_index"},
+       "unswitch", "unroll", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
       [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
 

@@ -145,3 +145,32 @@ def test_exact_numerics_round_between_steps(exact, device, name, dtype):
     assert (got != want).sum() <= allowed, f"{(got != want).sum()} of {got.numel()} differ"
     if name == "linear_relu":
         assert torch.equal(got, together(x))
+
+
+# What one accumulator adds up to is long: of positive values, so that it grows.
+LONG_SUMS = {
+    "all": lambda x: (x * x).sum(),
+    "columns": lambda x: (x * x).sum(0),
+    "rows": lambda x: (x.reshape(4, -1) * 0.7).sum(1),
+    "around": lambda x: (x[:, :, None] * x[:, None, :8]).sum((0, 2)),
+    "moments": lambda x: x.var(0),
+    "softmax": lambda x: torch.softmax(x, 0),
+    "product": lambda x: x[:, :48].t() @ x[:, 48:],
+}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("name", LONG_SUMS)
+def test_long_sums(real_library, name, dynamic):
+    x, fn = torch.rand(65536, 64), LONG_SUMS[name]
+    if dynamic:
+        torch._dynamo.mark_dynamic(x, 0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums are not shared out
+    compiled = torch.compile(fn, backend=backend, fullgraph=True, dynamic=dynamic)
+    try:
+        got, want = compiled(x), fn(x.double())
+    finally:
+        torch.set_num_threads(threads)
+    assert not cinn_like.report().fallback_ops
+    assert ((got.double() - want).abs().max() / want.abs().max()) < 2e-6
