@@ -28,6 +28,7 @@ constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing su
 constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kMostUnrolled = 112;                      // instructions of a tile's steps
+constexpr int64_t kLeastRowTiles = 32;  // of a block of rows whose number is a symbol
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -53,12 +54,22 @@ int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
   return best;
 }
 
+int64_t PowerOfTwoBelow(int64_t n) {
+  int64_t p = 1;
+  while (2 * p <= n) p *= 2;
+  return p;
+}
+
 // The deepest one of at most `most` steps of the reduction, in `order`.
 PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, const std::vector<size_t>& order, int64_t most) {
   PanelDepth r{.outer = reduced.size()};
   for (; r.outer > 0; --r.outer) {
     const Expr extent = reduced[order[r.outer - 1]].extent;
-    if (!IsInt(extent)) return r;
+    if (!IsInt(extent)) {  // parts of it, of which the last is short
+      r.factor = PowerOfTwoBelow(most / r.steps);
+      r.steps *= r.factor;
+      return r;
+    }
     if (r.steps * extent->int_value > most) break;
     r.steps *= extent->int_value;
   }
@@ -159,6 +170,10 @@ bool DefineOperands(ContractionPlan& t) {
     const bool is_defined = value != nullptr && define("panel", Cat(b, steps, j, of_member), value) != nullptr;
     if (!is_defined && (t.has_raw || t.has_lanes)) return false;
     t.pack = is_defined;
+    const bool ends_at_symbol =
+        t.depth.factor > 0 && !IsInt(f.group.stages[0].reduce_iters[t.order[t.depth.outer - 1]].extent);
+    if (is_defined && ends_at_symbol)
+      t.panel_lanes = StageNamed(t.schedule.stages()->stages, "panel").iters.back().var->name;
   }
   if (!t.copy_rows) return true;
   const std::string order = t.in_tiles                      ? Cat(outer, f.vi->name, ", ", t.dots->groups, of_member)
@@ -369,7 +384,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   if (t.depth.outer > 0) {  // so many sums wait beside the panel
     const int64_t most = cpu.panel_bytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
-    int64_t n = blocks == 0 ? most : (row_tiles + blocks - 1) / blocks;
+    const auto likely = static_cast<int64_t>(TypicalSize(f.i, f.group.symbols)) / t.rows + 1;
+    int64_t n = blocks == 0 ? std::clamp(likely, std::min(kLeastRowTiles, most), most) : (row_tiles + blocks - 1) / blocks;
     while (blocks > 1 && !fits(n)) --n;
     t.row_block = blocks == 1 ? 0 : n * t.rows;
   }

@@ -91,6 +91,7 @@ struct ContractionPlan {
   // A panel is made in steps: lines that are read under masks are copied as they lie ("lines"), elements change places
   // as they are ("raw"), what is computed of them is written along the lanes ("lanes"), groups are made of that.
   bool has_lines = false, has_raw = false, has_lanes = false;
+  std::string panel_lanes = {};  // the panel's iterator of lanes, where steps end at a symbol
   ir::Expr lane_step = nullptr;
   // How far elements of the rows' operand are apart: from the first row to the second (lines of an image end, others
   // need not be so far apart), and along the innermost loop of the reduction; null: not always as far.

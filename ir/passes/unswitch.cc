@@ -31,12 +31,14 @@ Stmt AskFirst(Context& c, const Stmt& s) {
   return MakeStmt(If{first, MakeStmt(For{n->var, n->extent, n->kind, body}), nullptr});
 }
 
-// A serial loop that does nothing beyond an end stops there; not where the end is a symbol, nor where lanes or threads
-// would stop at ends of their own.
+// A serial loop that does nothing beyond an end stops there; not where the end is a symbol, unless `symbols` says so,
+// nor where lanes or threads would stop at ends of their own.
 class Trimmer {
  public:
-  explicit Trimmer(const Func& f) : c_(*f.context) {
-    for (const SymbolFact& s : f.symbols) others_.insert(s.var);
+  explicit Trimmer(const Func& f, bool symbols = false) : c_(*f.context) {
+    for (const SymbolFact& s : f.symbols) {
+      if (!symbols) others_.insert(s.var);
+    }
   }
 
   Stmt operator()(const Stmt& s) {
@@ -86,7 +88,7 @@ class Trimmer {
 
 class Unswitcher {
  public:
-  explicit Unswitcher(const Func& f) : c_(*f.context), names_(f) {
+  explicit Unswitcher(const Func& f) : c_(*f.context), names_(f), trimmer_(f, true) {
     for (const SymbolFact& s : f.symbols) symbols_.insert(s.var);
   }
 
@@ -96,7 +98,7 @@ class Unswitcher {
       if (Expr inside = FindInside(s)) {
         const Stmt all = RewriteExprs(
             c_, s, Rewriter(c_, [&](Expr e) -> Expr { return guards_.contains(e) ? c_.Bool(true) : nullptr; }));
-        return MakeStmt(If{inside, all, CloneFresh(c_, s, names_)});
+        return MakeStmt(If{inside, all, trimmer_(CloneFresh(c_, s, names_))});
       }
     }
     return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& child) { return (*this)(child); });
@@ -171,6 +173,7 @@ class Unswitcher {
 
   Context& c_;
   NameSupply names_;
+  Trimmer trimmer_;
   absl::flat_hash_set<Expr> symbols_, guards_;
 };
 

@@ -334,7 +334,8 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
     their_extents[n->var] = n->extent;
   }
   const std::vector<Expr>&at = IndicesOf(read), &written = IndicesOf(write);
-  const std::vector<Expr> of_read = read.condition == nullptr ? std::vector<Expr>{} : ConjunctsOf(read.condition);
+  std::vector<Expr> of_read = read.condition == nullptr ? std::vector<Expr>{} : ConjunctsOf(read.condition);
+  for (size_t k = of_read.size(); k-- > 0;) of_read.push_back(a_.Simplify(of_read[k]));
   const auto holds_for_read = [&](Expr condition) {
     const std::vector<Expr> parts = ConjunctsOf(condition);
     return std::all_of(parts.begin(), parts.end(),
@@ -357,9 +358,23 @@ bool Dependences::IsCovered(const Access& read, const Access& write, const std::
   for (size_t d = 0; d < written.size() && inside; ++d)
     bounds.insert(a_.Simplify(c_.Lt(written[d], write.buffer->shape[d])));
   if (write.condition != nullptr) {
+    // Where the loops that write the element are, as far as one of them alone runs along a dimension.
+    VarMap writer;
+    for (size_t d = 0; d < written.size(); ++d) {
+      Expr along = nullptr;
+      size_t several = 0;
+      for (Expr v : VarsOf(written[d])) {
+        if (!own_extents.contains(v)) continue;
+        along = v;
+        ++several;
+      }
+      const Expr rest = several == 1 ? a_.Simplify(c_.Sub(written[d], along)) : nullptr;
+      if (rest != nullptr && !Uses(rest, along)) writer[along] = a_.Simplify(c_.Sub(at[d], rest));
+    }
     std::function<bool(Expr)> holds = [&](Expr e) {
       if (e->op == ExprOp::kAnd) return holds(e->args[0]) && holds(e->args[1]);
       if (bounds.contains(a_.Simplify(e))) return true;
+      e = a_.Simplify(Substitute(c_, e, writer));
       const std::vector<Expr> vars = VarsOf(e);
       return holds_for_read(e) &&
              std::none_of(vars.begin(), vars.end(), [&](Expr v) { return own_extents.contains(v); });

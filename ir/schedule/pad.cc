@@ -1,6 +1,7 @@
 // The step pad (primitives.h): a block computes beyond its bounds, so that tiles need no branches.
 #include <algorithm>
 
+#include "absl/strings/str_join.h"
 #include "ir/join.h"
 #include "ir/schedule/legality.h"
 #include "ir/schedule/primitives.h"
@@ -48,10 +49,17 @@ Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Ex
 
 }  // namespace
 
-StatusOr<Func> Pad(Func f, const std::string& block) {
+StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& iters) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
   Block b = *As<Block>(path.back());
+  const auto named = [&](const BlockIter& i) {
+    return std::find(iters.begin(), iters.end(), i.var->name) != iters.end();
+  };
+  if (const auto found = std::count_if(b.iters.begin(), b.iters.end(), named);
+      found < static_cast<ptrdiff_t>(iters.size()))
+    return InvalidArgument("pad ", block, ": ", found, " of ", iters.size(), " names are those of its iterators, which are ",
+                           absl::StrJoin(b.iters, ", ", [](std::string* out, const BlockIter& i) { *out += i.var->name; }));
   for (Buffer w : BuffersWritten(b.body)) {
     if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
   }
@@ -66,21 +74,44 @@ StatusOr<Func> Pad(Func f, const std::string& block) {
   }
   Analyzer a(c);
   BindFactsOf(a, f, path);
-  // What keeps its iterators inside may go; other conditions stay.
+  // What keeps these iterators inside may go; other conditions stay.
+  const auto may_run_over = [&](const BlockIter& i) {
+    return i.kind == IterKind::kData && (iters.empty() || named(i));
+  };
+  // Sums of which all that is unrolled or in lanes lies beyond are left out; who reads them asks as this block did.
+  const bool is_sum = std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
+  VarMap first;
+  for (const For* n : LoopsOf(path)) {
+    if (n->kind == ForKind::kVectorized || n->kind == ForKind::kUnrolled) first[n->var] = c.Int(0);
+  }
   Expr bounds = c.Bool(true), stays = nullptr;
-  for (const BlockIter& i : b.iters) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
+  for (const BlockIter& i : b.iters) {
+    if (may_run_over(i)) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
+  }
+  std::vector<Expr> of_tiles;
+  const auto keep = [&](Expr e) { stays = stays == nullptr ? e : c.And(stays, e); };
   {
     const Analyzer::Assume inside(a, bounds);
     for (Expr e : ConjunctsOf(b.predicate)) {
-      if (!a.CanProve(e)) stays = stays == nullptr ? e : c.And(stays, e);
+      if (!a.CanProve(e))
+        keep(e);
+      else if (is_sum)
+        of_tiles.push_back(Substitute(c, e, first));
     }
+  }
+  for (Expr e : of_tiles) {
+    if (!a.CanProve(e)) keep(e);
   }
   // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
   absl::flat_hash_map<Expr, Expr> extents;
   for (const BlockIter& i : b.iters) {
     if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
-    if (i.kind == IterKind::kReduce)
-      return InvalidArgument("pad ", block, ": reduction iterator ", i.var->name, " would run over");
+    if (!may_run_over(i)) {
+      const Analyzer::Assume inside(a, stays == nullptr ? c.Bool(true) : stays);
+      if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
+      return InvalidArgument("pad ", block, ": ", i.kind == IterKind::kReduce ? "reduction " : "", "iterator ",
+                             i.var->name, " would run over");
+    }
     extents[i.var] = i.extent;
   }
   RETURN_IF_ERROR(CheckPads(a, b, extents));

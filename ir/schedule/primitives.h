@@ -114,8 +114,9 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
 // pad b: block b, whose results are allocations, also computes beyond the bounds that its predicate keeps to, so that
 // tiles need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved
 // to the last element; local and shared memory is read under a mask, or as it is where it was written there, too. The
-// extra results must never be read (their readers keep their own predicates).
-StatusOr<Func> Pad(Func f, const std::string& block);
+// extra results must never be read (their readers keep their own predicates). A reduction's end stays, and, where
+// `iters` names iterators, so do those of all others.
+StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& iters = {});
 
 // guard b l:  b: s[i] = s[i] + x[k; k < n && i < m], l the loop of i  =>  b if k < n: s[i] = s[i] + x[k; i < m]. What a
 // reduction joins changes nothing unless conditions hold; those that no loop from l inwards moves become the block's,

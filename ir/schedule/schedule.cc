@@ -214,7 +214,10 @@ const StepRow kSteps[] = {
      }},
     {"tensorize", "LOOP INTRINSIC", 2, 2, 0, 0,
      [](Func f, const Words& w) { return Tensorize(std::move(f), w.args[0], w.args[1]); }},
-    {"pad", "BLOCK", 1, 1, 0, 0, [](Func f, const Words& w) { return Pad(std::move(f), w.args[0]); }},
+    {"pad", "BLOCK [ITER ...]", 1, kMany, 0, 0,
+     [](Func f, const Words& w) {
+       return Pad(std::move(f), w.args[0], {w.args.begin() + 1, w.args.end()});
+     }},
     {"guard", "BLOCK LOOP", 2, 2, 0, 0,
      [](Func f, const Words& w) { return Guard(std::move(f), w.args[0], w.args[1]); }},
     {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kMany, 0, 0,
