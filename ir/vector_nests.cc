@@ -227,9 +227,13 @@ StatusOr<TransposeNest> MatchTranspose(Analyzer& a, const For& loop) {
   if (!IsStep(c, r.src_offset, r.column, r.unit) || !IsStep(c, r.dst_offset, r.row, r.unit))
     return refuse("expected one loop along neighbours of ", r.src->name, " and the other along those of ", r.dst->name);
   const std::optional<int64_t> apart = StepOf(c, r.dst_offset, r.column);
-  if (!apart || *apart < rows->extent->int_value * r.unit)
+  // A distance that is a symbol may be shorter than a run: where runs are written one after the other, the last to
+  // write an element is the same.
+  const Expr next = Substitute(c, r.dst_offset, {{r.column, c.Add(r.column, c.Int(1, r.column->type.dtype))}});
+  const bool is_even = columns == nest.loops[0] && !Uses(a.Simplify(c.Sub(next, r.dst_offset)), r.column);
+  if (apart ? *apart < rows->extent->int_value * r.unit : !is_even)
     return refuse("expected runs of ", r.dst->name, " to lie apart, by the same distance");
-  r.is_dense = *apart == rows->extent->int_value * r.unit;
+  r.is_dense = apart == rows->extent->int_value * r.unit;
   const int64_t column_extent = columns->extent->int_value, row_extent = rows->extent->int_value;
   r.is_run = r.unit == 1 && column_extent > 1 && column_extent <= kMostColumns && row_extent > 1 &&
              IsPowerOf2(row_extent) && row_extent * BytesOf(r.dst->dtype) <= kMostVectorBytes &&

@@ -38,8 +38,8 @@ int64_t TurnedTogether(const ContractionPlan& t) {
   }
   constexpr int64_t kLeast = 4;
   int64_t r = IsInt(t.row_step, 1) ? t.tile.lanes : 1;
-  const auto leaves_rest = [&](Expr extent) { return !IsInt(extent) || extent->int_value % r != 0; };
-  while (r >= kLeast && (leaves_rest(steps) || leaves_rest(t.flat.i))) r /= 2;
+  const auto leaves_rest = [&](Expr extent) { return IsInt(extent) && extent->int_value % r != 0; };
+  while (r >= kLeast && (leaves_rest(steps) || leaves_rest(t.flat.i) || !IsInt(t.flat.i))) r /= 2;
   return r >= kLeast ? r : 1;
 }
 

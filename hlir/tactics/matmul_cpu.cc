@@ -258,7 +258,10 @@ class Loops {
     v[batch] = "rb", v.back() = "rk";
     if (together > 1) {
       Reorder({v, {"rm", "rn"}});
-      if (s_.status().ok()) s_.Try("tensorize rm transpose");
+      if (s_.status().ok() && !s_.Try("tensorize rm transpose")) {  // the last steps may be fewer
+        s_.Run("peel rk back 1 -> rt").Run("tensorize rm transpose");
+        v.pop_back();
+      }
     } else {
       Reorder({v, {"rn", "rm"}});
     }
