@@ -28,7 +28,7 @@ constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing su
 constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kMostUnrolled = 112;                      // instructions of a tile's steps
-constexpr int64_t kLeastRowTiles = 32;  // of a block of rows whose number is a symbol
+constexpr int64_t kLeastRowTiles = 32;                      // of a block of rows whose number is a symbol
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.
@@ -385,7 +385,8 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
     const int64_t most = cpu.panel_bytes / 2 / (t.tile.width() * BytesOf(sum_type)) / t.rows;
     const int64_t blocks = IsInt(f.i) ? (row_tiles + most - 1) / most : 0;
     const auto likely = static_cast<int64_t>(TypicalSize(f.i, f.group.symbols)) / t.rows + 1;
-    int64_t n = blocks == 0 ? std::clamp(likely, std::min(kLeastRowTiles, most), most) : (row_tiles + blocks - 1) / blocks;
+    int64_t n =
+        blocks == 0 ? std::clamp(likely, std::min(kLeastRowTiles, most), most) : (row_tiles + blocks - 1) / blocks;
     while (blocks > 1 && !fits(n)) --n;
     t.row_block = blocks == 1 ? 0 : n * t.rows;
   }

@@ -23,8 +23,9 @@ double SecondsOfFarRows(const ContractionPlan& t, const Target& target) {
   if (step_bytes < cpu.ahead_bytes) return 0;
   const double depth = TypicalSize(f.group.stages[0].reduce_iters, f.group.symbols);
   const double row_bytes = bytes * std::abs(static_cast<double>(t.row_step->int_value));
-  const double read = (Uses(f.rows_value, f.vb) ? size(f.b) : 1) * size(f.i) * row_bytes * depth;
-  if (std::min(read, TypicalBytes(f.of_rows->buffer, f.group.symbols)) <= cpu.near_bytes) return 0;
+  // Tiles of one of a batch follow each other.
+  const double given = TypicalBytes(f.of_rows->buffer, f.group.symbols) / (Uses(f.rows_value, f.vb) ? size(f.b) : 1);
+  if (std::min(size(f.i) * row_bytes * depth, given) <= cpu.near_bytes) return 0;
   const auto rows = static_cast<double>(t.rows);
   const double lines = 1 + (rows - 1) * std::min(row_bytes / cpu.line_bytes, 1.0);
   const double tiles = std::ceil(size(f.i) / rows) * std::ceil(size(f.j) / static_cast<double>(t.tile.width()));

@@ -58,8 +58,9 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   };
   if (const auto found = std::count_if(b.iters.begin(), b.iters.end(), named);
       found < static_cast<ptrdiff_t>(iters.size()))
-    return InvalidArgument("pad ", block, ": ", found, " of ", iters.size(), " names are those of its iterators, which are ",
-                           absl::StrJoin(b.iters, ", ", [](std::string* out, const BlockIter& i) { *out += i.var->name; }));
+    return InvalidArgument(
+        "pad ", block, ": ", found, " of ", iters.size(), " names are those of its iterators, which are ",
+        absl::StrJoin(b.iters, ", ", [](std::string* out, const BlockIter& i) { *out += i.var->name; }));
   for (Buffer w : BuffersWritten(b.body)) {
     if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
   }
@@ -79,7 +80,8 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
     return i.kind == IterKind::kData && (iters.empty() || named(i));
   };
   // Sums of which all that is unrolled or in lanes lies beyond are left out; who reads them asks as this block did.
-  const bool is_sum = std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
+  const bool is_sum =
+      std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
   VarMap first;
   for (const For* n : LoopsOf(path)) {
     if (n->kind == ForKind::kVectorized || n->kind == ForKind::kUnrolled) first[n->var] = c.Int(0);
