@@ -494,7 +494,9 @@ class Loops {
     if (t_.dots) return MultiplyGroups(block, tile, start, init);
     if (has_columns_) tile.back() = Vectorize(tile.back(), "a");
     for (const std::string& l : tile) s_.Step("unroll ", l);
-    s_.Step("pad ", block);
+    // A block of rows of a number that is a symbol may have fewer tiles.
+    const bool may_be_fewer = is_deep_ && has_rows_ && t_.row_block != 1 && !IsInt(t_.flat.i);
+    s_.Step("pad ", block, may_be_fewer ? " vo" : "");
     if (start.empty()) return;
     s_.Step("split_init ", block, " ", start, " -> ", init);
     if (t_.is_guarded && !tile.empty()) s_.Step("guard ", block, " ", tile[0]);

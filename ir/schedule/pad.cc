@@ -1,6 +1,7 @@
 // The step pad (primitives.h): a block computes beyond its bounds, so that tiles need no branches.
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
 #include "ir/join.h"
 #include "ir/schedule/legality.h"
@@ -49,18 +50,24 @@ Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Ex
 
 }  // namespace
 
-StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& iters) {
+StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& names) {
   Context& c = *f.context;
   ASSIGN_OR_RETURN(StmtPath path, FindBlock(f, block));
   Block b = *As<Block>(path.back());
-  const auto named = [&](const BlockIter& i) {
-    return std::find(iters.begin(), iters.end(), i.var->name) != iters.end();
-  };
-  if (const auto found = std::count_if(b.iters.begin(), b.iters.end(), named);
-      found < static_cast<ptrdiff_t>(iters.size()))
-    return InvalidArgument(
-        "pad ", block, ": ", found, " of ", iters.size(), " names are those of its iterators, which are ",
-        absl::StrJoin(b.iters, ", ", [](std::string* out, const BlockIter& i) { *out += i.var->name; }));
+  // Iterators that may run over, and loops whose iterations that lie beyond are left out.
+  absl::flat_hash_set<std::string> iters, whole;
+  for (const std::string& name : names) {
+    const bool is_iter =
+        std::any_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& i) { return i.var->name == name; });
+    const std::vector<const For*> loops = LoopsOf(path);
+    if (!is_iter && std::none_of(loops.begin(), loops.end(), [&](const For* n) { return n->var->name == name; })) {
+      return InvalidArgument(
+          "pad ", block, ": '", name, "' is none of its iterators, ",
+          absl::StrJoin(b.iters, ", ", [](std::string* out, const BlockIter& i) { *out += i.var->name; }),
+          ", and no loop around it");
+    }
+    (is_iter ? iters : whole).insert(name);
+  }
   for (Buffer w : BuffersWritten(b.body)) {
     if (IsParam(f, w)) return InvalidArgument("pad ", block, ": its result ", w->name, " is a parameter");
   }
@@ -77,32 +84,34 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   BindFactsOf(a, f, path);
   // What keeps these iterators inside may go; other conditions stay.
   const auto may_run_over = [&](const BlockIter& i) {
-    return i.kind == IterKind::kData && (iters.empty() || named(i));
+    return i.kind == IterKind::kData && (iters.empty() || iters.contains(i.var->name));
   };
-  // Sums of which all that is unrolled or in lanes lies beyond are left out; who reads them asks as this block did.
-  const bool is_sum =
-      std::any_of(b.iters.begin(), b.iters.end(), [](const BlockIter& i) { return i.kind == IterKind::kReduce; });
-  VarMap first;
-  for (const For* n : LoopsOf(path)) {
-    if (n->kind == ForKind::kVectorized || n->kind == ForKind::kUnrolled) first[n->var] = c.Int(0);
-  }
   Expr bounds = c.Bool(true), stays = nullptr;
   for (const BlockIter& i : b.iters) {
     if (may_run_over(i)) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
   }
-  std::vector<Expr> of_tiles;
   const auto keep = [&](Expr e) { stays = stays == nullptr ? e : c.And(stays, e); };
+  std::vector<Expr> go;
   {
     const Analyzer::Assume inside(a, bounds);
     for (Expr e : ConjunctsOf(b.predicate)) {
-      if (!a.CanProve(e))
+      if (a.CanProve(e))
+        go.push_back(e);
+      else
         keep(e);
-      else if (is_sum)
-        of_tiles.push_back(Substitute(c, e, first));
     }
   }
-  for (Expr e : of_tiles) {
-    if (!a.CanProve(e)) keep(e);
+  // Of an iteration that is left out nothing is inside, which is seen at its first element.
+  VarMap first;
+  for (const For* n : LoopsOf(path)) {
+    if (!first.empty() || whole.contains(n->var->name)) first[n->var] = n->var;
+    if (!first.empty() && !whole.contains(n->var->name)) first[n->var] = c.Int(0);
+  }
+  for (Expr e : go) {
+    const Expr at_first = a.Simplify(Substitute(c, e, first));
+    const bool seen = !first.empty() && !a.CanProve(at_first);
+    const Analyzer::Assume holds(a, b.predicate);
+    if (seen && a.CanProve(at_first)) keep(at_first);
   }
   // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
   absl::flat_hash_map<Expr, Expr> extents;

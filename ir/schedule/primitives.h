@@ -115,8 +115,8 @@ StatusOr<Func> SplitInit(Func f, const std::string& block, const std::string& lo
 // tiles need no branches. What it reads there is harmless: along its last dimension a read is masked to 0, else moved
 // to the last element; local and shared memory is read under a mask, or as it is where it was written there, too. The
 // extra results must never be read (their readers keep their own predicates). A reduction's end stays, and, where
-// `iters` names iterators, so do those of all others.
-StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& iters = {});
+// `names` has iterators, so do those of all others; of a loop in it, iterations that lie beyond are left out.
+StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::string>& names = {});
 
 // guard b l:  b: s[i] = s[i] + x[k; k < n && i < m], l the loop of i  =>  b if k < n: s[i] = s[i] + x[k; i < m]. What a
 // reduction joins changes nothing unless conditions hold; those that no loop from l inwards moves become the block's,

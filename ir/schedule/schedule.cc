@@ -214,7 +214,7 @@ const StepRow kSteps[] = {
      }},
     {"tensorize", "LOOP INTRINSIC", 2, 2, 0, 0,
      [](Func f, const Words& w) { return Tensorize(std::move(f), w.args[0], w.args[1]); }},
-    {"pad", "BLOCK [ITER ...]", 1, kMany, 0, 0,
+    {"pad", "BLOCK ITERATOR|LOOP...", 1, kMany, 0, 0,
      [](Func f, const Words& w) {
        return Pad(std::move(f), w.args[0], {w.args.begin() + 1, w.args.end()});
      }},

@@ -272,6 +272,32 @@ TEST(VectorNests, Transpositions) {
   }
 }
 
+// Runs at a distance that is known later, and may be shorter than they are: the last one wins, as it does in the loops.
+TEST(VectorNests, TranspositionsAtAnyDistance) {
+  std::mt19937 rng(6);
+  for (const auto& [columns, rows] : {std::pair(16, 16), {8, 16}, {4, 2}, {16, 4}}) {
+    for (const char* outer : {"c", "r"}) {
+      const bool is_in_order = *outer == 'c';
+      const auto loop = [&](bool of_columns) {
+        return Cat("for ", of_columns ? "c" : "r", " in 0..", of_columns ? columns : rows);
+      };
+      const std::string text =
+          Cat("func @f(x: f32[", 8 * rows * columns, "], w: i8[1], y: f32[4096]) {\n  for s in 0..8 {\n    ",
+              loop(is_in_order), " @transpose {\n      ", loop(!is_in_order),
+              " {\n        y[s * 400 + c * (s * 3) + r] = x[(s * ", rows, " + r) * ", columns,
+              " + c]\n      }\n    }\n  }\n}\n");
+      const auto module = ir::ParseModule(text);
+      ASSERT_TRUE(module.ok()) << module.status();
+      ir::Analyzer a(*module->context);
+      const auto nest = ir::MatchTranspose(a, *ir::As<ir::For>(ir::As<ir::For>(module->funcs[0].body)->body));
+      EXPECT_EQ(nest.ok(), is_in_order) << text << nest.status();
+      for (const char* target : kTargets)
+        ExpectSame(text, target, Integers(DType::kF32, {8 * rows * columns}, rng), Integers(DType::kI8, {1}, rng),
+                   Integers(DType::kF32, {4096}, rng));
+    }
+  }
+}
+
 // Rows without a gap between them have any number of columns, and change places with as many vectors.
 TEST(VectorNests, TranspositionsOfRuns) {
   std::mt19937 rng(5);

@@ -170,7 +170,7 @@ TEST(MatmulCpu, TilesConvolutions) {
 TEST(MatmulCpu, CopiesRowsThatLieApart) {
   for (const auto& [steps, rows, copies, turns] : {std::tuple("1568", "384", true, true),
                                                    {"1568", "390", true, false},
-                                                   {"n", "384", true, false},
+                                                   {"n", "384", true, true},
                                                    {"196", "384", false, false}}) {
     const std::string graph =
         Cat("graph @g(%x: f32[", steps, ",", rows, "], %w: f32[", steps, ",1536])",
@@ -186,6 +186,24 @@ TEST(MatmulCpu, CopiesRowsThatLieApart) {
       EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "define rows"), copies) << cpu << graph;
       EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "tensorize rm transpose"), turns) << cpu << graph;
     }
+  }
+}
+
+// A reduction whose depth is a symbol is summed in parts, of which each has its panel, whatever else is a symbol.
+TEST(MatmulCpu, PartsOfASymbolicDepth) {
+  const Target target = *Target::Parse("x86_64 -mcpu=sapphirerapids -num-threads=1");
+  for (const auto& [rows, columns] : {std::pair("512", "512"), {"m", "512"}, {"512", "k"}, {"m", "k"}}) {
+    const std::string graph =
+        Cat("graph @g(%x: f32[", rows, ",n], %w: f32[n,", columns, "]) where n in 2..99999 hint 3000",
+            *rows == 'm' ? ", m in 2..9999 hint 500" : "", *columns == 'k' ? ", k in 2..9999 hint 500" : "",
+            " {\n  %0 = matmul(%x, %w) : f32[", rows, ",", columns, "]\n  return %0\n}\n");
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status() << graph;
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status() << graph;
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, " -> ro ri")) << graph << choice->proposal.schedule;
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "define panel")) << graph << choice->proposal.schedule;
   }
 }
 

@@ -105,6 +105,27 @@ def test_random_rows_that_lie_apart(real_library, block, dynamic):
         check_random(rows_apart, seed, dynamic)
 
 
+@pytest.mark.parametrize("turned", ["-", "x", "w"])
+def test_symbolic_products(real_library, turned):
+    """One function for all sizes: fewer than a tile, several parts of the depth, rests of each."""
+
+    def f(x, w):
+        x, w = x.transpose(-1, -2) if turned == "x" else x, w.transpose(-1, -2) if turned == "w" else w
+        return torch.relu(x @ w + 1.0)
+
+    torch.manual_seed(0)
+    compiled = torch.compile(f, backend=backend, fullgraph=True, dynamic=True)
+    for rows, depth, columns in ((600, 5000, 70), (3, 2, 5), (8, 2048, 32), (9, 2049, 33), (521, 17, 100), (70, 1023, 16)):
+        x = torch.randn((depth, rows) if turned == "x" else (rows, depth))
+        w = torch.randn((columns, depth) if turned == "w" else (depth, columns))
+        for t in (x, w):
+            torch._dynamo.mark_dynamic(t, 0)
+            torch._dynamo.mark_dynamic(t, 1)
+        got, want = compiled(x, w), f(x.double(), w.double())
+        assert (got.double() - want).abs().max() < 1e-6 * depth**0.5 * 8, (rows, depth, columns)
+    assert len(cinn_like.report().subgraphs) == 1
+
+
 PHASES = {  # x, w, what the transposed window is
     "generator": ((4, 64, 4, 4), (64, 48, 4, 4), {"stride": 2, "padding": 1}),
     "two_by_two": ((1, 40, 17, 19), (40, 24, 2, 2), {"stride": 2}),
