@@ -94,11 +94,13 @@ class Unswitcher {
 
   Stmt operator()(const Stmt& s) {
     const For* n = As<For>(s);
+    if (n != nullptr && (IsThreadAxis(n->kind) || IsBlockAxis(n->kind))) of_threads_ = true;
     if (n != nullptr && IsInt(n->extent) && (n->kind == ForKind::kSerial || IsAtOnce(*n))) {
       if (Expr inside = FindInside(s)) {
         const Stmt all = RewriteExprs(
             c_, s, Rewriter(c_, [&](Expr e) -> Expr { return guards_.contains(e) ? c_.Bool(true) : nullptr; }));
-        return MakeStmt(If{inside, all, trimmer_(CloneFresh(c_, s, names_))});
+        const Stmt rest = CloneFresh(c_, s, names_);
+        return MakeStmt(If{inside, all, of_threads_ ? rest : trimmer_(rest)});
       }
     }
     return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& child) { return (*this)(child); });
@@ -174,6 +176,7 @@ class Unswitcher {
   Context& c_;
   NameSupply names_;
   Trimmer trimmer_;
+  bool of_threads_ = false;  // the function is a kernel of many
   absl::flat_hash_set<Expr> symbols_, guards_;
 };
 
