@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Products and convolutions of models on a CPU, with weights that may change: ours against eager PyTorch.
 
-    contraction_bench.py [--dtype f32|bf16] [--threads 1] [--rounds 7] [--only TEXT] [--json FILE]
+    contraction_bench.py [--dtype f32|bf16] [--threads 1] [--rounds 7] [--only TEXT] [--symbolic] [--json FILE]
 
 Each case is compiled twice: with the framework's bids off (`ours`), and as users have it (`chosen`: who runs it then, ours or the
 framework). The three take turns, of which each lasts about 20 ms; figures are medians, ratios are eager / ours (above 1 ours is
-faster), and the output is checked against float64. Exit code 1 where an output is wrong.
+faster), and the output is checked against float64. Exit code 1 where an output is wrong. With --symbolic ours are compiled for any batch, rows and sizes of
+images: what is no weight's.
 """
 
 import argparse
@@ -60,6 +61,16 @@ def product(rows, depth, columns):
     return lambda x, w: F.linear(x, w), ((rows, depth), (columns, depth))
 
 
+def weight_gradient(rows, inputs, outputs):
+    """Of such a product: of `outputs` rows and `inputs` columns."""
+
+    def f(dy, x):
+        return dy.t() @ x
+
+    f.symbolic = ((0,), (0,))
+    return f, ((rows, outputs), (rows, inputs))
+
+
 CASES = {
     "ResNet-50 56x56 64>64 3x3": convolution(1, 56, 64, 64, 3),
     "ResNet-50 56x56 64>64 3x3, batch 8": convolution(8, 56, 64, 64, 3),
@@ -101,6 +112,10 @@ CASES = {
     "GPT-2 1024x768x2304": product(1024, 768, 2304),
     "GPT-2 1024x3072x768": product(1024, 3072, 768),
     "Llama one token 1x2048x5632": product(1, 2048, 5632),
+    "gradient of BERT's weights, 1024 of 768>768": weight_gradient(1024, 768, 768),
+    "gradient of BERT's weights, 512 of 768>3072": weight_gradient(512, 768, 3072),
+    "gradient of GPT-2's weights, 4096 of 3072>768": weight_gradient(4096, 3072, 768),
+    "gradient of ConvNeXt's weights, 1568 of 1536>384": weight_gradient(1568, 1536, 384),
 }
 
 
@@ -110,6 +125,15 @@ def flops(f, shapes):
     if y.shape[1] == shapes[1][0] and y.numel() <= math.prod(shapes[0]) * shapes[1][0] / shapes[0][1]:
         return 2 * y.numel() * math.prod(shapes[1][1:])
     return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+
+
+def mark(f, args):
+    """What is no weight's is symbolic, if it is not 1."""
+    dims = getattr(f, "symbolic", ((0, *range(2, args[0].dim())), ()))
+    for arg, symbolic in zip(args, dims):
+        for d in symbolic:
+            if arg.shape[d] > 1:
+                torch._dynamo.mark_dynamic(arg, d)
 
 
 def compiled(f, args, leave):
@@ -135,10 +159,12 @@ def seconds(f, args, lasts=0.02):
     return (time.perf_counter() - begin) / calls
 
 
-def case(name, f, shapes, rounds, dtype):
+def case(name, f, shapes, rounds, dtype, symbolic):
     torch.manual_seed(0)
     args = [torch.randn(s).to(dtype) for s in shapes]
     torch._dynamo.reset()
+    if symbolic:
+        mark(f, args)
     ours, y, _ = compiled(f, args, False)
     chosen, _, left = compiled(f, args, True)
     right = f(*(a.double() for a in args))
@@ -171,6 +197,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", default="", help="cases whose names contain this")
+    parser.add_argument("--symbolic", action="store_true")
     parser.add_argument("--json")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -181,7 +208,7 @@ def main():
         for name, (f, shapes) in CASES.items():
             if args.only not in name:
                 continue
-            row = case(name, f, shapes, args.rounds, dtype)
+            row = case(name, f, shapes, args.rounds, dtype, args.symbolic)
             rows.append(row)
             print(f"{name:44}{row['gflops']['eager']:8.1f}{row['gflops']['ours']:8.1f}{row['ours']:8.2f}{row['chosen']:8.2f}"
                   f"  {'framework' if row['left'] else 'ours'}{'' if row['error'] < most else '  WRONG'}", flush=True)  # fmt: skip
