@@ -267,7 +267,7 @@ class Programs {
         return Cat("transform_layout ", buffer, From(layouts));
       }
       default:
-        return "pad " + block;
+        return Cat("pad ", block, around.empty() || Pick(2) == 0 ? "" : " " + From(around));
     }
   }
 
