@@ -28,7 +28,7 @@ constexpr int64_t kLeastTileSteps = 128;  // of a part that is worth bringing su
 constexpr int64_t kMostTurned = 64;       // places that change places with a unit's runs in registers
 constexpr int64_t kMostLanesAcross = 16, kLeastAcross = 4;  // of a matrix that changes places in registers
 constexpr int64_t kMostUnrolled = 112;                      // instructions of a tile's steps
-constexpr int64_t kLeastRowTiles = 32;                      // of a block of rows whose number is a symbol
+constexpr int64_t kLeastRowTiles = 32;                      // of a block of rows whose number is not known
 constexpr int64_t kLeastSteps = 64;  // of a panel that is a part of the reduction: sums go to memory and back
 
 // Vector registers for accumulators: of 32, or of 16 where vectors are shorter than 64 bytes.

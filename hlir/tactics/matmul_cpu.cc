@@ -258,9 +258,9 @@ class Loops {
     v[batch] = "rb", v.back() = "rk";
     if (together > 1) {
       Reorder({v, {"rm", "rn"}});
-      if (s_.status().ok() && !s_.Try("tensorize rm transpose")) {  // the last steps may be fewer
-        s_.Run("peel rk back 1 -> rt").Run("tensorize rm transpose");
-        v.pop_back();
+      if (s_.status().ok() && !s_.Try("tensorize rm transpose") && s_.Try("peel rk back 1 -> rt")) {
+        v.pop_back();  // the last steps, which may be fewer, have a loop of their own
+        s_.Try("tensorize rm transpose");
       }
     } else {
       Reorder({v, {"rn", "rm"}});
