@@ -1,6 +1,7 @@
 #include "hlir/tactics/contraction_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -54,19 +55,13 @@ int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
   return best;
 }
 
-int64_t PowerOfTwoBelow(int64_t n) {
-  int64_t p = 1;
-  while (2 * p <= n) p *= 2;
-  return p;
-}
-
 // The deepest one of at most `most` steps of the reduction, in `order`.
 PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, const std::vector<size_t>& order, int64_t most) {
   PanelDepth r{.outer = reduced.size()};
   for (; r.outer > 0; --r.outer) {
     const Expr extent = reduced[order[r.outer - 1]].extent;
     if (!IsInt(extent)) {  // parts of it, of which the last is short
-      r.factor = PowerOfTwoBelow(most / r.steps);
+      r.factor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most / r.steps)));
       r.steps *= r.factor;
       return r;
     }

@@ -166,11 +166,9 @@ class Loops {
         Reorder({outer, rest});
       }
     }
-    PadPanel();
+    // Lanes run over; so do steps of the reduction, but for those whose end is a symbol.
+    s_.Step("pad b_panel", t_.panel_lanes.empty() ? "" : " ", t_.panel_lanes);
   }
-
-  // Lanes run over; so do steps of the reduction, but for those whose end is a symbol.
-  void PadPanel() { s_.Step("pad b_panel", t_.panel_lanes.empty() ? "" : " ", t_.panel_lanes); }
 
   // An image with zeros around it, or rows of it, before the tiles that read it.
   void CopyPadded() {

@@ -234,6 +234,8 @@ class Cascader {
     return most;
   }
 
+  Expr InPart(int lanes) { return lanes > 1 ? c_.Ramp(c_.Int(0), c_.Int(1), lanes) : c_.Int(0); }
+
   // `s`, as `then` makes it, with these sums of its own.
   Stmt WithParts(const std::vector<Added>& sums, const Stmt& s, const std::function<Stmt(const Stmt&)>& then) {
     std::vector<Stmt> all, after;
@@ -248,7 +250,7 @@ class Cascader {
                                      .scope = Scope::kLocal,
                                      .alignment = lanes > 1 ? 64 : 0}));
       born_[parts.back()] = around_.size();
-      const Expr at = lanes > 1 ? c_.Ramp(c_.Int(0), c_.Int(1), lanes) : c_.Int(0), zero = c_.Float(0, t);
+      const Expr at = InPart(lanes), zero = c_.Float(0, t);
       all.push_back(MakeStmt(Alloc{parts.back()}));
       all.push_back(MakeStmt(Store{parts.back(), {at}, lanes > 1 ? c_.Broadcast(zero, lanes) : zero}));
       const Expr all_of =
@@ -262,8 +264,7 @@ class Cascader {
       const auto at = std::find_if(sums.begin(), sums.end(), [&](const Added& a) { return a.sum == own; });
       if (own.buffer == nullptr || at == sums.end()) return nullptr;
       const Buffer part = parts[static_cast<size_t>(at - sums.begin())];
-      const int lanes = own.index->type.lanes;
-      const Expr index = lanes > 1 ? c_.Ramp(c_.Int(0), c_.Int(1), lanes) : c_.Int(0);
+      const Expr index = InPart(own.index->type.lanes);
       std::vector<Expr> terms = n->value->args;
       for (Expr& e : terms) {
         if (e->op == ExprOp::kLoad && e->buffer == own.buffer) e = c_.Load(part, {index}, own.mask);

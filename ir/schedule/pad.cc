@@ -103,15 +103,18 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   }
   // Of an iteration that is left out nothing is inside, which is seen at its first element.
   VarMap first;
+  bool is_in = false;
   for (const For* n : LoopsOf(path)) {
-    if (!first.empty() || whole.contains(n->var->name)) first[n->var] = n->var;
-    if (!first.empty() && !whole.contains(n->var->name)) first[n->var] = c.Int(0);
+    const bool is_named = whole.contains(n->var->name);
+    if (is_in && !is_named) first[n->var] = c.Int(0);
+    is_in = is_in || is_named;
   }
   for (Expr e : go) {
-    const Expr at_first = a.Simplify(Substitute(c, e, first));
-    const bool seen = !first.empty() && !a.CanProve(at_first);
+    if (!is_in) break;
+    e = a.Simplify(Substitute(c, e, first));
+    if (a.CanProve(e)) continue;
     const Analyzer::Assume holds(a, b.predicate);
-    if (seen && a.CanProve(at_first)) keep(at_first);
+    if (a.CanProve(e)) keep(e);
   }
   // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
   absl::flat_hash_map<Expr, Expr> extents;

@@ -187,6 +187,16 @@ TEST(MatmulCpu, CopiesRowsThatLieApart) {
       EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "tensorize rm transpose"), turns) << cpu << graph;
     }
   }
+  // Those of one of a batch are near while its tiles are computed.
+  const Target target = *Target::Parse("x86_64 -num-threads=1 -mcpu=sapphirerapids");
+  const auto group = GroupOf(
+      "graph @g(%x: f32[96,128,128], %w: f32[96,128,64]) {\n  %t = transpose(%x) {perm=[0,2,1]} : f32[96,128,128]\n"
+      "  %0 = matmul(%t, %w) : f32[96,128,64]\n  return %0\n}\n",
+      target);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_FALSE(absl::StrContains(choice->proposal.schedule, "define rows")) << choice->proposal.schedule;
 }
 
 // A reduction whose depth is a symbol is summed in parts, of which each has its panel, whatever else is a symbol.
@@ -204,6 +214,12 @@ TEST(MatmulCpu, PartsOfASymbolicDepth) {
     EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
     EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, " -> ro ri")) << graph << choice->proposal.schedule;
     EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "define panel")) << graph << choice->proposal.schedule;
+    // Steps beyond the end are not copied, and what was copied is read without a mask.
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "pad b_panel ")) << choice->proposal.schedule;
+    const std::string loops = ir::Print(choice->proposal.func), read = "* panel[";
+    const size_t at = loops.find(read);
+    ASSERT_NE(at, loops.npos) << loops;
+    EXPECT_EQ(loops.substr(at, loops.find(']', at) - at).find(';'), loops.npos) << loops.substr(at, 200);
   }
 }
 

@@ -387,6 +387,13 @@ const Illegal kIllegal[] = {
        for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
      "split i 4 -> io ii\npad a",
      {"pad a: it divides by what may be 0 beyond its bounds"}},
+    {"PadNamesNothing",
+     R"(func @f(x: f32[10], y: f32[10]) {
+       alloc t: f32[10] @local
+       for i in 0..10 { block a(u in 0..10 = i) { t[u] = x[u] } }
+       for p in 0..10 { block b(v in 0..10 = p) { y[v] = t[v] } } })",
+     "split i 4 -> io ii\npad a p",
+     {"pad a: 'p' is none of its iterators, u, and no loop around it"}},
     {"PadAfterSplitInit",
      R"(func @f(x: f32[10, 4], y: f32[10]) {
        alloc t: f32[10] @local
