@@ -61,7 +61,6 @@ class Trimmer {
         For{n->var, extent, n->kind, stays == nullptr ? guard->then : MakeStmt(If{stays, guard->then, nullptr})});
   }
 
- private:
   // The first step at which `e` is false, as it is from there on; null if it is no such condition.
   Expr EndOf(Expr e, Expr var) {
     if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType || Uses(e, others_))
@@ -82,6 +81,7 @@ class Trimmer {
     return c_.Div(FromLinear(c_, rest, DType::kI64), c_.Int(step));
   }
 
+ private:
   Context& c_;
   absl::flat_hash_set<Expr> others_;  // that an end may not speak of
 };
@@ -103,10 +103,33 @@ class Unswitcher {
         return MakeStmt(If{inside, all, of_threads_ ? rest : trimmer_(rest)});
       }
     }
-    return MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& child) { return (*this)(child); });
+    const bool was_in_lanes = in_lanes_;
+    in_lanes_ = in_lanes_ || (n != nullptr && n->kind == ForKind::kVectorized);
+    const Stmt r = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& child) { return (*this)(child); });
+    in_lanes_ = was_in_lanes;
+    return Partition(r);
   }
 
  private:
+  // A serial loop of host code whose first steps do one thing and whose last ones another is two loops: sums go on in
+  // registers from step to step of each.
+  Stmt Partition(const Stmt& s) {
+    const For* n = As<For>(s);
+    const If* either = n != nullptr && n->kind == ForKind::kSerial ? As<If>(n->body) : nullptr;
+    if (either == nullptr || either->otherwise == nullptr || of_threads_ || in_lanes_) return s;
+    Expr end = n->extent;
+    for (Expr e : ConjunctsOf(either->cond)) {
+      const Expr own = trimmer_.EndOf(e, n->var);
+      if (own == nullptr) return s;
+      end = c_.Min(end, own);
+    }
+    end = c_.Max(end, c_.Int(0));
+    const Expr rest = c_.Var(names_.Fresh(n->var->name));
+    const Stmt last = Substitute(c_, either->otherwise, {{n->var, c_.Add(end, rest)}});
+    return MakeSeq({MakeStmt(For{n->var, end, n->kind, either->then}),
+                    MakeStmt(For{rest, c_.Sub(n->extent, end), n->kind, last})});
+  }
+
   static bool IsAtOnce(const For& n) { return n.kind == ForKind::kUnrolled || n.kind == ForKind::kVectorized; }
 
   // What is read may be written in the loop.
@@ -177,6 +200,7 @@ class Unswitcher {
   NameSupply names_;
   Trimmer trimmer_;
   bool of_threads_ = false;  // the function is a kernel of many
+  bool in_lanes_ = false;    // of a vectorized loop
   absl::flat_hash_set<Expr> symbols_, guards_;
 };
 

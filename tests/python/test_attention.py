@@ -247,7 +247,7 @@ IN_A_WINDOW = ANY_LENGTH.replace("  %2 = add(%1, %bias)", """  %5 = iota() {dtyp
 
 
 @pytest.mark.parametrize("text", [ANY_LENGTH, IN_A_WINDOW], ids=["bias", "window"])
-@pytest.mark.parametrize("hints", [(2, 300, 577), (1, 12, 40), (4, 64, 64)])
+@pytest.mark.parametrize("hints", [(2, 100, 577), (2, 300, 577), (1, 12, 40), (4, 64, 64)])
 def test_any_length(text, hints):
     """Every number of rows, keys and heads, also 1: right, and nothing is touched outside of a tensor."""
     window = text is IN_A_WINDOW
@@ -259,7 +259,8 @@ def test_any_length(text, hints):
         signature = emit.Signature((False,) * 4, (None,), 0, 1)
         cpu = torch.device("cpu")
         compiled = function.compile_function(text, "x86_64 -mcpu=native -num-threads=2", cpu, signature)
-        assert compiled.info["tactics"] == ["f_k0: chain_cpu"]
+        if hints[1] != 100:  # there prices say: a kernel or three
+            assert compiled.info["tactics"] == ["f_k0: chain_cpu"]
     finally:
         cinn_like.set_flag("cinn_check_bounds", before)
     g = torch.Generator(device="cpu").manual_seed(2)
