@@ -103,15 +103,20 @@ Expr ExprPrinter::PlaceOfQuad(const std::vector<const ir::Store*>& stores, Expr 
     const ir::Linear d = minus(places[i], places[i - 1]);
     if (!d.IsConst() || d.constant != step.constant || d.constant % 8 != 0) return nullptr;
   }
-  // Where the eight of thread 0 would lie, then of this thread.
+  // Where the eight of thread 0 would lie, then of this thread. Its index may have been multiplied in fewer bits.
   ir::Linear place = places[0];
-  const auto of_x = std::find_if(place.terms.begin(), place.terms.end(), [&](const auto& t) { return t.atom == x; });
-  if (of_x == place.terms.end() || of_x->coef != kLanes) return nullptr;
-  ir::RemoveTerm(place, x);
+  const auto of_x = std::find_if(place.terms.begin(), place.terms.end(), [&](const ir::LinearTerm& t) {
+    if (t.atom->op != ExprOp::kCast) return t.atom == x && t.coef == kLanes;
+    const ir::Linear inner = ir::ToLinear(c, t.atom->args[0]);
+    return inner.exact && inner.constant == 0 && inner.terms.size() == 1 && inner.terms[0].atom == x &&
+           inner.terms[0].coef * t.coef == kLanes;
+  });
+  if (of_x == place.terms.end()) return nullptr;
+  ir::RemoveTerm(place, of_x->atom);
   const DType t = stores[0]->indices[0]->type.dtype;
   const Expr first = ir::FromLinear(c, place, t);
   if (ir::Uses(first, x) || analyzer_.KnownDivisor(first) % 8 != 0) return nullptr;
-  ir::AddTerm(place, x, step.constant);
+  ir::AddTerm(place, c.Cast(t, x), step.constant);
   return ir::FromLinear(c, place, t);
 }
 

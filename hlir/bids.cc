@@ -274,6 +274,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
   std::map<int, double> around;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const std::vector<ir::Stage>& stages = kernels[k].group.stages;
+    if (kernels[k].calls == 0) continue;
     if (std::any_of(stages.begin(), stages.end(), [](const ir::Stage& s) { return !s.IsPointwise(); })) continue;
     const ir::Stage& last = stages.back();
     if (kernel_of(last) == FrameworkKernel::kNone) continue;
@@ -282,6 +283,7 @@ std::vector<LostOp> FindLostOps(const Graph& source, const std::vector<LoweredGr
   std::map<int, LostOp> lost;
   for (size_t k = 0; k < kernels.size(); ++k) {
     const LoweredGraph::Kernel& kernel = kernels[k];
+    if (kernel.calls == 0) continue;
     const Symbols& symbols = kernel.group.symbols;
     // The tuned kernels that the group replaces, and what it would leave: a value that goes through memory.
     double theirs = 0;

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hlir/extract_group.h"
+#include "hlir/near_hints.h"
 #include "hlir/propagate_layouts.h"
 #include "hlir/reachability.h"
 #include "hlir/rewrite_stages.h"
@@ -378,7 +379,9 @@ class Planner {
     if (!loops.ok()) return std::nullopt;
     const auto [at, fresh] = prices_.emplace(Print(*loops), std::nullopt);
     if (!fresh) return at->second;
-    const Bids bids = CollectBids(group->program, target_);
+    TeProgram likely = group->program;
+    likely.symbols = NearHints(likely, target_);
+    const Bids bids = CollectBids(likely, target_);
     if (!bids.bids.empty()) at->second = bids.seconds();
     return at->second;
   }

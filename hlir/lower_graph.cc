@@ -5,6 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "hlir/extract_group.h"
 #include "hlir/lower_te.h"
+#include "hlir/near_hints.h"
 #include "hlir/place_checks.h"
 #include "hlir/te_call.h"
 
@@ -102,30 +103,55 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
   const auto address = [&](ir::Buffer b) { return c.Address(b, std::vector<ir::Expr>(b->shape.size(), c.Int(0))); };
   std::set<ir::Buffer> declared, read;
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
-  absl::flat_hash_map<std::string, size_t> kernel_of;  // text of the group
+  struct Kernels {
+    size_t of_all;
+    std::optional<size_t> near;
+  };
+  absl::flat_hash_map<std::string, Kernels> kernels_of;  // text of the group
   for (const FusionPlan::Group& group : plan.groups) {
     ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group.stages, group.outputs));
     ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
     std::vector<int> origins;
     for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);
-    auto [it, fresh] = kernel_of.emplace(ir::Print(loops), r.kernels.size());
+    auto [it, fresh] = kernels_of.emplace(ir::Print(loops), Kernels{r.kernels.size(), {}});
+    Kernels& kernels = it->second;
+    const bool is_fused = group.stages.size() > 1;
     if (fresh) {
-      const std::string name = Cat(p.name, "_k", r.kernels.size());
-      g.program.name = name;
-      r.kernels.push_back({name, std::move(g.program), it->first, 0, {}, group.stages.size() > 1});
+      g.program.name = Cat(p.name, "_k", r.kernels.size());
+      const std::optional<std::vector<ir::SymbolFact>> near = NearHintsIfFaster(g.program, context.target);
+      r.kernels.push_back({g.program.name, std::move(g.program), it->first, 0, {}, is_fused});
+      if (near) {
+        ASSIGN_OR_RETURN(ExtractedGroup again, ExtractGroup(p, group.stages, group.outputs));
+        again.program.name = Cat(r.kernels.back().name, "_near");
+        for (size_t i = 0; i < near->size(); ++i) {
+          ir::SymbolFact& f = again.program.symbols[i];
+          f = {f.var, (*near)[i].lo, (*near)[i].hi, (*near)[i].divisor, f.hint};
+        }
+        ASSIGN_OR_RETURN(const ir::Func near_loops, ir::ToLoops(again.program));
+        kernels.near = r.kernels.size();
+        r.kernels.push_back({again.program.name, std::move(again.program), ir::Print(near_loops), 0, {}, is_fused});
+      }
     }
-    LoweredGraph::Kernel& kernel = r.kernels[it->second];
-    ++kernel.calls;
-    kernel.origins.push_back(std::move(origins));
+    LoweredGraph::Kernel &general = r.kernels[kernels.of_all],
+                         &called = kernels.near ? r.kernels[*kernels.near] : general;
+    ++called.calls;
+    if (kernels.near) general.origins.push_back(origins);
+    called.origins.push_back(std::move(origins));
     ir::Call call;
-    call.callee = kernel.name;
+    call.callee = called.name;
     for (ir::Buffer b : g.args) {
       read.insert(b);
       if (declared.insert(b).second) allocs.push_back(ir::MakeStmt(ir::Alloc{b}));
       call.args.push_back(address(b));
     }
     for (ir::Expr s : g.symbols) call.args.push_back(s);
-    calls.push_back(ir::MakeStmt(std::move(call)));
+    ir::Stmt run = ir::MakeStmt(call);
+    if (kernels.near) {
+      call.callee = general.name;
+      run = ir::MakeStmt(ir::If{IsNear(c, general.group, called.group.symbols, g.symbols), std::move(run),
+                                ir::MakeStmt(std::move(call))});
+    }
+    calls.push_back(std::move(run));
   }
   if (!p.checks.empty()) {
     r.check = MakeCheck(Cat(p.name, "_check"), p.checks, context.target.HasKernels());

@@ -11,14 +11,15 @@
 namespace cinn_like::hlir {
 
 // entry: checks of what ops require of the sizes, allocations of the intermediates and a Call of @<name>_k<i> per
-// group. Equal groups are one kernel.
+// group. Equal groups are one kernel. Of symbolic sizes there may be two, between which the entry decides: @..._near is
+// for those about as large as their hints, and what calls count for (hlir/near_hints.h).
 struct LoweredGraph {
   ir::Func entry;
   struct Kernel {
     std::string name;
     ir::TeProgram group;  // not scheduled yet; in a context of its own
     std::string text;     // as naive loops: all that its schedule and its code depend on, the target and options apart
-    int calls = 0;
+    int calls = 0;  // 0: what another one's calls run where sizes are not near their hints
     std::vector<std::vector<int>> origins;  // of each call: ir::Stage::origin of the group's stages
     bool is_fused = false;                  // more than one stage of the graph's meaning is in it
   };

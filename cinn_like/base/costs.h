@@ -77,6 +77,14 @@ struct GpuCosts {
   double flops = 128 * 2 * 1.7e9;     // a second: 128 lanes multiply and add at 1.7 GHz
   double part_without_reuse = 0.015;  // of them, of products whose every operand comes from a cache
   int64_t threads = 2048;             // that it holds at once
+  int64_t blocks = 32;                // the same
+
+  // Of loops over rows: what comes from a cache, and not from memory, beside memory's bytes a second; a row that waits
+  // for memory and for the other threads to reduce it, each time that it is gone through, and times that where pairs
+  // are reduced; a warp's accesses side by side, of a core, each time, beside all that; and what each halving of
+  // accesses of 16 bytes adds, of elements, and of tiles that are turned.
+  double again_per_byte = 1.5, pass_seconds = 0.8e-6, pair_passes = 3, part_seconds = 0.25e-9;
+  double narrow_access = 0.07, narrow_tile = 0.35;
 
   // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
   // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand
@@ -85,13 +93,13 @@ struct GpuCosts {
 
   // Of products in tiles: what comes from L2 to shared memory, by threads and where Hopper's matrix units read from
   // there; a panel from memory to there, with two barriers, and one that was asked for in time, with one barrier;
-  // threads that keep the lanes busy, and the matrix units; a result of these, two neighbours at a time; the part of
-  // the rate of copies at which panels come from memory; and of what takes less time than the longest part, what is
+  // threads that keep the lanes busy, and the matrix units; a result of these, two neighbours at a time, and how much
+  // longer one alone takes; the part of the rate of copies at which panels come from memory; and of what takes less time than the longest part, what is
   // left beside it.
   double tile_bytes_per_second = 40e9, wgmma_bytes_per_second = 75e9;
   double panel_seconds = 0.6e-6, step_seconds = 0.05e-6;
   double busy_threads = 256, mma_busy_threads = 128;
-  double mma_result_seconds = 0.12e-9, mma_part_of_copies = 0.9, mma_exposed = 0.06;
+  double mma_result_seconds = 0.12e-9, mma_single_results = 5, mma_part_of_copies = 0.9, mma_exposed = 0.06;
 
   // Of chains of contractions. By a warp's matrix units: what is computed of a score beside the products; the part of
   // its rate that one block alone has, which takes turns with none; what a tile takes once, in keys. By those of four

@@ -469,11 +469,13 @@ class Planner {
     const auto together = static_cast<double>(
         std::max<int64_t>(std::min(kRegisters / RegistersOf(t), target_.shared_bytes / SharedBytes(t)), 1));
     const double waits = IsFetchedAhead(t) ? gpu.panel_seconds + steps * gpu.step_seconds : steps * gpu.panel_seconds;
-    // Slices meet in shared memory.
-    const double written = in_turn * stored * (t.slices > 1 ? 2 : 1) * gpu.mma_result_seconds,
+    // Two neighbours are written at a time, where there always are two. Slices meet in shared memory.
+    const double result_seconds =
+        gpu.mma_result_seconds * (a_.KnownDivisor(extent_n_) % 2 == 0 ? 1 : gpu.mma_single_results);
+    const double written = in_turn * stored * (t.slices > 1 ? 2 : 1) * result_seconds,
                  memory = CostOfMatmuls(group_).bytes / (gpu.mma_part_of_copies * BytesPerSecond(target_));
     const double longest = std::max({compute, moving, written, memory});
-    return gpu.kernel_seconds + std::ceil(in_turn / together) * (waits + stored * gpu.mma_result_seconds) + longest +
+    return gpu.kernel_seconds + std::ceil(in_turn / together) * (waits + stored * result_seconds) + longest +
            gpu.mma_exposed * (compute + moving + written + memory - longest);
   }
 

@@ -321,6 +321,12 @@ int64_t RowNests::ConstExtent(int dim) const {
   return IsInt(e) ? e->int_value : 0;
 }
 
+int64_t RowNests::LargestExtent(int dim) const {
+  Analyzer a(*group.context);
+  for (const SymbolFact& f : group.symbols) a.BindSymbol(f);
+  return std::clamp<int64_t>(a.ConstBounds(space.dims[dim].extent).hi, 1, static_cast<int64_t>(kMostLikely));
+}
+
 int64_t RowNests::LikelyExtent(int dim) const {
   return static_cast<int64_t>(std::min(TypicalSize(space.dims[dim].extent, group.symbols), kMostLikely));
 }

@@ -74,6 +74,8 @@ struct RowNests {
   StatusOr<size_t> StageInputs(const std::vector<Input>& inputs);
 
   int64_t ConstExtent(int dim) const;  // 0: symbolic
+  // The most that a dimension's extent can be, and no more than a billion.
+  int64_t LargestExtent(int dim) const;
   // What to expect of a dimension: symbols count as TypicalSize says.
   int64_t LikelyExtent(int dim) const;
   // The dimension along which most of what is read and written is contiguous, later ones first.

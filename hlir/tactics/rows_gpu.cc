@@ -7,6 +7,8 @@
 // columns in registers, a part of the sums; rows that follow each other are on their way together.
 // Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "cinn_like/base/costs.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -35,6 +37,7 @@ constexpr int64_t kStripThreads = 512;        // of a block that shares a strip 
 constexpr int64_t kRowsTogether = 4;          // of a block that adds up columns, on their way
 constexpr int64_t kUnroll = 8;                // loads in flight, a thread
 constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
+constexpr int64_t kLongestRow = 1 << 20;      // more than registers hold
 constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
@@ -67,11 +70,7 @@ class RowsGpu {
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
-    // Along rows of products elements are multiplied while others are on their way.
-    const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
-    const bool along = vector >= 0 && r_.space.dims[vector].reduced;
-    const double seconds =
-        GpuCostsOf(target_).kernel_seconds + (along ? std::max(memory, products) : memory + products);
+    const double seconds = Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     Status status = absl::OkStatus();
     if (r_.sums)
@@ -90,6 +89,87 @@ class RowsGpu {
   }
 
  private:
+  // Predicted, by what is read once and again, the width of accesses, and rows that wait for memory and for threads.
+  double Seconds(int vector) const {
+    const GpuCosts& gpu = GpuCostsOf(target_);
+    const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
+    if (r_.sums || vector < 0) return gpu.kernel_seconds + memory + products;
+    const bool along = r_.space.dims[vector].reduced;
+    // Along rows of products elements are multiplied while others are on their way.
+    double seconds = along ? std::max(memory, products) : memory + products;
+    if (!r_.space.HasReduction()) {
+      const auto narrow = [&](const std::vector<int>& line) {
+        return std::log2(static_cast<double>(AccessElements(r_, line.back())) / static_cast<double>(VectorFor(line)));
+      };
+      const auto t = r_.FindTransposition();
+      seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
+                        : gpu.narrow_access * narrow(r_.LineAround(vector)));
+      return gpu.kernel_seconds + seconds;
+    }
+    const int64_t passes = Passes();
+    double rows = 1;  // or columns
+    for (int d : r_.Dims(false)) rows *= static_cast<double>(r_.LikelyExtent(d));
+    bool in_registers = false;
+    double waits = 0, parts = 0;
+    if (along) {
+      const Row row = PlanRow(vector);
+      in_registers = row.in_registers;
+      const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
+      const auto threads = static_cast<double>(row.threads * row.blocks);
+      // All parts that a row can have are asked for, of all of a block's rows.
+      const double length = static_cast<double>(row.longest > 0 ? row.longest : LikelyRowLength());
+      parts = rows * std::ceil(length / (static_cast<double>(row.v) * threads)) * threads / kWarp;
+      const auto together = static_cast<double>(RowsTogether(row.threads));
+      const double at_once =
+          std::min(static_cast<double>(gpu.threads) / threads, together * static_cast<double>(gpu.blocks)) *
+          Cores(target_);
+      waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
+              (pairs && !in_registers ? gpu.pair_passes : 1);
+    } else {
+      in_registers = PlanStrip(r_.LineAround(vector)).in_registers;
+      parts = rows * static_cast<double>(in_registers ? LongestRow() : LikelyRowLength()) / kWarp;
+    }
+    if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
+    return gpu.kernel_seconds + std::max(seconds, waits) +
+           parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
+  }
+
+  // How often the group goes through a row: for each reduction, and once for what is as large as it.
+  int64_t Passes() const {
+    int64_t passes = 0;
+    bool results = false;
+    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+      const Stage& s = r_.group.stages[k];
+      passes += s.IsReduction();
+      results |= !s.IsReduction() && IsRowSized(k) && IsParam(r_.group, s.outputs[0]);
+    }
+    return std::max<int64_t>(passes + results, 1);
+  }
+
+  // Bytes of a row's elements that are read after the first time, of rows that lie in no registers.
+  double BytesAgain(int64_t passes) const {
+    bool inlined = false;
+    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+      const Stage& s = r_.group.stages[k];
+      inlined |= !s.IsReduction() && IsRowSized(k) && !IsParam(r_.group, s.outputs[0]);
+    }
+    double bytes = 0;
+    for (const RowNests::Input& input : r_.FindInputs()) {
+      const auto times = inlined ? passes : static_cast<int64_t>(input.read.size());
+      bytes += static_cast<double>(times - 1) * TypicalBytes(input.load->buffer, r_.group.symbols);
+    }
+    return bytes;
+  }
+
+  // What stage k writes has an element for each of a row's.
+  bool IsRowSized(size_t k) const {
+    for (size_t i = 0; i < r_.group.stages[k].iters.size(); ++i) {
+      const int d = r_.space.dim_of[k][i];
+      if (d >= 0 && r_.space.dims[d].reduced) return true;
+    }
+    return false;
+  }
+
   // Those of `options` that a block can have, and the predicted one, which it has.
   int64_t ChooseThreads(std::vector<int64_t> options, int64_t predicted) {
     std::erase_if(options, [&](int64_t n) { return n > most_threads_; });
@@ -98,7 +178,7 @@ class RowsGpu {
   }
 
   // Elements of one access where `dims` are one line of memory.
-  int64_t VectorFor(const std::vector<int>& dims) {
+  int64_t VectorFor(const std::vector<int>& dims) const {
     Context& c = *r_.group.context;
     Analyzer a(c);
     for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
@@ -234,6 +314,13 @@ class RowsGpu {
     return n;
   }
 
+  // The most that it can be, and no more than what any cluster's registers hold.
+  int64_t LongestRow() const {
+    int64_t n = 1;
+    for (int d : r_.Dims(true)) n = std::min(n * r_.LargestExtent(d), kLongestRow);
+    return n;
+  }
+
   int64_t LikelyRowLength() const {
     double n = 1;
     for (int d : r_.Dims(true)) n *= static_cast<double>(r_.LikelyExtent(d));
@@ -249,10 +336,7 @@ class RowsGpu {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
         is_staged = k < staged;
-        for (size_t i = 0; i < stage.iters.size(); ++i) {
-          const int d = r_.space.dim_of[k][i];
-          row_sized |= d >= 0 && r_.space.dims[d].reduced;
-        }
+        row_sized |= IsRowSized(k);
       }
       if (row_sized && !in_registers && !is_staged)
         s_.Step("inline b_", b->name);
@@ -281,7 +365,7 @@ class RowsGpu {
       }
       for (int d : reduced) {
         if (name_of[d].empty()) break;  // no row
-        line = Cat(line.empty() ? "" : Cat("(", line, ") * ", r_.ConstExtent(d), " + "), name_of[d]);
+        line = Cat(line.empty() ? "" : Cat("(", line, ") * (", Print(r_.space.dims[d].extent), ") + "), name_of[d]);
         if (d != reduced.back()) continue;
         for (Buffer b : r_.Temporaries()) {
           if (std::count(stage.outputs.begin(), stage.outputs.end(), b) > 0)
@@ -306,48 +390,77 @@ class RowsGpu {
     return best;
   }
 
-  Status AlongRow(int vector) {
-    const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    const int64_t length = RowLength();
-    int64_t v = reduced.back() == vector && CanShare() ? VectorFor({vector}) : 1;
-    int64_t threads = 1, blocks = 1;  // that share a row
+  // How a row that is contiguous along its last reduced dimension is shared.
+  struct Row {
+    int64_t longest = 0;              // elements; 0: not known
+    int64_t v = 1;                    // of an access
+    int64_t threads = 1, blocks = 1;  // that share it
     bool in_registers = false;
+  };
+  // With accesses of so many elements and so many threads, where these are said.
+  Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
+              std::optional<int64_t> threads = std::nullopt) const {
+    const bool constant = RowLength() > 0;
+    Row row{LongestRow()};
+    row.v = width.value_or(r_.Dims(true).back() == vector && CanShare() ? VectorFor({vector}) : 1);
+    const int64_t v = row.v, access = AccessElements(r_, vector);
     const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
     const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
-    auto share = [&] {
-      // A row whose length is not known may be longer than the likely one.
-      const int64_t likely = length == 0 ? std::max(LikelyRowLength(), kLikelyRow) : length;
-      const int64_t accesses = (likely + v - 1) / v;
-      threads = std::clamp<int64_t>(
-          PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * AccessElements(r_, vector)), 1)), kWarp,
-          accesses > 4096 ? kMostThreads : 512);
-      if (const int64_t few = ThreadsOfShortRow(accesses, AccessElements(r_, vector) / v); few > 0) threads = few;
-      if (CanShare())
-        threads = ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMostThreads}, threads);
-      else
-        threads = 1;
-      in_registers = length > 0 && (accesses + threads - 1) / threads * v <= kMaxRegisterElements;
-      // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
-      // cluster, that have a part of a row each, do so side by side.
-      if (!CanShare() || 2 * (length * inputs + threads * kOwnRegisters) <= target_.registers) return;
-      int64_t most = 1;
-      while (most < target_.cluster && most * kClusterThreads * kMaxRegisterElements < length * inputs) most *= 2;
-      if (most == 1 || (accesses + most * kClusterThreads - 1) / (most * kClusterThreads) * v > kMaxRegisterElements)
-        return;
-      blocks = most;
-      threads = kClusterThreads;
-      in_registers = true;
+    const auto share = [&](int64_t length) {
+      const int64_t accesses = (length + v - 1) / v;
+      row.threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * access), 1)), kWarp,
+                                        accesses > 4096 ? kMostThreads : 512);
+      if (const int64_t few = ThreadsOfShortRow(accesses, access / v); few > 0) row.threads = few;
+      row.threads = CanShare() ? threads.value_or(std::min(row.threads, most_threads_)) : 1;
     };
-    share();
+    const auto fits = [&] {
+      const int64_t threads = row.threads * row.blocks;
+      return ((row.longest + v - 1) / v + threads - 1) / threads * v <= kMaxRegisterElements;
+    };
+    share(row.longest);
+    row.in_registers = fits();
+    // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
+    // cluster, that have a part of a row each, do so side by side.
+    if (CanShare() && 2 * (row.longest * inputs + row.threads * kOwnRegisters) > target_.registers) {
+      Row shared = row;
+      while (shared.blocks < target_.cluster &&
+             shared.blocks * kClusterThreads * kMaxRegisterElements < row.longest * inputs)
+        shared.blocks *= 2;
+      shared.threads = kClusterThreads;
+      std::swap(row, shared);
+      row.in_registers = row.blocks > 1 && fits();
+      if (!row.in_registers) std::swap(row, shared);
+    }
+    if (constant || row.in_registers) return row;
+    // One whose length is not known may be longer than the likely one.
+    row.longest = 0;
+    share(std::max(LikelyRowLength(), kLikelyRow));
+    return row;
+  }
+
+  // Rows of a block.
+  int64_t RowsTogether(int64_t threads) const {
+    return std::max<int64_t>(1, std::min<int64_t>(kThreads, most_threads_) / threads);
+  }
+
+  Status AlongRow(int vector) {
+    const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
+    Row row = PlanRow(vector);
+    std::optional<int64_t> chosen;
+    if (CanShare() && row.blocks == 1) {
+      chosen = ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMostThreads}, row.threads);
+      row = PlanRow(vector, std::nullopt, chosen);
+    }
     // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
     // pairs.
-    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
+    if (row.in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
-    if (tuple && v > 1 && !in_registers) {
-      v = 1;
-      share();
-    }
-    const int64_t rows = std::max<int64_t>(1, std::min<int64_t>(128, most_threads_) / threads);
+    if (tuple && row.v > 1 && !row.in_registers) row = PlanRow(vector, 1, chosen);
+    const auto& [longest, v, threads, blocks, in_registers] = row;
+    const int64_t rows = RowsTogether(threads);
+    // A row of a symbolic length has as many parts as the longest, each under a condition; there is one such row.
+    const bool may_be_shorter = in_registers && RowLength() == 0;
+    const int64_t parts = ((longest + v - 1) / v + threads * blocks - 1) / (threads * blocks);
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
     if (in_registers)
@@ -359,19 +472,21 @@ class RowsGpu {
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;  // substituted away, or a single element
-      const std::string row = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
-      if (!row.empty()) row_loops.push_back(row);
+      const std::string outer = r_.FuseDims(nest, parallel, "p"), line = r_.FuseDims(nest, reduced, "r");
+      if (!outer.empty()) row_loops.push_back(outer);
       if (line.empty()) continue;
       const std::string k = s_.Fresh("k"), t = s_.Fresh("t"), lane = s_.Fresh("l"), c = s_.Fresh("c");
+      const std::string all = may_be_shorter ? Cat(parts, " ") : "", one = may_be_shorter ? s_.Fresh("one") + " " : "";
       if (threads == 1 && v == 1) {
-        if (in_registers) s_.Step("unroll ", line);
+        if (may_be_shorter) s_.Step("split ", line, " ", parts, " -> ", one, k);
+        if (in_registers) s_.Step("unroll ", may_be_shorter ? k : line);
         continue;
       }
       const std::string of_cluster = blocks > 1 ? Cat(blocks, " ") : "", in_cluster = blocks > 1 ? c + " " : "";
       if (v > 1)
-        s_.Step("split ", line, " ", of_cluster, threads, " ", v, " -> ", k, " ", in_cluster, t, " ", lane);
+        s_.Step("split ", line, " ", all, of_cluster, threads, " ", v, " -> ", one, k, " ", in_cluster, t, " ", lane);
       else
-        s_.Step("split ", line, " ", of_cluster, threads, " -> ", k, " ", in_cluster, t);
+        s_.Step("split ", line, " ", all, of_cluster, threads, " -> ", one, k, " ", in_cluster, t);
       s_.Step("reorder ", in_cluster, t, " ", k);
       if (blocks > 1) cluster_loops.push_back(c);
       if (threads > 1) thread_loops.push_back(t);
@@ -401,6 +516,47 @@ class RowsGpu {
     return std::min((n + strips - 1) / strips, most_threads_);
   }
 
+  // How a block takes columns.
+  struct Strip {
+    int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
+    int64_t most_sharers = 1;
+    int64_t blocks = 1;  // that share a column
+    bool in_registers = false;
+  };
+  Strip PlanStrip(const std::vector<int>& along) const {
+    const int64_t length = RowLength(), longest = LongestRow();
+    // Threads of a block: each has several elements of a column, which is shared by so many.
+    const int64_t likely = longest < kLongestRow ? longest : length == 0 ? 64 : length;
+    const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
+    Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
+    strip.most_sharers =
+        PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / strip.columns, 8), most_threads_ / strip.columns));
+    strip.sharers = std::min(useful, strip.most_sharers);
+    strip.in_registers = longest <= strip.sharers * kMaxRegisterElements;
+    // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
+    // two blocks fit on a core, so that one loads while another stores.
+    const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    const bool again =
+        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
+    int64_t reductions = 0;
+    for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
+    for (const int64_t threads : {strip.most_sharers / 2, strip.most_sharers}) {  // of a column in a block
+      if (strip.in_registers || !again || !CanShare()) break;
+      const int64_t elements = std::min(
+          target_.registers / std::max<int64_t>(2 * strip.columns * threads, 1) - kOwnRegisters, kMaxRegisterElements);
+      if (threads < 1 || elements < 1) continue;
+      int64_t wanted = 1;
+      while (wanted * threads * elements < longest * kept) wanted *= 2;
+      // Where they exchange what they found they have memory for all of them, each of the two blocks.
+      const int64_t exchanged = reductions * wanted * threads * strip.columns * BytesOf(DType::kF64);
+      if (wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
+      strip.in_registers = true;
+      strip.blocks = wanted;
+      strip.sharers = threads;
+    }
+    return strip;
+  }
+
   Status AcrossRows(int vector) {
     RETURN_IF_ERROR(r_.JoinReductions());
     const std::vector<int> reduced = r_.Dims(true), along = r_.LineAround(vector);
@@ -408,36 +564,9 @@ class RowsGpu {
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
-    const int64_t length = RowLength();
-    // Threads of a block: each has several elements of a column, which is shared by so many.
-    const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>((length == 0 ? 64 : length) / 8, 1)) : 1;
-    int64_t columns = ColumnsOfStrip(along, std::max(kWarp, kThreads / useful));
-    const int64_t most_sharers =
-        PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / columns, 8), most_threads_ / columns));
-    int64_t sharers = std::min(useful, most_sharers);
-    bool in_registers = length > 0 && length <= sharers * kMaxRegisterElements;
-    // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
-    // two blocks fit on a core, so that one loads while another stores.
-    int64_t blocks = 1;
-    const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
-    const bool again =
-        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
-    int64_t reductions = 0;
-    for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
-    for (const int64_t threads : {most_sharers / 2, most_sharers}) {  // of a column in a block
-      if (in_registers || !again || length == 0 || !CanShare()) break;
-      const int64_t elements = std::min(target_.registers / std::max<int64_t>(2 * columns * threads, 1) - kOwnRegisters,
-                                        kMaxRegisterElements);
-      if (threads < 1 || elements < 1) continue;
-      int64_t wanted = 1;
-      while (wanted * threads * elements < length * kept) wanted *= 2;
-      // Where they exchange what they found they have memory for all of them, each of the two blocks.
-      const int64_t exchanged = reductions * wanted * threads * columns * BytesOf(DType::kF64);
-      if (wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
-      in_registers = true;
-      blocks = wanted;
-      sharers = threads;
-    }
+    const int64_t length = RowLength(), longest = LongestRow();
+    Strip strip = PlanStrip(along);
+    auto& [columns, sharers, most_sharers, blocks, in_registers] = strip;
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
@@ -448,7 +577,7 @@ class RowsGpu {
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
       const int64_t narrowest = 2 * AccessElements(r_, vector);
-      const int64_t bytes = length * static_cast<int64_t>(inputs.size()) * kAccessBytes / AccessElements(r_, vector);
+      const int64_t bytes = longest * static_cast<int64_t>(inputs.size()) * kAccessBytes / AccessElements(r_, vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
         sharers = PowerOfTwoBelow(most_threads_ / columns);
@@ -458,6 +587,8 @@ class RowsGpu {
     PlaceTemporaries(in_registers, staged);
     if (in_registers) LayOutKept();
     r_.ReorderAll({outer, along, reduced});
+    // As along rows: of a symbolic length there are as many parts as of the longest.
+    const bool may_be_shorter = length == 0 && (in_registers || staged > 0);
     int64_t v = VectorFor(along);
     while (columns % v != 0) v /= 2;
     struct Line {
@@ -476,7 +607,10 @@ class RowsGpu {
       strips.push_back(block);
       columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
-        if (!line.empty() && in_registers) s_.Step("unroll ", line);
+        if (line.empty() || !in_registers) continue;
+        const std::string k = may_be_shorter ? s_.Fresh("k") : line;
+        if (may_be_shorter) s_.Step("split ", line, " ", longest, " -> ", s_.Fresh("one"), " ", k);
+        s_.Step("unroll ", k);
         continue;
       }
       lines.push_back({line, lane, i < staged});
@@ -493,20 +627,25 @@ class RowsGpu {
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");
       rows.push_back(y);
+      const bool by_lanes = line.staged && v > 1;
+      const int64_t at_once = blocks * sharers * (by_lanes ? v : 1);
+      const std::string all = may_be_shorter ? Cat((longest + at_once - 1) / at_once, " ") : "",
+                        one = may_be_shorter ? s_.Fresh("one") + " " : "";
       if (blocks > 1) {
-        s_.Step("split ", line.rows, " ", blocks, " ", sharers, " -> ", k, " ", c, " ", y);
+        s_.Step("split ", line.rows, " ", all, blocks, " ", sharers, " -> ", one, k, " ", c, " ", y);
         s_.Step("reorder ", c, " ", y, " ", k).Step("unroll ", k);
         clusters.push_back(c);
-      } else if (line.staged && v > 1) {
+      } else if (by_lanes) {
         // A thread fetches 16 bytes of a row, so the threads of one row fetch several.
         const std::string w = s_.Fresh("w"), e = s_.Fresh("e"), l = s_.Fresh("l"), x = s_.Fresh("x");
         s_.Step("split ", line.columns, " ", v, " -> ", w, " ", e);
-        s_.Step("split ", line.rows, " ", sharers, " ", v, " -> ", k, " ", y, " ", l);
+        s_.Step("split ", line.rows, " ", all, sharers, " ", v, " -> ", one, k, " ", y, " ", l);
         s_.Step("reorder ", y, " ", l, " ", w, " ", k, " ", e).Step("fuse ", l, " ", w, " -> ", x);
         s_.Step("unroll ", k).Step("vectorize ", e);
         *std::find(columns_of.begin(), columns_of.end(), line.columns) = x;
       } else if (in_registers || staged > 0) {
-        s_.Step("split ", line.rows, " ", sharers, " -> ", k, " ", y).Step("reorder ", y, " ", k).Step("unroll ", k);
+        s_.Step("split ", line.rows, " ", all, sharers, " -> ", one, k, " ", y);
+        s_.Step("reorder ", y, " ", k).Step("unroll ", k);
       } else {
         s_.Step("split ", line.rows, " ", unroll, " ", sharers, " -> ", k, " ", u, " ", y);
         s_.Step("reorder ", y, " ", k, " ", u).Step("unroll ", u);

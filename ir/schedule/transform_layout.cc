@@ -1,5 +1,6 @@
 // transform_layout: where the elements of an allocation lie.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "ir/linear.h"
@@ -29,6 +30,31 @@ StatusOr<std::vector<Expr>> ParseIndices(Context& c, absl::string_view text) {
   return r;
 }
 
+// A product as what is made of the variables, and what is the same for the whole function, at least 1: constants and
+// sizes. The first is null where there is no such thing, or where it is itself a product.
+struct Scaled {
+  Expr value = nullptr, by = nullptr;
+};
+Scaled SplitScale(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
+  Scaled r{nullptr, c.Int(1)};
+  bool is_one = true;
+  const auto collect = [&](auto& self, Expr x) -> void {
+    if (x->op == ExprOp::kMul) {
+      self(self, x->args[0]);
+      self(self, x->args[1]);
+    } else if (std::any_of(extents.begin(), extents.end(), [&](const auto& v) { return Uses(x, v.first); })) {
+      is_one = is_one && r.value == nullptr;
+      r.value = x;
+    } else {
+      r.by = c.Mul(r.by, x);
+    }
+  };
+  collect(collect, e);
+  r.by = a.Simplify(r.by);
+  if (!is_one || r.by->reads || !a.CanProve(c.Le(c.Int(1), r.by))) r.value = nullptr;
+  return r;
+}
+
 // What a sum of products, quotients and remainders of the variables stays below, if none is negative; null: it is none.
 Expr BoundOf(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
   const auto of = [&](size_t i) { return BoundOf(c, a, e->args[i], extents); };
@@ -39,10 +65,14 @@ Expr BoundOf(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
     const Expr x = of(0), y = of(1);
     return x == nullptr || y == nullptr ? nullptr : a.Simplify(c.Sub(c.Add(x, y), one));
   }
+  if (e->op == ExprOp::kMul) {
+    const auto [value, by] = SplitScale(c, a, e, extents);
+    const Expr x = value == nullptr ? nullptr : BoundOf(c, a, value, extents);
+    return x == nullptr ? nullptr : a.Simplify(c.Add(c.Mul(c.Sub(x, one), by), one));
+  }
   if (e->args.size() != 2 || !IsInt(e->args[1]) || e->args[1]->int_value < 1) return nullptr;
   const Expr x = of(0), k = e->args[1];
   if (x == nullptr) return nullptr;
-  if (e->op == ExprOp::kMul) return a.Simplify(c.Add(c.Mul(c.Sub(x, one), k), one));
   if (e->op == ExprOp::kDiv) return a.Simplify(c.CeilDiv(x, k));
   if (e->op == ExprOp::kMod) return a.CanProve(c.Le(x, k)) ? x : k;
   return nullptr;
@@ -60,18 +90,27 @@ bool TellApart(Context& c, Analyzer& a, const std::vector<Expr>& vars, const Var
       const Expr e = known[j];
       if (e->op == ExprOp::kMod && is_known(a.Simplify(c.Div(e->args[0], e->args[1])))) learn(e->args[0]);
     }
-    Linear sum = ToLinear(c, known[i]);
-    std::sort(sum.terms.begin(), sum.terms.end(),
-              [](const LinearTerm& x, const LinearTerm& y) { return x.coef < y.coef; });
-    Expr below = c.Int(1);  // what the terms so far stay below
-    bool digits = sum.exact && !sum.terms.empty();
+    const Linear sum = ToLinear(c, known[i]);
+    std::vector<Scaled> terms;
     for (const LinearTerm& t : sum.terms) {
-      const Expr extent = BoundOf(c, a, t.atom, extents);
-      digits = digits && t.coef > 0 && extent != nullptr && a.CanProve(c.Le(below, c.Int(t.coef)));
-      if (digits) below = a.Simplify(c.Add(below, c.Mul(c.Sub(extent, c.Int(1)), c.Int(t.coef))));
+      Scaled term = SplitScale(c, a, t.atom, extents);
+      term.by = a.Simplify(c.Mul(term.by, c.Int(t.coef)));
+      terms.push_back(term);
     }
-    for (const LinearTerm& t : sum.terms) {
-      if (digits) learn(t.atom);
+    // The smallest first, as far as that is known.
+    for (size_t n = 0; n < terms.size(); ++n) {
+      for (size_t m = n; m > 0 && a.CanProve(c.Le(terms[m].by, terms[m - 1].by)); --m)
+        std::swap(terms[m], terms[m - 1]);
+    }
+    Expr below = c.Int(1);  // what the terms so far stay below
+    bool digits = sum.exact && !terms.empty();
+    for (const auto& [value, by] : terms) {
+      const Expr extent = value == nullptr ? nullptr : BoundOf(c, a, value, extents);
+      digits = digits && extent != nullptr && a.CanProve(c.And(c.Le(c.Int(1), by), c.Le(below, by)));
+      if (digits) below = a.Simplify(c.Add(below, c.Mul(c.Sub(extent, c.Int(1)), by)));
+    }
+    for (const auto& [value, by] : terms) {
+      if (digits) learn(value);
     }
   }
   return std::all_of(vars.begin(), vars.end(), [&](Expr v) { return is_known(v) || IsInt(extents.at(v), 1); });
@@ -110,8 +149,9 @@ StatusOr<Func> TransformLayout(Func f, const std::string& buffer, const std::vec
     map.push_back(a.Simplify(Substitute(c, index, named)));
     const Expr extent = BoundOf(c, a, map.back(), extents);
     if (extent == nullptr) {
-      return refuse("expected sums, products, quotients and remainders, by constants, of ", buffer,
-                    "'s indices and got ", Print(index));
+      return refuse(
+          "expected sums and products, by constants and sizes, and quotients and remainders, by constants, of ", buffer,
+          "'s indices and got ", Print(index));
     }
     to.shape.push_back(extent);
   }

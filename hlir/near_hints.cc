@@ -1,0 +1,85 @@
+#include "hlir/near_hints.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <utility>
+
+#include "hlir/tactics/tactic.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: expressions are all there is here
+
+namespace {
+
+constexpr int64_t kAccessBytes = 16;
+constexpr double kGain = 1.1;   // a second kernel costs its compilation
+constexpr double kSame = 1.02;  // of predictions
+constexpr int64_t kRoom = 4;    // times the next power of two, where that is as fast
+
+// `fact` with a bound and a divisor besides.
+SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
+  fact.divisor = std::lcm(fact.divisor, divisor);
+  fact.hi = std::min(fact.hi, most) / fact.divisor * fact.divisor;
+  fact.lo = (fact.lo + fact.divisor - 1) / fact.divisor * fact.divisor;
+  return fact;
+}
+
+int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
+
+}  // namespace
+
+std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) {
+  if (!target.HasKernels()) return group.symbols;
+  int64_t elements = 1;  // of the narrowest, in 16 bytes
+  for (const Param& p : group.params) {
+    if (p.buffer != nullptr && p.buffer->dtype != DType::kBool)
+      elements = std::max(elements, kAccessBytes / BytesOf(p.buffer->dtype));
+  }
+  std::vector<SymbolFact> near = group.symbols;
+  for (SymbolFact& f : near) {
+    if (f.hint >= std::max<int64_t>(f.lo, 1) && f.hint <= f.hi)
+      f = Narrowed(f, NextPowerOfTwo(f.hint), std::gcd(f.hint, elements));
+  }
+  return near;
+}
+
+std::optional<std::vector<SymbolFact>> NearHintsIfFaster(const TeProgram& group, const Target& target) {
+  TeProgram near = group;
+  near.symbols = NearHints(group, target);
+  const auto is_near = [&](size_t i) {
+    return near.symbols[i].hi < group.symbols[i].hi || near.symbols[i].divisor > group.symbols[i].divisor;
+  };
+  bool any = false;
+  for (size_t i = 0; i < near.symbols.size(); ++i) any |= is_near(i);
+  if (!any) return std::nullopt;
+  const auto seconds = [&](const TeProgram& g) { return CollectBids(g, target).seconds(); };
+  const double least = seconds(near);
+  if (least * kGain > seconds(group)) return std::nullopt;
+  // What is as fast without a promise goes without it.
+  for (size_t i = 0; i < near.symbols.size(); ++i) {
+    if (!is_near(i)) continue;
+    const SymbolFact& all = group.symbols[i];
+    const int64_t most = NextPowerOfTwo(all.hint), divisor = near.symbols[i].divisor;
+    for (const SymbolFact& f : {all, Narrowed(all, all.hi, divisor), Narrowed(all, kRoom * most, 1),
+                                Narrowed(all, kRoom * most, divisor), Narrowed(all, most, 1)}) {
+      const SymbolFact kept = std::exchange(near.symbols[i], f);
+      if (seconds(near) <= kSame * least) break;
+      near.symbols[i] = kept;
+    }
+  }
+  return near.symbols;
+}
+
+Expr IsNear(Context& c, const TeProgram& group, const std::vector<SymbolFact>& near, const std::vector<Expr>& values) {
+  Expr r = c.Bool(true);
+  for (size_t i = 0; i < near.size(); ++i) {
+    const SymbolFact &all = group.symbols[i], &f = near[i];
+    if (f.hi < all.hi / f.divisor * f.divisor) r = c.And(r, c.Le(values[i], c.Int(f.hi)));
+    if (f.divisor != all.divisor) r = c.And(r, c.Eq(c.Mod(values[i], c.Int(f.divisor)), c.Int(0)));
+  }
+  return r;
+}
+
+}  // namespace cinn_like::hlir
