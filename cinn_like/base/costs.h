@@ -94,8 +94,8 @@ struct GpuCosts {
   // Of products in tiles: what comes from L2 to shared memory, by threads and where Hopper's matrix units read from
   // there; a panel from memory to there, with two barriers, and one that was asked for in time, with one barrier;
   // threads that keep the lanes busy, and the matrix units; a result of these, two neighbours at a time, and how much
-  // longer one alone takes; the part of the rate of copies at which panels come from memory; and of what takes less time than the longest part, what is
-  // left beside it.
+  // longer one alone takes; the part of the rate of copies at which panels come from memory; and of what takes less
+  // time than the longest part, what is left beside it.
   double tile_bytes_per_second = 40e9, wgmma_bytes_per_second = 75e9;
   double panel_seconds = 0.6e-6, step_seconds = 0.05e-6;
   double busy_threads = 256, mma_busy_threads = 128;
