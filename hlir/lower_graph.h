@@ -19,7 +19,7 @@ struct LoweredGraph {
     std::string name;
     ir::TeProgram group;  // not scheduled yet; in a context of its own
     std::string text;     // as naive loops: all that its schedule and its code depend on, the target and options apart
-    int calls = 0;  // 0: what another one's calls run where sizes are not near their hints
+    int calls = 0;        // 0: what another one's calls run where sizes are not near their hints
     std::vector<std::vector<int>> origins;  // of each call: ir::Stage::origin of the group's stages
     bool is_fused = false;                  // more than one stage of the graph's meaning is in it
   };

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Column sums, sums of squares, and layer norms forward and backward, through torch.compile(backend="cinn_like") on a
-GPU: with constant sizes, symbolic rows, both sizes symbolic, and by eager PyTorch. A line of JSON a case: microseconds of
+"""Column sums, sums of squares, layer norms forward and backward, and rows (softmax over each axis, norms, reductions,
+transpositions, elements, a product), through torch.compile(backend="cinn_like") on a GPU: with constant sizes, symbolic
+rows, all sizes symbolic, and by eager PyTorch. A line of JSON a case: microseconds of
 a call on the GPU (its kernels, by the profiler), of the wall in a row of calls, of the host to enqueue one; errors against
 float64.
 
-python3 tools/symbolic_bench.py [--rounds 3] [--only sum|squares|norm]
+python3 tools/symbolic_bench.py [--rounds 3] [--only sum|squares|norm|rows]
 """
 
 import argparse
@@ -50,7 +51,7 @@ def compiled(f, dynamic_dims):
     def mark(*xs):
         for x in xs:
             for d in dynamic_dims:
-                if x.dim() > max(dynamic_dims, default=0):
+                if d < x.dim() and x.shape[d] > 1:
                     torch._dynamo.mark_dynamic(x, d)
         return xs
 
@@ -70,8 +71,11 @@ def norm(x, w, b, dy):
     return torch.autograd.grad(y, (x, w, b), dy)
 
 
-def case(name, f, make, right, rounds, results):
-    variants = {"static": (), "rows": (0,), "both": (0, 1)} if name.startswith("sum") else {"static": (), "rows": (0,)}
+def case(name, f, make, right, rounds, results, variants=None):
+    if variants is None:
+        variants = {"static": (), "rows": (0,)}
+        if name.startswith("sum"):
+            variants["both"] = (0, 1)
     fs = {"eager": (f, lambda *xs: xs)}
     row = {"case": name}
     for v, dims in variants.items():
@@ -122,6 +126,36 @@ def main():
         torch.manual_seed(0)
         x = torch.randn(1 << 28, device=dev)
         case("squares 2^28 f32", squares, lambda: (x,), lambda x: squares(x.double()), a.rounds, results)
+    if a.only in ("", "rows"):
+        f32, bf16 = torch.float32, torch.bfloat16
+        softmax = lambda d: lambda x: F.softmax(x, d)  # noqa: E731
+        cases = [(f"softmax {n}x{m} {str(t)[6:]}", softmax(-1), [(n, m)], t)
+                 for n, m, t in ((65536, 128, f32), (65536, 100, f32), (65536, 577, f32), (100000, 33, f32),
+                                 (8192, 4096, f32), (4096, 32000, f32), (65536, 128, bf16), (16384, 1024, bf16))]
+        cases += [
+            ("log_softmax 4096x32000", lambda x: F.log_softmax(x, -1), [(4096, 32000)], f32),
+            ("softmax + bias 16x12x512x512", lambda x, b: F.softmax(x * 0.125 + b, -1),
+             [(16, 12, 512, 512), (16, 1, 512, 512)], f32),
+            ("softmax axis 0 1024x16384", softmax(0), [(1024, 16384)], f32),
+            ("softmax axis 0 4096x4096", softmax(0), [(4096, 4096)], f32),
+            ("softmax axis 1 64x128x4096", softmax(1), [(64, 128, 4096)], f32),
+            ("rms_norm 16384x4096", lambda x: x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6), [(16384, 4096)], f32),
+            ("layer_norm 65536x768", lambda x: F.layer_norm(x, (x.shape[-1],)), [(65536, 768)], f32),
+            ("layer_norm 65536x768", lambda x: F.layer_norm(x, (x.shape[-1],)), [(65536, 768)], bf16),
+            ("instance_norm 32x64x56x56", lambda x: F.instance_norm(x), [(32, 64, 56, 56)], f32),
+            ("squares of rows 1048576x64", lambda x: (x * x).sum(1), [(1 << 20, 64)], f32),
+            ("amax 65536x128", lambda x: x.amax(1), [(65536, 128)], f32),
+            ("argmax 65536x512", lambda x: x.argmax(1), [(65536, 512)], f32),
+            ("x + 2 y 64x1000x1000", lambda x, y: x + y * 2, [(64, 1000, 1000)] * 2, f32),
+            ("gelu(x + b) 8192x4096", lambda x, b: F.gelu(x + b), [(8192, 4096), (4096,)], bf16),
+            ("transpose 64x1000x512", lambda x: x.transpose(1, 2).contiguous() * 2, [(64, 1000, 512)], f32),
+            ("gelu(x @ w) 2048x1024x4096", lambda x, w: F.gelu(x @ w.t()), [(2048, 1024), (4096, 1024)], bf16),
+        ]
+        for name, f, shapes, dtype in cases:
+            torch.manual_seed(0)
+            xs = [torch.rand(s, device=dev).to(dtype) for s in shapes]
+            case(name, f, lambda: xs, lambda *xs: f(*[x.double() for x in xs]), a.rounds, results,
+                 {"static": (), "all": tuple(range(len(shapes[0])))})
     if a.only in ("", "norm"):
         for r, c, dtype in ((16384, 4096, torch.bfloat16), (16383, 4096, torch.bfloat16), (8192, 768, torch.float32)):
             x = torch.randn(r, c, device=dev).to(dtype).requires_grad_()

@@ -52,3 +52,22 @@ def test_what_reads_one_tensor_shares_a_kernel():
         for got, expected in zip(compiled(x), fn(x.double())):
             torch.testing.assert_close(got, expected.to(got.dtype), rtol=1e-5, atol=1e-5)
         assert sum(s.kernels for s in cinn_like.report().subgraphs) == kernels
+
+
+def test_sizes_near_hints_and_others():
+    """Where sizes near the first one's have a kernel of their own, others are as right."""
+    for fn in (
+        lambda x: torch.softmax(x, 1),
+        lambda x: torch.softmax(x, 0),
+        lambda x: (x * x).sum(1),
+        lambda x: x.argmax(1),
+        lambda x: x.t().contiguous() * 2,
+        lambda x: x * torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-6),
+    ):
+        torch._dynamo.reset()
+        compiled = torch.compile(fn, backend=backend, fullgraph=True, dynamic=True)
+        for shape in ((4096, 128), (4096, 100), (4000, 128), (33, 130), (7, 1001), (5000, 2), (2, 3)):
+            x = torch.randn(shape, device=DEVICE)
+            got, expected = compiled(x), fn(x.double())
+            torch.testing.assert_close(got, expected.to(got.dtype), rtol=1e-5, atol=1e-5, msg=f"{shape}")
+    assert not cinn_like.report().fallback_ops
