@@ -124,8 +124,9 @@ class GraphLowering {
         program.refused.push_back(Cat("kernel ", kernel.name, ": ", OneLine(why)));
         program.schedules += Cat("// refused: ", program.refused.back(), "\n");
       }
-      program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", called ", kernel.calls, " times, ",
-                               choices[i].seconds, " s predicted\n@", kernel.name, "\n", choices[i].schedule);
+      program.schedules += Cat("// @", kernel.name, " by ", choices[i].tactic, ", ",
+                               kernel.calls > 0 ? Cat("called ", kernel.calls, " times") : "for sizes far from hints",
+                               ", ", choices[i].seconds, " s predicted\n@", kernel.name, "\n", choices[i].schedule);
       for (ir::Func& f : modules[i].funcs) program.module.funcs.push_back(std::move(f));
     }
     if (lowered_.check) {

@@ -1,10 +1,10 @@
 #include "hlir/near_hints.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <utility>
 
+#include "cinn_like/base/powers_of_two.h"
 #include "hlir/tactics/tactic.h"
 
 namespace cinn_like::hlir {
@@ -26,8 +26,6 @@ SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
   return fact;
 }
 
-int64_t NextPowerOfTwo(int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); }
-
 }  // namespace
 
 std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) {
@@ -40,7 +38,7 @@ std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) 
   std::vector<SymbolFact> near = group.symbols;
   for (SymbolFact& f : near) {
     if (f.hint >= std::max<int64_t>(f.lo, 1) && f.hint <= f.hi)
-      f = Narrowed(f, NextPowerOfTwo(f.hint), std::gcd(f.hint, elements));
+      f = Narrowed(f, PowerOfTwoAbove(f.hint), std::gcd(f.hint, elements));
   }
   return near;
 }
@@ -61,7 +59,7 @@ std::optional<std::vector<SymbolFact>> NearHintsIfFaster(const TeProgram& group,
   for (size_t i = 0; i < near.symbols.size(); ++i) {
     if (!is_near(i)) continue;
     const SymbolFact& all = group.symbols[i];
-    const int64_t most = NextPowerOfTwo(all.hint), divisor = near.symbols[i].divisor;
+    const int64_t most = PowerOfTwoAbove(all.hint), divisor = near.symbols[i].divisor;
     for (const SymbolFact& f : {all, Narrowed(all, all.hi, divisor), Narrowed(all, kRoom * most, 1),
                                 Narrowed(all, kRoom * most, divisor), Narrowed(all, most, 1)}) {
       const SymbolFact kept = std::exchange(near.symbols[i], f);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cinn_like/base/costs.h"
+#include "cinn_like/base/powers_of_two.h"
 #include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -31,12 +32,6 @@ constexpr Machine kCpu = {10e9, 10e9, 25e9, 1, 5e-6, 4, 256, 0, 16384, 262144, 1
 constexpr double kNear = 3;              // times the rates: of what lies in a core's cache
 constexpr double kGain = 1.25;           // below that the second kernel is not worth it
 constexpr int64_t kLongest = 1LL << 24;  // a symbol of which only the range is known counts as its end, up to this
-
-int64_t PowerOfTwoBelow(double n) {
-  int64_t p = 1;
-  while (static_cast<double>(p) * 2 <= n) p *= 2;
-  return p;
-}
 
 // A part of the reduction: of `iter`, `chunk` values. What is contiguous lies `across` it.
 struct Part {
@@ -193,7 +188,7 @@ class Splitter {
       if (Size(s.reduce_iters[k].extent) >= length / elements) iter = k;
     }
     const Expr extent = s.reduce_iters[iter].extent;
-    int64_t chunk = PowerOfTwoBelow(Size(extent) * elements / length);
+    int64_t chunk = PowerOfTwoBelow(static_cast<int64_t>(std::max(1.0, Size(extent) * elements / length)));
     if (Size(extent) < 2 * static_cast<double>(chunk)) return std::nullopt;
     // Without a rest if possible.
     constexpr int64_t kAligned = 16;

@@ -1,7 +1,6 @@
 #include "hlir/tactics/contraction_plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -9,6 +8,7 @@
 
 #include "absl/strings/str_split.h"
 #include "cinn_like/base/costs.h"
+#include "cinn_like/base/powers_of_two.h"
 #include "hlir/phases.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/contraction_dots.h"
@@ -61,7 +61,7 @@ PanelDepth ChooseDepth(const std::vector<StageIter>& reduced, const std::vector<
   for (; r.outer > 0; --r.outer) {
     const Expr extent = reduced[order[r.outer - 1]].extent;
     if (!IsInt(extent)) {  // parts of it, of which the last is short
-      r.factor = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(most / r.steps)));
+      r.factor = PowerOfTwoBelow(most / r.steps);
       r.steps *= r.factor;
       return r;
     }

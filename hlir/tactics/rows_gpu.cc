@@ -7,12 +7,13 @@
 // columns in registers, a part of the sums; rows that follow each other are on their way together.
 // Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "cinn_like/base/costs.h"
+#include "cinn_like/base/powers_of_two.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/rows_gpu_plan.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
 #include "ir/join.h"
@@ -23,41 +24,19 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 
 namespace {
 
-constexpr int64_t kAccessBytes = 16;
-constexpr int64_t kWarp = 32;
-constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
-constexpr int64_t kMostThreads = 1024;        // of a block, where the device runs as many
-constexpr int64_t kThreads = 128;             // where each has elements of its own
-constexpr int64_t kLineLoads = 2;             // of 16 bytes, a thread's in flight there
-constexpr int64_t kRowLoads = 4;              // of 16 bytes, of all inputs, a thread's of a row in registers
-constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
-constexpr int64_t kOwnRegisters = 24;         // a thread's, beside its elements of a row
-constexpr int64_t kClusterThreads = 256;      // of each of the blocks that share a row
-constexpr int64_t kStripThreads = 512;        // of a block that shares a strip of columns
-constexpr int64_t kRowsTogether = 4;          // of a block that adds up columns, on their way
-constexpr int64_t kUnroll = 8;                // loads in flight, a thread
-constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
-constexpr int64_t kLongestRow = 1 << 20;      // more than registers hold
-constexpr int64_t kLikelyRow = 2048;          // a row whose length is not known is expected to be at least that long
+constexpr int64_t kAccessBytes = RowsGpuPlan::kAccessBytes;
+constexpr int64_t kWarp = RowsGpuPlan::kWarp;
+constexpr int64_t kMaxRegisterElements = RowsGpuPlan::kMaxRegisterElements;
+constexpr int64_t kThreads = RowsGpuPlan::kThreads;
+constexpr int64_t kLineLoads = 2;         // of 16 bytes, a thread's in flight there
+constexpr int64_t kReserved = 10 * 1024;  // of shared memory, for exchanges between threads
+constexpr int64_t kRowsTogether = 4;      // of a block that adds up columns, on their way
+constexpr int64_t kUnroll = 8;            // loads in flight, a thread
+constexpr int64_t kMostLoads = 32;        // and where a loop is long, in all
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
 constexpr int64_t kTileBytes = 512;  // in registers
-
-// What several stages read is read from memory once.
-std::vector<RowNests::Input> SharedOf(std::vector<RowNests::Input> inputs) {
-  std::erase_if(inputs, [](const RowNests::Input& input) { return input.read.size() < 2; });
-  return inputs;
-}
-
-// Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
-int64_t AccessElements(const RowNests& r, int dim) { return kAccessBytes / r.WidestAlong(dim); }
-
-int64_t PowerOfTwoBelow(int64_t n) {
-  int64_t p = 1;
-  while (p * 2 <= n) p *= 2;
-  return p;
-}
 
 class RowsGpu {
  public:
@@ -65,12 +44,13 @@ class RowsGpu {
       : r_(std::move(r)),
         s_(r_.schedule),
         target_(target),
-        most_threads_(PowerOfTwoBelow(std::min(kMostThreads, target.device->limits.threads))),
+        plan_(r_, target),
+        most_threads_(plan_.most_threads()),
         point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
-    const double seconds = Seconds(vector);
+    const double seconds = plan_.Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     Status status = absl::OkStatus();
     if (r_.sums)
@@ -89,105 +69,11 @@ class RowsGpu {
   }
 
  private:
-  // Predicted, by what is read once and again, the width of accesses, and rows that wait for memory and for threads.
-  double Seconds(int vector) const {
-    const GpuCosts& gpu = GpuCostsOf(target_);
-    const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
-    if (r_.sums || vector < 0) return gpu.kernel_seconds + memory + products;
-    const bool along = r_.space.dims[vector].reduced;
-    // Along rows of products elements are multiplied while others are on their way.
-    double seconds = along ? std::max(memory, products) : memory + products;
-    if (!r_.space.HasReduction()) {
-      const auto narrow = [&](const std::vector<int>& line) {
-        return std::log2(static_cast<double>(AccessElements(r_, line.back())) / static_cast<double>(VectorFor(line)));
-      };
-      const auto t = r_.FindTransposition();
-      seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
-                        : gpu.narrow_access * narrow(r_.LineAround(vector)));
-      return gpu.kernel_seconds + seconds;
-    }
-    const int64_t passes = Passes();
-    double rows = 1;  // or columns
-    for (int d : r_.Dims(false)) rows *= static_cast<double>(r_.LikelyExtent(d));
-    bool in_registers = false;
-    double waits = 0, parts = 0;
-    if (along) {
-      const Row row = PlanRow(vector);
-      in_registers = row.in_registers;
-      const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
-      const auto threads = static_cast<double>(row.threads * row.blocks);
-      // All parts that a row can have are asked for, of all of a block's rows.
-      const double length = static_cast<double>(row.longest > 0 ? row.longest : LikelyRowLength());
-      parts = rows * std::ceil(length / (static_cast<double>(row.v) * threads)) * threads / kWarp;
-      const auto together = static_cast<double>(RowsTogether(row.threads));
-      const double at_once =
-          std::min(static_cast<double>(gpu.threads) / threads, together * static_cast<double>(gpu.blocks)) *
-          Cores(target_);
-      waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
-              (pairs && !in_registers ? gpu.pair_passes : 1);
-    } else {
-      in_registers = PlanStrip(r_.LineAround(vector)).in_registers;
-      parts = rows * static_cast<double>(in_registers ? LongestRow() : LikelyRowLength()) / kWarp;
-    }
-    if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
-    return gpu.kernel_seconds + std::max(seconds, waits) +
-           parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
-  }
-
-  // How often the group goes through a row: for each reduction, and once for what is as large as it.
-  int64_t Passes() const {
-    int64_t passes = 0;
-    bool results = false;
-    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
-      const Stage& s = r_.group.stages[k];
-      passes += s.IsReduction();
-      results |= !s.IsReduction() && IsRowSized(k) && IsParam(r_.group, s.outputs[0]);
-    }
-    return std::max<int64_t>(passes + results, 1);
-  }
-
-  // Bytes of a row's elements that are read after the first time, of rows that lie in no registers.
-  double BytesAgain(int64_t passes) const {
-    bool inlined = false;
-    for (size_t k = 0; k < r_.group.stages.size(); ++k) {
-      const Stage& s = r_.group.stages[k];
-      inlined |= !s.IsReduction() && IsRowSized(k) && !IsParam(r_.group, s.outputs[0]);
-    }
-    double bytes = 0;
-    for (const RowNests::Input& input : r_.FindInputs()) {
-      const auto times = inlined ? passes : static_cast<int64_t>(input.read.size());
-      bytes += static_cast<double>(times - 1) * TypicalBytes(input.load->buffer, r_.group.symbols);
-    }
-    return bytes;
-  }
-
-  // What stage k writes has an element for each of a row's.
-  bool IsRowSized(size_t k) const {
-    for (size_t i = 0; i < r_.group.stages[k].iters.size(); ++i) {
-      const int d = r_.space.dim_of[k][i];
-      if (d >= 0 && r_.space.dims[d].reduced) return true;
-    }
-    return false;
-  }
-
   // Those of `options` that a block can have, and the predicted one, which it has.
   int64_t ChooseThreads(std::vector<int64_t> options, int64_t predicted) {
     std::erase_if(options, [&](int64_t n) { return n > most_threads_; });
     if (options.empty()) options = {most_threads_};
     return point_.Choose("threads", options, std::min(predicted, options.back()));
-  }
-
-  // Elements of one access where `dims` are one line of memory.
-  int64_t VectorFor(const std::vector<int>& dims) const {
-    Context& c = *r_.group.context;
-    Analyzer a(c);
-    for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
-    Expr length = c.Int(1);
-    for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
-    const int64_t divisor = a.KnownDivisor(length);
-    int64_t v = AccessElements(r_, dims.back());
-    while (v > 1 && divisor % v != 0) v /= 2;
-    return v;
   }
 
   void Merge(const std::vector<std::string>& loops) {
@@ -207,7 +93,7 @@ class RowsGpu {
       if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, in, out});
-    int64_t v_in = VectorFor(in), v_out = VectorFor(out), bytes = 0;
+    int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
     for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
     struct Side {
@@ -257,7 +143,7 @@ class RowsGpu {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, along});
-    const int64_t v = VectorFor(along);
+    const int64_t v = plan_.VectorFor(along);
     std::vector<std::string> elements, lanes;
     for (RowNest& nest : r_.nests) {
       std::string line = r_.FuseDims(nest, along, "v");
@@ -274,7 +160,7 @@ class RowsGpu {
     Merge(elements);
     // A thread has two accesses of 16 bytes in flight; of those that lines of odd lengths make narrow, as many as 16
     // bytes hold. They lie side by side with the other threads', unless the device would have idle cores then.
-    int64_t accesses = v == AccessElements(r_, along.back()) ? kLineLoads : AccessElements(r_, along.back()) / v;
+    int64_t accesses = v == plan_.AccessElements(along.back()) ? kLineLoads : plan_.AccessElements(along.back()) / v;
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     const double busy = static_cast<double>(GpuCostsOf(target_).threads / kThreads) * Cores(target_);
@@ -293,39 +179,8 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Threads can share a reduction, each with a part of it; else one does it all. Of short windows each has its own:
-  // then they read neighbours.
-  bool CanShare() const {
-    constexpr int64_t kShort = 64;
-    const int64_t length = RowLength();
-    return (length == 0 || length > kShort || !r_.ReadsWindows()) &&
-           std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
-             return !s.IsReduction() ||
-                    FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
-           });
-  }
   // Lanes reduce by one operator only.
   static bool IsTuple(const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; }
-
-  // A row's length; 0 if symbolic.
-  int64_t RowLength() const {
-    int64_t n = 1;
-    for (int d : r_.Dims(true)) n *= r_.ConstExtent(d);
-    return n;
-  }
-
-  // The most that it can be, and no more than what any cluster's registers hold.
-  int64_t LongestRow() const {
-    int64_t n = 1;
-    for (int d : r_.Dims(true)) n = std::min(n * r_.LargestExtent(d), kLongestRow);
-    return n;
-  }
-
-  int64_t LikelyRowLength() const {
-    double n = 1;
-    for (int d : r_.Dims(true)) n *= static_cast<double>(r_.LikelyExtent(d));
-    return static_cast<int64_t>(std::min(n, 1e9));
-  }
 
   // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
   // nowhere (recomputed).
@@ -336,7 +191,7 @@ class RowsGpu {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
         is_staged = k < staged;
-        row_sized |= IsRowSized(k);
+        row_sized |= plan_.IsRowSized(k);
       }
       if (row_sized && !in_registers && !is_staged)
         s_.Step("inline b_", b->name);
@@ -365,7 +220,9 @@ class RowsGpu {
       }
       for (int d : reduced) {
         if (name_of[d].empty()) break;  // no row
-        line = Cat(line.empty() ? "" : Cat("(", line, ") * (", Print(r_.space.dims[d].extent), ") + "), name_of[d]);
+        const Expr extent = r_.space.dims[d].extent;
+        const std::string by = IsInt(extent) ? Print(extent) : Cat("(", Print(extent), ")");
+        line = Cat(line.empty() ? "" : Cat("(", line, ") * ", by, " + "), name_of[d]);
         if (d != reduced.back()) continue;
         for (Buffer b : r_.Temporaries()) {
           if (std::count(stage.outputs.begin(), stage.outputs.end(), b) > 0)
@@ -375,91 +232,24 @@ class RowsGpu {
     }
   }
 
-  // Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
-  // own, and as few threads as can be have one access less than others. 0: the row is longer than a warp's part.
-  static int64_t ThreadsOfShortRow(int64_t accesses, int64_t narrow) {
-    const int64_t own = std::clamp<int64_t>(narrow, 1, 4);
-    int64_t best = 0, least = 0;
-    for (int64_t threads = 1; threads <= kWarp; threads *= 2) {
-      if (4 * accesses > 5 * own * threads) continue;
-      const int64_t slots = (accesses + threads - 1) / threads * threads;
-      if (best > 0 && (slots >= least || 2 * accesses <= own * threads)) continue;
-      best = threads;
-      least = slots;
-    }
-    return best;
-  }
-
-  // How a row that is contiguous along its last reduced dimension is shared.
-  struct Row {
-    int64_t longest = 0;              // elements; 0: not known
-    int64_t v = 1;                    // of an access
-    int64_t threads = 1, blocks = 1;  // that share it
-    bool in_registers = false;
-  };
-  // With accesses of so many elements and so many threads, where these are said.
-  Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
-              std::optional<int64_t> threads = std::nullopt) const {
-    const bool constant = RowLength() > 0;
-    Row row{LongestRow()};
-    row.v = width.value_or(r_.Dims(true).back() == vector && CanShare() ? VectorFor({vector}) : 1);
-    const int64_t v = row.v, access = AccessElements(r_, vector);
-    const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
-    const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
-    const auto share = [&](int64_t length) {
-      const int64_t accesses = (length + v - 1) / v;
-      row.threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * access), 1)), kWarp,
-                                        accesses > 4096 ? kMostThreads : 512);
-      if (const int64_t few = ThreadsOfShortRow(accesses, access / v); few > 0) row.threads = few;
-      row.threads = CanShare() ? threads.value_or(std::min(row.threads, most_threads_)) : 1;
-    };
-    const auto fits = [&] {
-      const int64_t threads = row.threads * row.blocks;
-      return ((row.longest + v - 1) / v + threads - 1) / threads * v <= kMaxRegisterElements;
-    };
-    share(row.longest);
-    row.in_registers = fits();
-    // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
-    // cluster, that have a part of a row each, do so side by side.
-    if (CanShare() && 2 * (row.longest * inputs + row.threads * kOwnRegisters) > target_.registers) {
-      Row shared = row;
-      while (shared.blocks < target_.cluster &&
-             shared.blocks * kClusterThreads * kMaxRegisterElements < row.longest * inputs)
-        shared.blocks *= 2;
-      shared.threads = kClusterThreads;
-      std::swap(row, shared);
-      row.in_registers = row.blocks > 1 && fits();
-      if (!row.in_registers) std::swap(row, shared);
-    }
-    if (constant || row.in_registers) return row;
-    // One whose length is not known may be longer than the likely one.
-    row.longest = 0;
-    share(std::max(LikelyRowLength(), kLikelyRow));
-    return row;
-  }
-
-  // Rows of a block.
-  int64_t RowsTogether(int64_t threads) const {
-    return std::max<int64_t>(1, std::min<int64_t>(kThreads, most_threads_) / threads);
-  }
-
   Status AlongRow(int vector) {
     const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
-    Row row = PlanRow(vector);
+    RowsGpuPlan::Row row = plan_.PlanRow(vector);
     std::optional<int64_t> chosen;
-    if (CanShare() && row.blocks == 1) {
-      chosen = ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, kMostThreads}, row.threads);
-      row = PlanRow(vector, std::nullopt, chosen);
+    if (plan_.CanShare() && row.blocks == 1) {
+      chosen =
+          ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, RowsGpuPlan::kMostThreads}, row.threads);
+      row = plan_.PlanRow(vector, std::nullopt, chosen);
     }
     // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
     // pairs.
     if (row.in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
-    if (tuple && row.v > 1 && !row.in_registers) row = PlanRow(vector, 1, chosen);
+    if (tuple && row.v > 1 && !row.in_registers) row = plan_.PlanRow(vector, 1, chosen);
     const auto& [longest, v, threads, blocks, in_registers] = row;
-    const int64_t rows = RowsTogether(threads);
+    const int64_t rows = plan_.RowsTogether(threads);
     // A row of a symbolic length has as many parts as the longest, each under a condition; there is one such row.
-    const bool may_be_shorter = in_registers && RowLength() == 0;
+    const bool may_be_shorter = in_registers && plan_.RowLength() == 0;
     const int64_t parts = ((longest + v - 1) / v + threads * blocks - 1) / (threads * blocks);
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
@@ -507,56 +297,6 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Neighbouring columns that a block takes, about `wanted`; of few, strips of one size.
-  int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const {
-    int64_t n = 1;
-    for (int d : along) n *= r_.ConstExtent(d);
-    if (n == 0 || n >= 4 * wanted) return std::min(wanted, most_threads_);
-    const int64_t strips = std::max<int64_t>(n / wanted, 1);
-    return std::min((n + strips - 1) / strips, most_threads_);
-  }
-
-  // How a block takes columns.
-  struct Strip {
-    int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
-    int64_t most_sharers = 1;
-    int64_t blocks = 1;  // that share a column
-    bool in_registers = false;
-  };
-  Strip PlanStrip(const std::vector<int>& along) const {
-    const int64_t length = RowLength(), longest = LongestRow();
-    // Threads of a block: each has several elements of a column, which is shared by so many.
-    const int64_t likely = longest < kLongestRow ? longest : length == 0 ? 64 : length;
-    const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
-    Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
-    strip.most_sharers =
-        PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / strip.columns, 8), most_threads_ / strip.columns));
-    strip.sharers = std::min(useful, strip.most_sharers);
-    strip.in_registers = longest <= strip.sharers * kMaxRegisterElements;
-    // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
-    // two blocks fit on a core, so that one loads while another stores.
-    const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
-    const bool again =
-        !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
-    int64_t reductions = 0;
-    for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
-    for (const int64_t threads : {strip.most_sharers / 2, strip.most_sharers}) {  // of a column in a block
-      if (strip.in_registers || !again || !CanShare()) break;
-      const int64_t elements = std::min(
-          target_.registers / std::max<int64_t>(2 * strip.columns * threads, 1) - kOwnRegisters, kMaxRegisterElements);
-      if (threads < 1 || elements < 1) continue;
-      int64_t wanted = 1;
-      while (wanted * threads * elements < longest * kept) wanted *= 2;
-      // Where they exchange what they found they have memory for all of them, each of the two blocks.
-      const int64_t exchanged = reductions * wanted * threads * strip.columns * BytesOf(DType::kF64);
-      if (wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
-      strip.in_registers = true;
-      strip.blocks = wanted;
-      strip.sharers = threads;
-    }
-    return strip;
-  }
-
   Status AcrossRows(int vector) {
     RETURN_IF_ERROR(r_.JoinReductions());
     const std::vector<int> reduced = r_.Dims(true), along = r_.LineAround(vector);
@@ -564,20 +304,20 @@ class RowsGpu {
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
-    const int64_t length = RowLength(), longest = LongestRow();
-    Strip strip = PlanStrip(along);
+    const int64_t length = plan_.RowLength(), longest = plan_.LongestRow();
+    RowsGpuPlan::Strip strip = plan_.PlanStrip(along);
     auto& [columns, sharers, most_sharers, blocks, in_registers] = strip;
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;
-    if (!in_registers && CanShare()) {
-      columns = ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, AccessElements(r_, vector) / 4));
+    if (!in_registers && plan_.CanShare()) {
+      columns = plan_.ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, plan_.AccessElements(vector) / 4));
       sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / columns));
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
-      const int64_t narrowest = 2 * AccessElements(r_, vector);
-      const int64_t bytes = longest * static_cast<int64_t>(inputs.size()) * kAccessBytes / AccessElements(r_, vector);
+      const int64_t narrowest = 2 * plan_.AccessElements(vector);
+      const int64_t bytes = longest * static_cast<int64_t>(inputs.size()) * kAccessBytes / plan_.AccessElements(vector);
       if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
         while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
         sharers = PowerOfTwoBelow(most_threads_ / columns);
@@ -589,7 +329,7 @@ class RowsGpu {
     r_.ReorderAll({outer, along, reduced});
     // As along rows: of a symbolic length there are as many parts as of the longest.
     const bool may_be_shorter = length == 0 && (in_registers || staged > 0);
-    int64_t v = VectorFor(along);
+    int64_t v = plan_.VectorFor(along);
     while (columns % v != 0) v /= 2;
     struct Line {
       std::string rows, columns;
@@ -693,7 +433,7 @@ class RowsGpu {
                      [&](int x, int y) { return r_.LikelyExtent(x) < r_.LikelyExtent(y); });
     r_.ReorderAll({{part}, serial, columns});
     const int vector = columns.back();
-    const int64_t v = VectorFor({vector});
+    const int64_t v = plan_.VectorFor({vector});
     int64_t length = 1;
     for (int d : columns) length *= r_.ConstExtent(d);
     RET_CHECK(length > 0, name);
@@ -701,7 +441,8 @@ class RowsGpu {
     const bool waits = std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
                                    [&](const Stage& s) { return s.IsReduction() && s.name != name; });
     int64_t threads = waits ? ThreadsOfSummedRow(length / v, most_threads_) : kWarp;
-    while (!waits && threads < std::min(kMostThreads / 2, most_threads_) && threads * v < length) threads *= 2;
+    while (!waits && threads < std::min(RowsGpuPlan::kMostThreads / 2, most_threads_) && threads * v < length)
+      threads *= 2;
     int64_t kept = 0;  // elements of one row, a thread's
     for (size_t k = 0; k < r_.group.stages.size(); ++k) {
       const Stage& s = r_.group.stages[k];
@@ -759,6 +500,7 @@ class RowsGpu {
   RowNests r_;
   Schedule& s_;  // r_'s
   const Target& target_;
+  const RowsGpuPlan plan_;
   const int64_t most_threads_;
   Point& point_;
 };

@@ -320,6 +320,21 @@ TEST(CudaLowering, NearHints) {
   }
 }
 
+// Results of matrix units are written 16 bytes at a time where there are as many, also in columns of a symbolic number,
+// and of tensors that are indexed in 64 bits.
+TEST(CudaLowering, ColumnsNearHints) {
+  const char* graph =
+      "graph @product(%x: bf16[m,64], %w: bf16[64,n]) where m in 1..2147483647 hint 2048, n in 1..2147483647 hint 4096 "
+      "{\n  %0 = matmul(%x, %w) : bf16[m,n]\n  %1 = exp(%0) : bf16[m,n]\n  return %1\n}\n";
+  const Graph g = ParseGraph(graph);
+  std::mt19937 rng(29);
+  for (const int64_t n : {8, 7}) ExpectRuns(g, n, rng);
+  const std::string source = Emit(g);
+  // Both kernels are there, and one writes so.
+  EXPECT_EQ(Count(source, "__global__"), 2) << source;
+  EXPECT_GT(Count(source, "cinn_store_quad(p"), 0) << source;
+}
+
 // Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
 TEST(CudaLowering, RowsOfClusters) {
   std::mt19937 rng(11);

@@ -65,9 +65,12 @@ def test_sizes_near_hints_and_others():
         lambda x: x * torch.rsqrt((x * x).mean(1, keepdim=True) + 1e-6),
     ):
         torch._dynamo.reset()
+        cinn_like.reset_report()
         compiled = torch.compile(fn, backend=backend, fullgraph=True, dynamic=True)
         for shape in ((4096, 128), (4096, 100), (4000, 128), (33, 130), (7, 1001), (5000, 2), (2, 3)):
             x = torch.randn(shape, device=DEVICE)
             got, expected = compiled(x), fn(x.double())
             torch.testing.assert_close(got, expected.to(got.dtype), rtol=1e-5, atol=1e-5, msg=f"{shape}")
+        tactics = [t for s in cinn_like.report().subgraphs for t in s.tactics]
+        assert any("_near: " in t for t in tactics) == (DEVICE.type == "cuda"), tactics
     assert not cinn_like.report().fallback_ops

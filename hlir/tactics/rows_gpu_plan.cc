@@ -1,0 +1,253 @@
+#include "hlir/tactics/rows_gpu_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cinn_like/base/costs.h"
+#include "cinn_like/base/powers_of_two.h"
+#include "hlir/stage_analysis.h"
+#include "hlir/tactics/matmul_cost.h"
+#include "ir/analyzer.h"
+#include "ir/join.h"
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: stages are all there is here
+
+namespace {
+
+constexpr int64_t kRowLoads = 4;          // of 16 bytes, of all inputs, a thread's of a row in registers
+constexpr int64_t kOwnRegisters = 24;     // a thread's, beside its elements of a row
+constexpr int64_t kClusterThreads = 256;  // of each of the blocks that share a row
+constexpr int64_t kStripThreads = 512;    // of a block that shares a strip of columns
+constexpr int64_t kLongestRow = 1 << 20;  // more than registers hold
+constexpr int64_t kLikelyRow = 2048;      // a row whose length is not known is expected to be at least that long
+
+// Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
+// own, and as few threads as can be have one access less than others. 0: the row is longer than a warp's part.
+int64_t ThreadsOfShortRow(int64_t accesses, int64_t narrow) {
+  const int64_t own = std::clamp<int64_t>(narrow, 1, 4);
+  int64_t best = 0, least = 0;
+  for (int64_t threads = 1; threads <= RowsGpuPlan::kWarp; threads *= 2) {
+    if (4 * accesses > 5 * own * threads) continue;
+    const int64_t slots = (accesses + threads - 1) / threads * threads;
+    if (best > 0 && (slots >= least || 2 * accesses <= own * threads)) continue;
+    best = threads;
+    least = slots;
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<RowNests::Input> SharedOf(std::vector<RowNests::Input> inputs) {
+  std::erase_if(inputs, [](const RowNests::Input& input) { return input.read.size() < 2; });
+  return inputs;
+}
+
+RowsGpuPlan::RowsGpuPlan(const RowNests& r, const Target& target)
+    : r_(r), target_(target), most_threads_(PowerOfTwoBelow(std::min(kMostThreads, target.device->limits.threads))) {}
+
+double RowsGpuPlan::Seconds(int vector) const {
+  const GpuCosts& gpu = GpuCostsOf(target_);
+  const double memory = r_.Bytes() / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
+  if (r_.sums || vector < 0) return gpu.kernel_seconds + memory + products;
+  const bool along = r_.space.dims[vector].reduced;
+  // Along rows of products elements are multiplied while others are on their way.
+  double seconds = along ? std::max(memory, products) : memory + products;
+  if (!r_.space.HasReduction()) {
+    const auto narrow = [&](const std::vector<int>& line) {
+      return std::log2(static_cast<double>(AccessElements(line.back())) / static_cast<double>(VectorFor(line)));
+    };
+    const auto t = r_.FindTransposition();
+    seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
+                      : gpu.narrow_access * narrow(r_.LineAround(vector)));
+    return gpu.kernel_seconds + seconds;
+  }
+  const int64_t passes = Passes();
+  double rows = 1;  // or columns
+  for (int d : r_.Dims(false)) rows *= static_cast<double>(r_.LikelyExtent(d));
+  bool in_registers = false;
+  double waits = 0, parts = 0;
+  if (along) {
+    const Row row = PlanRow(vector);
+    in_registers = row.in_registers;
+    const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
+    const auto threads = static_cast<double>(row.threads * row.blocks);
+    // All parts that a row can have are asked for, of all of a block's rows.
+    const double length = static_cast<double>(row.longest > 0 ? row.longest : LikelyRowLength());
+    parts = rows * std::ceil(length / (static_cast<double>(row.v) * threads)) * threads / kWarp;
+    const auto together = static_cast<double>(RowsTogether(row.threads));
+    const double at_once =
+        std::min(static_cast<double>(gpu.threads) / threads, together * static_cast<double>(gpu.blocks)) *
+        Cores(target_);
+    waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
+            (pairs && !in_registers ? gpu.pair_passes : 1);
+  } else {
+    in_registers = PlanStrip(r_.LineAround(vector)).in_registers;
+    parts = rows * static_cast<double>(in_registers ? LongestRow() : LikelyRowLength()) / kWarp;
+  }
+  if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
+  return gpu.kernel_seconds + std::max(seconds, waits) +
+         parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
+}
+
+int64_t RowsGpuPlan::Passes() const {
+  int64_t passes = 0;
+  bool results = false;
+  for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+    const Stage& s = r_.group.stages[k];
+    passes += s.IsReduction();
+    results |= !s.IsReduction() && IsRowSized(k) && IsParam(r_.group, s.outputs[0]);
+  }
+  return std::max<int64_t>(passes + results, 1);
+}
+
+double RowsGpuPlan::BytesAgain(int64_t passes) const {
+  bool inlined = false;
+  for (size_t k = 0; k < r_.group.stages.size(); ++k) {
+    const Stage& s = r_.group.stages[k];
+    inlined |= !s.IsReduction() && IsRowSized(k) && !IsParam(r_.group, s.outputs[0]);
+  }
+  double bytes = 0;
+  for (const RowNests::Input& input : r_.FindInputs()) {
+    const auto times = inlined ? passes : static_cast<int64_t>(input.read.size());
+    bytes += static_cast<double>(times - 1) * TypicalBytes(input.load->buffer, r_.group.symbols);
+  }
+  return bytes;
+}
+
+bool RowsGpuPlan::IsRowSized(size_t k) const {
+  for (size_t i = 0; i < r_.group.stages[k].iters.size(); ++i) {
+    const int d = r_.space.dim_of[k][i];
+    if (d >= 0 && r_.space.dims[d].reduced) return true;
+  }
+  return false;
+}
+
+int64_t RowsGpuPlan::VectorFor(const std::vector<int>& dims) const {
+  Context& c = *r_.group.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
+  Expr length = c.Int(1);
+  for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
+  const int64_t divisor = a.KnownDivisor(length);
+  int64_t v = AccessElements(dims.back());
+  while (v > 1 && divisor % v != 0) v /= 2;
+  return v;
+}
+
+bool RowsGpuPlan::CanShare() const {
+  constexpr int64_t kShort = 64;
+  const int64_t length = RowLength();
+  return (length == 0 || length > kShort || !r_.ReadsWindows()) &&
+         std::all_of(r_.group.stages.begin(), r_.group.stages.end(), [&](const Stage& s) {
+           return !s.IsReduction() ||
+                  FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
+         });
+}
+
+int64_t RowsGpuPlan::RowLength() const {
+  int64_t n = 1;
+  for (int d : r_.Dims(true)) n *= r_.ConstExtent(d);
+  return n;
+}
+
+int64_t RowsGpuPlan::LongestRow() const {
+  int64_t n = 1;
+  for (int d : r_.Dims(true)) n = std::min(n * r_.LargestExtent(d), kLongestRow);
+  return n;
+}
+
+int64_t RowsGpuPlan::LikelyRowLength() const {
+  double n = 1;
+  for (int d : r_.Dims(true)) n *= static_cast<double>(r_.LikelyExtent(d));
+  return static_cast<int64_t>(std::min(n, 1e9));
+}
+
+RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, std::optional<int64_t> threads) const {
+  const bool constant = RowLength() > 0;
+  Row row{LongestRow()};
+  row.v = width.value_or(r_.Dims(true).back() == vector && CanShare() ? VectorFor({vector}) : 1);
+  const int64_t v = row.v, access = AccessElements(vector);
+  const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+  const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
+  const auto share = [&](int64_t length) {
+    const int64_t accesses = (length + v - 1) / v;
+    row.threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * access), 1)), kWarp,
+                                      accesses > 4096 ? kMostThreads : 512);
+    if (const int64_t few = ThreadsOfShortRow(accesses, access / v); few > 0) row.threads = few;
+    row.threads = CanShare() ? threads.value_or(std::min(row.threads, most_threads_)) : 1;
+  };
+  const auto fits = [&] {
+    const int64_t threads = row.threads * row.blocks;
+    return ((row.longest + v - 1) / v + threads - 1) / threads * v <= kMaxRegisterElements;
+  };
+  share(row.longest);
+  row.in_registers = fits();
+  // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
+  // cluster, that have a part of a row each, do so side by side.
+  if (CanShare() && 2 * (row.longest * inputs + row.threads * kOwnRegisters) > target_.registers) {
+    Row shared = row;
+    while (shared.blocks < target_.cluster &&
+           shared.blocks * kClusterThreads * kMaxRegisterElements < row.longest * inputs)
+      shared.blocks *= 2;
+    shared.threads = kClusterThreads;
+    std::swap(row, shared);
+    row.in_registers = row.blocks > 1 && fits();
+    if (!row.in_registers) std::swap(row, shared);
+  }
+  if (constant || row.in_registers) return row;
+  // One whose length is not known may be longer than the likely one.
+  row.longest = 0;
+  share(std::max(LikelyRowLength(), kLikelyRow));
+  return row;
+}
+
+int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {
+  return std::max<int64_t>(1, std::min<int64_t>(kThreads, most_threads_) / threads);
+}
+
+int64_t RowsGpuPlan::ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const {
+  int64_t n = 1;
+  for (int d : along) n *= r_.ConstExtent(d);
+  if (n == 0 || n >= 4 * wanted) return std::min(wanted, most_threads_);
+  const int64_t strips = std::max<int64_t>(n / wanted, 1);
+  return std::min((n + strips - 1) / strips, most_threads_);
+}
+
+RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
+  const int64_t length = RowLength(), longest = LongestRow();
+  // Threads of a block: each has several elements of a column, which is shared by so many.
+  const int64_t likely = longest < kLongestRow ? longest : length == 0 ? 64 : length;
+  const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
+  Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
+  strip.most_sharers =
+      PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / strip.columns, 8), most_threads_ / strip.columns));
+  strip.sharers = std::min(useful, strip.most_sharers);
+  strip.in_registers = longest <= strip.sharers * kMaxRegisterElements;
+  // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
+  // two blocks fit on a core, so that one loads while another stores.
+  const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+  const bool again =
+      !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
+  int64_t reductions = 0;
+  for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
+  for (const int64_t threads : {strip.most_sharers / 2, strip.most_sharers}) {  // of a column in a block
+    if (strip.in_registers || !again || !CanShare()) break;
+    const int64_t elements = std::min(
+        target_.registers / std::max<int64_t>(2 * strip.columns * threads, 1) - kOwnRegisters, kMaxRegisterElements);
+    if (threads < 1 || elements < 1) continue;
+    int64_t wanted = 1;
+    while (wanted * threads * elements < longest * kept) wanted *= 2;
+    // Where they exchange what they found they have memory for all of them, each of the two blocks.
+    const int64_t exchanged = reductions * wanted * threads * strip.columns * BytesOf(DType::kF64);
+    if (wanted > target_.cluster || 2 * exchanged > target_.shared_bytes) continue;
+    strip.in_registers = true;
+    strip.blocks = wanted;
+    strip.sharers = threads;
+  }
+  return strip;
+}
+
+}  // namespace cinn_like::hlir

@@ -1,0 +1,83 @@
+// How a GPU's threads share rows and columns, and how long that is predicted to take: what rows_gpu.cc writes as steps.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cinn_like/base/target.h"
+#include "hlir/tactics/row_nests.h"
+
+namespace cinn_like::hlir {
+
+class RowsGpuPlan {
+ public:
+  static constexpr int64_t kAccessBytes = 16;
+  static constexpr int64_t kWarp = 32;
+  static constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
+  static constexpr int64_t kMostThreads = 1024;        // of a block, where the device runs as many
+  static constexpr int64_t kThreads = 128;             // where each has elements of its own
+
+  // `r` outlives this, and may change.
+  RowsGpuPlan(const RowNests& r, const Target& target);
+
+  // Predicted, where most of what is read and written is contiguous along `vector` (-1: single elements), by what is
+  // read once and again, the width of accesses, and rows that wait for memory and for threads.
+  double Seconds(int vector) const;
+
+  // Of a block.
+  int64_t most_threads() const { return most_threads_; }
+  // Elements in 16 bytes of the widest of the largest tensors that are read or written along a dimension.
+  int64_t AccessElements(int dim) const { return kAccessBytes / r_.WidestAlong(dim); }
+  // Of one access where `dims` are one line of memory.
+  int64_t VectorFor(const std::vector<int>& dims) const;
+  // Threads can share a reduction, each with a part of it; else one does it all. Of short windows each has its own:
+  // then they read neighbours.
+  bool CanShare() const;
+  // What stage k writes has an element for each of a row's.
+  bool IsRowSized(size_t k) const;
+
+  // A row's length; 0 if symbolic.
+  int64_t RowLength() const;
+  // The most that it can be, and no more than what is more than any cluster's registers hold.
+  int64_t LongestRow() const;
+
+  // How a row that is contiguous along its last reduced dimension is shared.
+  struct Row {
+    int64_t longest = 0;              // elements; 0: not known
+    int64_t v = 1;                    // of an access
+    int64_t threads = 1, blocks = 1;  // that share it
+    bool in_registers = false;
+  };
+  // With accesses of so many elements and so many threads, where these are said.
+  Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
+              std::optional<int64_t> threads = std::nullopt) const;
+  // Rows of a block.
+  int64_t RowsTogether(int64_t threads) const;
+
+  // How a block takes columns.
+  struct Strip {
+    int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
+    int64_t most_sharers = 1;
+    int64_t blocks = 1;  // that share a column
+    bool in_registers = false;
+  };
+  Strip PlanStrip(const std::vector<int>& along) const;
+  // Neighbouring columns that a block takes, about `wanted`; of few, strips of one size.
+  int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const;
+
+ private:
+  // How often the group goes through a row: for each reduction, and once for what is as large as it.
+  int64_t Passes() const;
+  // Bytes of a row's elements that are read after the first time, of rows that lie in no registers.
+  double BytesAgain(int64_t passes) const;
+  int64_t LikelyRowLength() const;
+
+  const RowNests& r_;
+  const Target& target_;
+  const int64_t most_threads_;
+};
+
+// What several stages read is read from memory once.
+std::vector<RowNests::Input> SharedOf(std::vector<RowNests::Input> inputs);
+
+}  // namespace cinn_like::hlir
