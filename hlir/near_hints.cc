@@ -14,9 +14,8 @@ using namespace ir;  // NOLINT: expressions are all there is here
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-constexpr double kGain = 1.1;   // a second kernel costs its compilation
-constexpr double kSame = 1.02;  // of predictions
-constexpr int64_t kRoom = 4;    // times the next power of two, where that is as fast
+constexpr double kGain = 1.1;  // a second kernel costs its compilation
+constexpr double kSame = 1.1;  // a promise less serves more sizes
 
 // `fact` with a bound and a divisor besides.
 SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
@@ -55,13 +54,12 @@ std::optional<std::vector<SymbolFact>> NearHintsIfFaster(const TeProgram& group,
   const auto seconds = [&](const TeProgram& g) { return CollectBids(g, target).seconds(); };
   const double least = seconds(near);
   if (least * kGain > seconds(group)) return std::nullopt;
-  // What is as fast without a promise goes without it.
+  // What is about as fast without a promise goes without it.
   for (size_t i = 0; i < near.symbols.size(); ++i) {
     if (!is_near(i)) continue;
     const SymbolFact& all = group.symbols[i];
     const int64_t most = PowerOfTwoAbove(all.hint), divisor = near.symbols[i].divisor;
-    for (const SymbolFact& f : {all, Narrowed(all, all.hi, divisor), Narrowed(all, kRoom * most, 1),
-                                Narrowed(all, kRoom * most, divisor), Narrowed(all, most, 1)}) {
+    for (const SymbolFact& f : {all, Narrowed(all, all.hi, divisor), Narrowed(all, most, 1)}) {
       const SymbolFact kept = std::exchange(near.symbols[i], f);
       if (seconds(near) <= kSame * least) break;
       near.symbols[i] = kept;

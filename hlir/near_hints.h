@@ -18,7 +18,7 @@ namespace cinn_like::hlir {
 // their loops are cut into whole vectors and a rest when they run, and no row has to fit anywhere.
 std::vector<ir::SymbolFact> NearHints(const ir::TeProgram& group, const Target& target);
 
-// The same with no more known than what makes the group fast; nullopt where that is predicted to gain little.
+// The same with no more known than what makes the group about as fast; nullopt where that is predicted to gain little.
 std::optional<std::vector<ir::SymbolFact>> NearHintsIfFaster(const ir::TeProgram& group, const Target& target);
 
 // What holds of the symbols `near` that does not of those of `group`, which are in the same order, about `values`.

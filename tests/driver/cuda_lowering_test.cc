@@ -291,16 +291,17 @@ TEST(CudaLowering, NearHints) {
     std::vector<int64_t> sizes;
   };
   const Case cases[] = {
-      {"f32[m,n]", 128, "%r = softmax(%0) {axis=1} : f32[m,n]", "4..128 multiple 4", {128, 100, 4, 1, 99, 132, 700}},
-      {"bf16[m,n]", 65, "%r = softmax(%0) {axis=1} : bf16[m,n]", "1..128", {65, 127, 1, 129}},
+      {"f32[m,n]", 128, "%r = softmax(%0) {axis=1} : f32[m,n]", "1..128 hint", {128, 100, 1, 99, 132, 700}},
+      {"bf16[m,n]", 65, "%r = softmax(%0) {axis=1} : bf16[m,n]", "1..128 hint", {65, 127, 1, 129}},
+      {"bf16[m,n]", 128, "%r = softmax(%0) {axis=1} : bf16[m,n]", "8..128 multiple 8", {128, 8, 100, 136}},
       {"f32[m,n]", 33000, "%r = softmax(%0) {axis=1} : f32[m,n]", "4..65536 multiple 4", {40000, 4, 3}},
-      {"f32[m,n]", 512, "%r = argmax(%0) {axis=1} : i64[m]", "4..512 multiple 4", {512, 8, 77, 600}},
-      {"f32[n,m]", 1000, "%r = softmax(%0) {axis=0} : f32[n,m]", "1..1024", {1000, 1024, 5, 1030}},
+      {"f32[m,n]", 512, "%r = argmax(%0) {axis=1} : i64[m]", "1..512 hint", {512, 8, 77, 600}},
+      {"f32[n,m]", 1000, "%r = softmax(%0) {axis=0} : f32[n,m]", "1..1024 hint", {1000, 1024, 5, 1030}},
       {"f32[m,n,n]",
        24,
        "%1 = reduce_max(%0) {axes=[1,2], keepdims=true} : f32[m,1,1]\n  %2 = sub(%0, %1) : f32[m,n,n]\n"
        "  %r = exp(%2) : f32[m,n,n]",
-       "4..32 multiple 4",
+       "1..32 hint",
        {24, 4, 5, 40}},
       {"f32[m,n]", 1024, "%r = transpose(%0) {perm=[1,0]} : f32[n,m]", "multiple 4", {8, 5}},
   };
