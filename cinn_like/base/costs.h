@@ -82,9 +82,9 @@ struct GpuCosts {
   // Of loops over rows: what comes from a cache, and not from memory, beside memory's bytes a second; a row that waits
   // for memory and for the other threads to reduce it, each time that it is gone through, and times that where pairs
   // are reduced; a warp's accesses side by side, of a core, each time, beside all that; and what each halving of
-  // accesses of 16 bytes adds, of elements, and of tiles that are turned.
+  // accesses of 16 bytes adds, of elements, of tiles that are turned, and of a cluster's rows.
   double again_per_byte = 1.5, pass_seconds = 0.8e-6, pair_passes = 3, part_seconds = 0.25e-9;
-  double narrow_access = 0.07, narrow_tile = 0.35;
+  double narrow_access = 0.07, narrow_tile = 0.35, narrow_cluster = 0.5;
 
   // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
   // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand

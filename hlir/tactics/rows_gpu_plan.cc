@@ -55,10 +55,10 @@ double RowsGpuPlan::Seconds(int vector) const {
   const bool along = r_.space.dims[vector].reduced;
   // Along rows of products elements are multiplied while others are on their way.
   double seconds = along ? std::max(memory, products) : memory + products;
+  const auto narrow = [&](const std::vector<int>& line) {
+    return std::log2(static_cast<double>(AccessElements(line.back())) / static_cast<double>(VectorFor(line)));
+  };
   if (!r_.space.HasReduction()) {
-    const auto narrow = [&](const std::vector<int>& line) {
-      return std::log2(static_cast<double>(AccessElements(line.back())) / static_cast<double>(VectorFor(line)));
-    };
     const auto t = r_.FindTransposition();
     seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
                       : gpu.narrow_access * narrow(r_.LineAround(vector)));
@@ -72,6 +72,7 @@ double RowsGpuPlan::Seconds(int vector) const {
   if (along) {
     const Row row = PlanRow(vector);
     in_registers = row.in_registers;
+    if (row.blocks > 1) seconds *= 1 + gpu.narrow_cluster * narrow({vector});
     const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
     const auto threads = static_cast<double>(row.threads * row.blocks);
     // All parts that a row can have are asked for, of all of a block's rows.
