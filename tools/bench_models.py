@@ -104,7 +104,7 @@ def measure(row, args, share_s, cache):
                 pathlib.Path(cache, name, name).rename(shared / name)
     if "cinn_like" not in contenders:
         return found
-    facts, ended = run_child({**task, "task": "rounds", "contenders": contenders, "seconds": args.round_seconds,
+    facts, ended = run_child({**task, "task": "rounds", "contenders": contenders, "seen": args.seen, "seconds": args.round_seconds,
                               "clock": "process_time" if args.processor_time else "perf_counter"},
                              args.limit_seconds + args.round_seconds, cache)  # fmt: skip
     for fact in facts:
@@ -143,6 +143,8 @@ def main():
     parser.add_argument("--processor-time", action="store_true",
                         help="of the calls, where others keep the machine busy; with --threads 1")  # fmt: skip
     parser.add_argument("--contenders", default="cinn_like,inductor", help="beside eager")
+    parser.add_argument("--seen", type=int, choices=[1, 2, 3], default=1,
+                        help="batch sizes that are called, of which the last is timed: from the second on the batch is a symbol")  # fmt: skip
     parser.add_argument("--no-first-calls", dest="first_calls", action="store_false", help="rounds and errors alone")
     parser.add_argument("--budget-seconds", type=float, help="of the whole run; quick 900, else none; what is left is not run")
     parser.add_argument("--round-seconds", type=float, help="of the rounds of a row; without it 8 in quick, else 20")

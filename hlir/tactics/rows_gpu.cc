@@ -347,7 +347,13 @@ class RowsGpu {
       strips.push_back(block);
       columns_of.push_back(lane);
       if (line.empty() || sharers == 1) {
-        if (line.empty() || !in_registers) continue;
+        if (line.empty()) continue;
+        if (!in_registers) {
+          if (length > 0) continue;
+          const std::string u = s_.Fresh("u");
+          s_.Step("split ", line, " ", kUnroll, " -> ", s_.Fresh("k"), " ", u).Step("unroll ", u);
+          continue;
+        }
         const std::string k = may_be_shorter ? s_.Fresh("k") : line;
         if (may_be_shorter) s_.Step("split ", line, " ", longest, " -> ", s_.Fresh("one"), " ", k);
         s_.Step("unroll ", k);

@@ -220,11 +220,18 @@ int64_t RowsGpuPlan::ColumnsOfStrip(const std::vector<int>& along, int64_t wante
 RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
   const int64_t length = RowLength(), longest = LongestRow();
   // Threads of a block: each has several elements of a column, which is shared by so many.
-  const int64_t likely = longest < kLongestRow ? longest : length == 0 ? 64 : length;
+  // One of a length that is not known is shared for the sake of few columns; of as many as fill the device the hint
+  // tells.
+  double all_columns = 1;
+  for (int d : r_.Dims(false)) all_columns *= static_cast<double>(r_.LikelyExtent(d));
+  const bool unknown = length == 0 && longest >= kLongestRow;
+  const bool fills = all_columns >= static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_);
+  const int64_t likely = !unknown ? longest : fills ? LikelyRowLength() : 64;
   const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
   Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
   strip.most_sharers =
       PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / strip.columns, 8), most_threads_ / strip.columns));
+  if (unknown && fills) strip.most_sharers = std::min(strip.most_sharers, useful);
   strip.sharers = std::min(useful, strip.most_sharers);
   strip.in_registers = longest <= strip.sharers * kMaxRegisterElements;
   // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:

@@ -336,6 +336,17 @@ TEST(CudaLowering, ColumnsNearHints) {
   EXPECT_GT(Count(source, "cinn_store_quad(p"), 0) << source;
 }
 
+// Columns of a symbolic length that fill the device are one thread's each where the hint says that they are short.
+TEST(CudaLowering, ShortSymbolicColumns) {
+  const Graph g = ParseGraph(
+      "graph @sums(%x: f32[m,300001]) where m in 1..2147483647 hint 8 {\n"
+      "  %0 = reduce_sum(%x) {axes=[0]} : f32[300001]\n  return %0\n}\n");
+  std::mt19937 rng(31);
+  for (const int64_t m : {3, 17}) ExpectRuns(g, m, rng);
+  const std::string source = Emit(g);
+  EXPECT_EQ(Count(source, "__launch_bounds__(128)"), Count(source, "__global__")) << source;
+}
+
 // Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
 TEST(CudaLowering, RowsOfClusters) {
   std::mt19937 rng(11);

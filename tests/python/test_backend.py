@@ -171,6 +171,27 @@ def test_the_batch_is_dynamic_in_training(engine):
     assert not cinn_like.report().fallback_ops
 
 
+def test_a_size_that_is_read_from_a_value_does_not_write_it_out(engine):
+    """The view's size is computed from the input's; each forward region gives as many results as that of constant sizes."""
+
+    def fn(x, w):
+        rows = (x.tanh() * 2).view(-1, x.size(-1))  # as in Hugging Face's Conv1D
+        y = rows.double() @ w
+        return y.view(x.size()[:-1] + (w.size(-1),)).float().cos(), rows.size(0) + 1
+
+    results = []
+    for dynamic in (False, True):
+        torch._dynamo.reset()
+        x, w = torch.randn(4, 3, 8, requires_grad=True), torch.randn(8, 6, dtype=torch.float64, requires_grad=True)
+        got, want = compiled(fn, dynamic=dynamic)(x, w), fn(x, w)
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        got, want = (torch.autograd.grad(out[0].sum(), (x, w)) for out in (got, want))
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+        forward = engine[-2].text
+        results.append(forward.split("return ")[1].split("\n")[0].count("%"))
+    assert results[0] == results[1], results
+
+
 def test_rolls_of_symbolic_length_are_compiled(engine):
     def rolls(x):
         return torch.roll(x, 3, 0), torch.roll(x, -2, 0), torch.roll(x, (5, 1), (0, 1)), torch.roll(x, 4)

@@ -32,7 +32,7 @@ def compiled(key, backend):
 def test_a_run_ends_with_rows_and_a_later_one_is_compared(tmp_path):
     file = tmp_path / "first.json"
     options = ("--set", "tiny", "--only", "tiny_f32,tiny_crash", "--contenders", "cinn_like", "--no-first-calls",
-               "--threads", 1)  # fmt: skip
+               "--threads", 1, "--seen", 3)  # fmt: skip
     done = bench(*options, "--round-seconds", 0.1, "--json", file)
     assert done.returncode == 1, done.stderr  # one row died
     result = json.loads(file.read_text())

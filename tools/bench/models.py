@@ -30,8 +30,11 @@ class Model:
     tolerance: float = 0.0  # of the relative error, beyond what the dtype is granted (routing that rounding flips)
 
     @property
-    def second_batch(self):
-        return self.second or 2 * self.batch
+    def batches(self):
+        """Sizes of batches in the order in which they are seen: the second makes torch.compile trace the batch as a symbol, the
+        third is one that it knows no hint of."""
+        second = self.second or 2 * self.batch
+        return self.batch, second, self.batch + second
 
 
 @dataclasses.dataclass(frozen=True)
