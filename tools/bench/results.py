@@ -125,6 +125,8 @@ def compare(now, earlier):
             lines.insert(0, f"another {name}: {now['machine'].get(name)}, earlier {earlier['machine'].get(name)}")
     if now["settings"]["processor_time"] != earlier["settings"]["processor_time"]:
         lines.insert(0, "one run has processor time, the other wall time")
+    if now["settings"].get("seen", 1) != earlier["settings"].get("seen", 1):
+        lines.insert(0, "the runs are of different batch sizes (--seen)")
     for row in now["rows"]:
         old = was.get(row["row"])
         if old is None:

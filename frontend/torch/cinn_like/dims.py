@@ -3,6 +3,8 @@
 SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
 """
 
+import operator
+
 import sympy
 import torch
 from torch.utils._sympy.functions import CleanDiv, FloorDiv, Max, Mod, ModularIndexing, PythonMod, ToFloat, TruncToInt
@@ -14,6 +16,12 @@ from .errors import Unsupported
 LARGEST = 2**31 - 1
 _LARGEST_OF_ALL = 2**62
 NEGATED_FACTS = (1, _LARGEST_OF_ALL, 1)
+
+# What Python computes sizes by: {sympy class: (text, function)}.
+PYTHON_OPERATORS = {
+    sympy.Add: ("+", operator.add), sympy.Mul: ("*", operator.mul), FloorDiv: ("//", operator.floordiv),
+    CleanDiv: ("//", operator.floordiv), Mod: ("%", operator.mod), PythonMod: ("%", operator.mod),
+}  # fmt: skip
 
 
 def to_expr(size):

@@ -6,16 +6,10 @@ A trace reads `x.view(-1, n).size(0)` from the view, so that the view would be w
 """
 
 import functools
-import operator
 
-import sympy
 import torch
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 from . import dims, partition
-
-_OPERATORS = {sympy.Add: operator.add, sympy.Mul: operator.mul, FloorDiv: operator.floordiv, CleanDiv: operator.floordiv,
-              Mod: operator.mod, PythonMod: operator.mod}  # fmt: skip
 
 
 def read_from_inputs(graph):
@@ -48,10 +42,11 @@ def _compute(graph, e, symbols):
             return None
         tensor, d = symbols[e]
         return tensor if d is None else _call(graph, torch.ops.aten.sym_size.int, tensor, d)
-    if e.func not in _OPERATORS:
-        return None
     args = [_compute(graph, a, symbols) for a in e.args]
-    return None if None in args else functools.reduce(functools.partial(_call, graph, _OPERATORS[e.func]), args)
+    if e.func not in dims.PYTHON_OPERATORS or None in args:
+        return None
+    _, operator = dims.PYTHON_OPERATORS[e.func]
+    return functools.reduce(functools.partial(_call, graph, operator), args)
 
 
 def _call(graph, target, *args):

@@ -9,10 +9,8 @@ def run(args):
 
 import operator
 
-import sympy
 import torch
 from torch.fx import Node
-from torch.utils._sympy.functions import CleanDiv, FloorDiv, Mod, PythonMod
 
 from . import dims, emit
 from .partition import placeholder_symbols
@@ -73,11 +71,11 @@ class _Source:
             return str(int(e))
         if e.is_Symbol:
             return self.symbol(e)
-        sign = {sympy.Add: " + ", sympy.Mul: " * ", FloorDiv: " // ", CleanDiv: " // ", Mod: " % ", PythonMod: " % "}
         args = [self.expression(a) for a in e.args]
-        if e.func not in sign or None in args:
+        if e.func not in dims.PYTHON_OPERATORS or None in args:
             return None
-        return "(" + sign[e.func].join(args) + ")"
+        sign, _ = dims.PYTHON_OPERATORS[e.func]
+        return "(" + f" {sign} ".join(args) + ")"
 
 
 def stitch(graph, module, regions, compiled):
