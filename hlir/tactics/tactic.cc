@@ -29,6 +29,36 @@ const std::vector<Tactic>& BuiltInTactics() {
 }
 
 namespace {
+
+constexpr double kNear = 2;        // times the lowest price
+constexpr int64_t kFartherBy = 8;  // times the hints
+
+// Prices of symbolic sizes are those of the hints; what is called is often larger. Of bids near the lowest
+// the one goes first whose price there and at larger sizes is the lowest in the geometric mean: three rows of a product
+// that was traced with two are not three times one.
+void PreferLasting(const ir::TeProgram& group, const Target& target, std::vector<Bid>& bids) {
+  if (bids.size() < 2 || bids[1].seconds > kNear * bids[0].seconds) return;
+  ir::TeProgram larger = group;
+  bool any = false;
+  for (ir::SymbolFact& f : larger.symbols) {
+    if (f.hint < 1 || f.hint >= f.hi) continue;
+    f.hint = f.hint > f.hi / kFartherBy ? f.hi : f.hint * kFartherBy;
+    any = true;
+  }
+  if (!any) return;
+  size_t best = 0;
+  double least = 0;
+  for (size_t i = 0; i < bids.size() && bids[i].seconds <= kNear * bids[0].seconds; ++i) {
+    Point point;
+    const StatusOr<std::vector<Proposal>> there = bids[i].tactic->propose(larger, target, Until::kPrice, point);
+    if (!there.ok() || there->empty()) continue;
+    const double price = bids[i].seconds * std::min_element(there->begin(), there->end(), IsCheaper)->seconds;
+    if (least == 0 || price < least) best = i, least = price;
+  }
+  std::rotate(bids.begin(), bids.begin() + static_cast<ptrdiff_t>(best),
+              bids.begin() + static_cast<ptrdiff_t>(best) + 1);
+}
+
 Bids BidsOf(const ir::TeProgram& group, const Target& target, std::initializer_list<const std::vector<Tactic>*> lists) {
   Bids r;
   std::vector<const Tactic*> tactics;
@@ -46,6 +76,7 @@ Bids BidsOf(const ir::TeProgram& group, const Target& target, std::initializer_l
     }
   }
   std::stable_sort(r.bids.begin(), r.bids.end(), [](const Bid& a, const Bid& b) { return a.seconds < b.seconds; });
+  PreferLasting(group, target, r.bids);
   return r;
 }
 }  // namespace

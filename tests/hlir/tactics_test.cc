@@ -93,6 +93,24 @@ TEST_P(Bidding, NothingIsRefusedOfTheBuiltIns) {
   EXPECT_TRUE(choice->refused.empty());
 }
 
+// A product that was traced with two rows is called with more, too: reading the weights once a row is no more than near
+// the lowest price there, and eight times it for eight times the rows. One row that was traced is one row.
+TEST(ChooseSchedule, PrefersWhatLastsOfSymbolicSizes) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=1");
+  for (const auto& [rows, tactic] : {std::pair("n in 2..100000 hint 2", "matmul_cpu"),
+                                     {"n in 1..100000 hint 1", "rows_cpu"},
+                                     {"n in 2..3 hint 2", "rows_cpu"}}) {
+    const auto group = GroupOf(Cat("graph @g(%x: f32[n,768], %w: f32[2048,768]) where ", rows,
+                                   " {\n  %0 = transpose(%w) {perm=[1,0]} : f32[768,2048]\n"
+                                   "  %1 = matmul(%x, %0) : f32[n,2048]\n  return %1\n}\n"),
+                               target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, tactic) << rows;
+  }
+}
+
 // Along rows, values and their places are two reductions whose lanes are single values; what takes long to compute is
 // computed once. Columns that are no whole vectors are summed up on the stack.
 TEST(RowsCpu, Reductions) {
