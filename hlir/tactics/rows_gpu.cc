@@ -310,9 +310,27 @@ class RowsGpu {
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
+    // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
+    // number.
+    int64_t read = 0;
+    for (const Param& p : r_.group.params) read += p.role == ParamRole::kInput && p.buffer != nullptr;
+    const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(read, 1)));
+    const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
+    const auto loads = [&](int64_t of) { return !asks && (length == 0 || length >= 4 * most * of) ? most : kUnroll; };
     size_t staged = 0;
     if (!in_registers && plan_.CanShare()) {
       columns = plan_.ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, plan_.AccessElements(vector) / 4));
+      // Where those are fewer strips than cores, and don't ask for enough at once, they are half as wide: 64 bytes are
+      // still whole sectors of memory.
+      double strips = 1.0 / static_cast<double>(columns);
+      for (int d : r_.Dims(false)) strips *= static_cast<double>(r_.LikelyExtent(d));
+      const auto asked =
+          static_cast<double>(most_threads_ * loads(most_sharers) * kAccessBytes / plan_.AccessElements(vector));
+      if (strips < Cores(target_) && columns >= kWarp &&
+          strips * asked < GpuCostsOf(target_).bytes_in_flight * Cores(target_)) {
+        columns = plan_.ColumnsOfStrip(along, columns / 2);
+        most_sharers = PowerOfTwoBelow(most_threads_ / columns);
+      }
       sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / columns));
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
@@ -362,13 +380,7 @@ class RowsGpu {
       lines.push_back({line, lane, i < staged});
     }
     Merge(strips);
-    // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
-    // number.
-    int64_t inputs = 0;
-    for (const Param& p : r_.group.params) inputs += p.role == ParamRole::kInput && p.buffer != nullptr;
-    const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(inputs, 1)));
-    const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
-    int64_t unroll = !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
+    int64_t unroll = loads(sharers);
     if (staged == 0 && !in_registers) unroll = point_.Choose("unroll", {4, kUnroll, 16, kMostLoads}, unroll);
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");
