@@ -28,10 +28,9 @@ SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
 }  // namespace
 
 std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) {
-  if (!target.HasKernels()) return group.symbols;
   int64_t elements = 1;  // of the narrowest, in 16 bytes
   for (const Param& p : group.params) {
-    if (p.buffer != nullptr && p.buffer->dtype != DType::kBool)
+    if (target.HasKernels() && p.buffer != nullptr && p.buffer->dtype != DType::kBool)
       elements = std::max(elements, kAccessBytes / BytesOf(p.buffer->dtype));
   }
   std::vector<SymbolFact> near = group.symbols;

@@ -14,8 +14,8 @@
 namespace cinn_like::hlir {
 
 // What is known of the group's symbols where they are near their hints: no larger than the next power of two, and
-// multiples of the powers of two, up to what 16 bytes hold, that their hints are multiples of. On hosts nothing more:
-// their loops are cut into whole vectors and a rest when they run, and no row has to fit anywhere.
+// multiples of the powers of two, up to what 16 bytes hold, that their hints are multiples of. On hosts they are
+// bounded alone: their loops are cut into whole vectors and a rest when they run.
 std::vector<ir::SymbolFact> NearHints(const ir::TeProgram& group, const Target& target);
 
 // The same with no more known than what makes the group about as fast; nullopt where that is predicted to gain little.

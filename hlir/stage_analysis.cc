@@ -47,7 +47,10 @@ std::vector<Expr> LoadsOf(const Stage& s) {
   return r;
 }
 
-double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
+namespace {
+
+// Of a term, which may be negative.
+double TypicalValue(Expr extent, const std::vector<SymbolFact>& symbols) {
   if (extent->op == ExprOp::kInt) return static_cast<double>(extent->int_value);
   if (extent->op == ExprOp::kVar) {
     for (const SymbolFact& s : symbols) {
@@ -57,7 +60,7 @@ double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
     }
   }
   if (extent->args.size() != 2) return 1;
-  const double a = TypicalSize(extent->args[0], symbols), b = TypicalSize(extent->args[1], symbols);
+  const double a = TypicalValue(extent->args[0], symbols), b = TypicalValue(extent->args[1], symbols);
   switch (extent->op) {
     case ExprOp::kAdd:
       return a + b;
@@ -76,6 +79,12 @@ double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
     default:
       return 1;
   }
+}
+
+}  // namespace
+
+double TypicalSize(Expr extent, const std::vector<SymbolFact>& symbols) {
+  return IsInt(extent) ? static_cast<double>(extent->int_value) : std::max(TypicalValue(extent, symbols), 1.0);
 }
 
 double TypicalSize(const std::vector<StageIter>& iters, const std::vector<SymbolFact>& symbols) {

@@ -20,8 +20,8 @@ bool AreAlike(const ir::TeProgram& p);
 // What the stage's values read, its own results too.
 std::vector<ir::Expr> LoadsOf(const ir::Stage& s);
 
-// The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none; of
-// iterators, their product; of a tensor, its bytes.
+// The value of an extent with every symbol at its hint, or at the geometric middle of its range where it has none, and
+// at least 1; of iterators, their product; of a tensor, its bytes.
 double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
 double TypicalSize(const std::vector<ir::StageIter>& iters, const std::vector<ir::SymbolFact>& symbols);
 double TypicalBytes(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols);

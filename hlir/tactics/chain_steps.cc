@@ -175,12 +175,11 @@ KeyLoop ChainKeys(Schedule& s, const Chain& chain, int64_t tile, const std::stri
       s.Step("pad ", block);
     }
   }
-  if (!needs || (IsInt(chain.keys) && chain.keys->int_value <= tile)) {
-    s.Run("merge" + loops);
-  } else {
-    r.by = s.Fresh("by");
-    s.Run("chain" + loops + " -> " + r.by);
-  }
+  if (needs) r.by = s.Fresh("by");
+  // Keys of a single tile are merged.
+  if (needs && s.Try(Cat("chain", loops, " -> ", r.by))) return r;
+  r.by.clear();
+  s.Run("merge" + loops);
   return r;
 }
 

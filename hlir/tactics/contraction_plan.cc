@@ -42,8 +42,8 @@ int64_t ChooseRows(Expr rows, int64_t accumulators, Analyzer& a) {
   for (int64_t r = most; r >= 6; --r) {
     if (divisor % r == 0) return r;
   }
+  if (const int64_t bound = a.ConstBounds(rows).hi; bound <= most) return bound;
   if (!IsInt(rows)) return std::min<int64_t>(8, most);
-  if (rows->int_value <= most) return rows->int_value;
   int64_t best = most, least = INT64_MAX;
   for (int64_t r = most; r >= 6; --r) {
     const int64_t padded = (rows->int_value + r - 1) / r * r;
@@ -219,10 +219,11 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
 
   // How the operand, and the results, lie in a tile of lanes.
   if (tiles) t.tile.vectors = std::min<int64_t>(t.tile.vectors, 2);
-  const bool runs_far = !t.dots && !reduced.empty() && IsInt(f.i) && IsInt(f.j) && IsStepOne(a, f.of_lanes, f.vj) &&
+  const int64_t rows_bound = a.ConstBounds(f.i).hi;
+  const bool runs_far = !t.dots && !reduced.empty() && IsInt(f.j) && IsStepOne(a, f.of_lanes, f.vj) &&
                         Step(a, f.of_lanes->buffer, IndicesOf(f.of_lanes), reduced.back().var) != nullptr;
   if (runs_far)
-    t.tile.vectors = std::max(t.tile.vectors, VectorsOfFewRows(f.i->int_value, f.j->int_value, t.tile.lanes, target));
+    t.tile.vectors = std::max(t.tile.vectors, VectorsOfFewRows(rows_bound, f.j->int_value, t.tile.lanes, target));
   if (t.tile.lanes > 1)
     t.tile.vectors = point.Choose("vectors", UpTo(tiles ? 2 : std::max<int64_t>(t.tile.vectors, 4)), t.tile.vectors);
   const Expr jo = c.Var("jo"), ji = c.Var("ji"), width = c.Int(t.tile.width());
@@ -292,7 +293,9 @@ StatusOr<std::optional<ContractionPlan>> MakePlan(Schedule s, const Sides& sides
   }
   if (tiles) t.rows = IsInt(f.i) ? std::min(f.i->int_value, kTileRows) : kTileRows;
   if (!in_groups && !tiles) t.rows = point.Choose("rows", UpTo(std::min(most_rows, kMaxRows)), t.rows);
-  const int64_t row_tiles = IsInt(f.i) ? (f.i->int_value + t.rows - 1) / t.rows : 16;
+  constexpr int64_t kUnknownTiles = 16;
+  const int64_t bound_tiles = (rows_bound - 1) / t.rows + 1;
+  const int64_t row_tiles = IsInt(f.i) ? bound_tiles : std::min(bound_tiles, kUnknownTiles);
   // A panel of groups is of what is read, any other of what is multiplied.
   const bool computed = t.dots ? f.lanes_value->args[0]->op != ExprOp::kLoad : IsComputed(f.lanes_value);
   const bool wants = t.dots ? t.dots->lanes != DotProduct::Lanes::kGrouped || computed

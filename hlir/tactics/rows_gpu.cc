@@ -320,15 +320,16 @@ class RowsGpu {
     size_t staged = 0;
     if (!in_registers && plan_.CanShare()) {
       columns = plan_.ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, plan_.AccessElements(vector) / 4));
-      // Where those are fewer strips than cores, and don't ask for enough at once, they are half as wide: 64 bytes are
-      // still whole sectors of memory.
+      // Where those are fewer strips than cores, and don't ask for enough at once, they are half as wide where that
+      // still is whole sectors of memory: 64 bytes.
+      const int64_t half = columns / 2;
       double strips = 1.0 / static_cast<double>(columns);
       for (int d : r_.Dims(false)) strips *= static_cast<double>(r_.LikelyExtent(d));
       const auto asked =
           static_cast<double>(most_threads_ * loads(most_sharers) * kAccessBytes / plan_.AccessElements(vector));
-      if (strips < Cores(target_) && columns >= kWarp &&
+      if (strips < Cores(target_) && half * kAccessBytes / plan_.AccessElements(vector) % 64 == 0 &&
           strips * asked < GpuCostsOf(target_).bytes_in_flight * Cores(target_)) {
-        columns = plan_.ColumnsOfStrip(along, columns / 2);
+        columns = plan_.ColumnsOfStrip(along, half);
         most_sharers = PowerOfTwoBelow(most_threads_ / columns);
       }
       sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / columns));

@@ -30,14 +30,13 @@ const std::vector<Tactic>& BuiltInTactics() {
 
 namespace {
 
-constexpr double kNear = 2;        // times the lowest price
 constexpr int64_t kFartherBy = 8;  // times the hints
 
-// Prices of symbolic sizes are those of the hints; what is called is often larger. Of bids near the lowest
-// the one goes first whose price there and at larger sizes is the lowest in the geometric mean: three rows of a product
-// that was traced with two are not three times one.
+// Prices of symbolic sizes are those of the hints; what is called is often larger. The bid goes first whose price there
+// and at larger sizes is the lowest in the geometric mean: three rows of a product that was traced with two are not
+// three times one. Where another one is cheaper at the hints, a kernel near them takes it (near_hints.h).
 void PreferLasting(const ir::TeProgram& group, const Target& target, std::vector<Bid>& bids) {
-  if (bids.size() < 2 || bids[1].seconds > kNear * bids[0].seconds) return;
+  if (bids.size() < 2) return;
   ir::TeProgram larger = group;
   bool any = false;
   for (ir::SymbolFact& f : larger.symbols) {
@@ -48,7 +47,7 @@ void PreferLasting(const ir::TeProgram& group, const Target& target, std::vector
   if (!any) return;
   size_t best = 0;
   double least = 0;
-  for (size_t i = 0; i < bids.size() && bids[i].seconds <= kNear * bids[0].seconds; ++i) {
+  for (size_t i = 0; i < bids.size(); ++i) {
     Point point;
     const StatusOr<std::vector<Proposal>> there = bids[i].tactic->propose(larger, target, Until::kPrice, point);
     if (!there.ok() || there->empty()) continue;

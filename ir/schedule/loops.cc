@@ -196,9 +196,13 @@ StatusOr<Func> Fuse(Func f, const std::vector<std::string>& loops, const std::st
   Expr var = c.Var(name), extent = c.Int(1), rest = var;
   VarMap map;
   for (size_t i = chain.size(); i-- > 0;) {
+    extent = c.Mul(chain[i]->extent, extent);
+    if (i > 0 && a.ConstBounds(chain[i]->extent).hi == 1) {  // where it runs, it has one iteration
+      map[chain[i]->var] = c.Int(0);
+      continue;
+    }
     map[chain[i]->var] = i == 0 ? rest : c.Mod(rest, chain[i]->extent);
     rest = c.Div(rest, chain[i]->extent);
-    extent = c.Mul(chain[i]->extent, extent);
   }
   const Stmt fused = MakeStmt(For{var, extent, ForKind::kSerial, Substitute(c, s, map)});
   f.body = Replace(f.body, path.back(), fused);

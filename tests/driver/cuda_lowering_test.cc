@@ -1170,7 +1170,7 @@ TEST(CudaLowering, ComputedOperands) {
                         Case{"bf16", "64", 1024, 64, false, false, ""},
 
                         Case{"f32", "9", 96, 40, true, false, ""},
-                        Case{"bf16", "n", 256, 48, true, false, " where n in 1..64 hint 8"}}) {
+                        Case{"bf16", "n", 256, 48, true, false, " where n in 1..64 hint 40"}}) {
     const int64_t groups = x.of_groups ? x.depth / 32 : 1, group = x.depth / groups;
     const auto of = [&](const std::string& type, const auto&... dims) {
       std::string r = type;

@@ -185,6 +185,26 @@ TEST(Sizes, EverySampleStaysInBounds) {
   }
 }
 
+// Products have a kernel near few rows that they were traced with, and one for all others.
+TEST(Sizes, ProductsNearFewRowsAndOfAny) {
+  std::mt19937 rng(5);
+  for (const char* hint : {"2", "3", "4"}) {
+    const StatusOr<Graph> g = Parse(
+        Cat("graph @g(%x: f32[n,1024], %w: f32[517,1024], %b: f32[517]) where n in ", "1..100000 hint ", hint, R"( {
+  %0 = transpose(%w) {perm=[1,0]} : f32[1024,517]
+  %1 = matmul(%x, %0) : f32[n,517]
+  %2 = add(%1, %b) : f32[n,517]
+  return %2
+})"));
+    ASSERT_TRUE(g.ok()) << g.status();
+    const auto schedules = EmitGraph(*g, *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=1"), {}, "schedule");
+    ASSERT_TRUE(schedules.ok()) << schedules.status();
+    EXPECT_NE(schedules->find("_near by"), std::string::npos) << *schedules;
+    for (const int64_t n : {1, 2, 3, 8, 13}) ExpectRuns(*g, rng, false, n);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // A reduction over the first axis keeps a chunk of columns at a time, whatever the size of all of them.
 TEST(Sizes, ChunksOfColumnsOfAnySize) {
   std::mt19937 rng(1);

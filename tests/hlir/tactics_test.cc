@@ -93,21 +93,55 @@ TEST_P(Bidding, NothingIsRefusedOfTheBuiltIns) {
   EXPECT_TRUE(choice->refused.empty());
 }
 
-// A product that was traced with two rows is called with more, too: reading the weights once a row is no more than near
-// the lowest price there, and eight times it for eight times the rows. One row that was traced is one row.
-TEST(ChooseSchedule, PrefersWhatLastsOfSymbolicSizes) {
-  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=1");
-  for (const auto& [rows, tactic] : {std::pair("n in 2..100000 hint 2", "matmul_cpu"),
-                                     {"n in 1..100000 hint 1", "rows_cpu"},
-                                     {"n in 2..3 hint 2", "rows_cpu"}}) {
-    const auto group = GroupOf(Cat("graph @g(%x: f32[n,768], %w: f32[2048,768]) where ", rows,
-                                   " {\n  %0 = transpose(%w) {perm=[1,0]} : f32[768,2048]\n"
-                                   "  %1 = matmul(%x, %0) : f32[n,2048]\n  return %1\n}\n"),
-                               target);
+// Also of sizes whose symbols have hints that don't fit each other, or none.
+TEST(ChooseSchedule, PricesAreOfSizes) {
+  for (const char* device : {"x86_64 -mcpu=skylake-avx512 -num-threads=1", "cuda -arch=sm_90a"}) {
+    const Target target = *Target::Parse(device);
+    const auto group = GroupOf(
+        "graph @g(%x: f32[n,m + k - 2*q], m: i64, k: i64, q: i64) where n in 2..2147483647 hint "
+        "40, m in 2..2147483647 hint 4, k in 0..2147483647 hint 3, q in 0..2147483647 {\n"
+        "  %0 = relu(%x) : f32[n,m + k - 2*q]\n  return %0\n}\n",
+        target);
     ASSERT_TRUE(group.ok()) << group.status();
     const StatusOr<Choice> choice = ChooseSchedule(*group, target);
     ASSERT_TRUE(choice.ok()) << choice.status();
-    EXPECT_EQ(choice->proposal.tactic, tactic) << rows;
+    EXPECT_GT(choice->proposal.seconds, 0) << device;
+    EXPECT_LT(choice->proposal.seconds, kNaiveSeconds) << device;
+  }
+}
+
+// A product that was traced with few rows is called with more, too: its kernel for all sizes reads weights once for a
+// tile of rows, and near the hint, where that pays, runs another, whose tiles are as many rows as there may be.
+TEST(ChooseSchedule, KernelsOfFewRowsAndOfAll) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=1");
+  struct Case {
+    const char* rows;
+    std::vector<std::string> kernels;  // tactics, and the rows of their tiles
+  };
+  for (const Case& c : {Case{"n in 1..100000 hint 1", {"matmul_cpu 8", "rows_cpu"}},
+                        Case{"n in 2..100000 hint 2", {"matmul_cpu 8", "matmul_cpu 2"}},
+                        Case{"n in 2..100000 hint 3", {"matmul_cpu 8", "matmul_cpu 4"}},
+                        Case{"n in 2..100000 hint 64", {"matmul_cpu 8"}}, Case{"n in 2..5 hint 2", {"matmul_cpu 5"}}}) {
+    const auto graph = Parse(Cat("graph @g(%x: f32[n,2048], %w: f32[5632,2048]) where ", c.rows,
+                                 " {\n  %0 = transpose(%w) {perm=[1,0]} : f32[2048,5632]\n"
+                                 "  %1 = matmul(%x, %0) : f32[n,5632]\n  return %1\n}\n"));
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    const PassContext context{.options = {}, .target = target, .name = "test"};
+    const auto optimized = OptimizeGraph(*graph, context);
+    ASSERT_TRUE(optimized.ok()) << optimized.status();
+    const auto lowered = LowerGraph(*optimized, context);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    std::vector<std::string> kernels;
+    for (const LoweredGraph::Kernel& k : lowered->kernels) {
+      const StatusOr<Choice> choice = ChooseSchedule(k.group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      kernels.push_back(choice->proposal.tactic);
+      for (const absl::string_view step : absl::StrSplit(choice->proposal.schedule, '\n')) {
+        const std::vector<std::string> words = absl::StrSplit(step, ' ');
+        if (absl::StartsWith(step, "split l_oi ")) kernels.back() += Cat(" ", words[2]);
+      }
+    }
+    EXPECT_EQ(kernels, c.kernels) << c.rows;
   }
 }
 

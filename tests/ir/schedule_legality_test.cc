@@ -655,6 +655,18 @@ TEST(LegalSteps, AreTakenAndComputeTheSame) {
   }
 }
 
+// A loop that runs once, if at all, takes no part in the places of those it is fused with.
+TEST(LegalSteps, FuseWithLoopsThatRunAtMostOnce) {
+  for (const char* most : {"16", "17"}) {
+    const auto f = ParseFunc(Cat("func @f(x: f32[n, m], y: f32[n, m]) where n in 1..64, m in 0..", most, R"( {
+      for i in 0..n { for j in 0..m { block b(u in 0..n = i, v in 0..m = j) { y[u, v] = x[u, v] } } } })"));
+    ASSERT_TRUE(f.ok()) << f.status();
+    const auto r = ApplySchedule(*f, "split j 16 -> jo ji\nfuse i jo -> p\nparallel p");
+    ASSERT_TRUE(r.ok()) << r.status();
+    EXPECT_EQ(absl::StrContains(Print(*r), "u in 0..n = p,"), *(most + 1) == '6') << Print(*r);
+  }
+}
+
 // A predicate that is no bound stays.
 TEST(LegalSteps, PadKeepsOtherConditions) {
   const auto f = ParseFunc(R"(func @f(x: f32[10], y: f32[10]) {
