@@ -45,7 +45,8 @@ struct Choice {
   std::vector<std::string> refused;
 };
 
-// The tactics that apply, cheapest first, each by its cheapest proposal.
+// The tactics that apply, each by its cheapest proposal: cheapest first, but ahead of all, where sizes are symbols, the
+// one that stays cheap at sizes beyond their hints.
 struct Bid {
   const Tactic* tactic;
   double seconds;
@@ -53,13 +54,13 @@ struct Bid {
 struct Bids {
   std::vector<Bid> bids;
   std::vector<std::string> refused;
-  double seconds() const;  // of the cheapest; naive's if there is none
+  double seconds() const;  // of the first; naive's if there is none
 };
 Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::vector<Tactic>& tactics);
 // Of the built-in tactics and those of the target's device.
 Bids CollectBids(const ir::TeProgram& group, const Target& target);
 
-// The cheapest tactic's proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose
+// The first tactic's proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose
 // proposals are not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An
 // error is one of `naive`.
 StatusOr<Choice> AcceptCheapest(Bids bids, const ir::TeProgram& group, const Target& target,

@@ -347,6 +347,25 @@ TEST(CudaLowering, ShortSymbolicColumns) {
   EXPECT_EQ(Count(source, "__launch_bounds__(128)"), Count(source, "__global__")) << source;
 }
 
+// Strips of columns that are fewer than cores are half as wide, 64 bytes, where they ask memory for too little at once
+// (16 bits); not where they fill the cores.
+TEST(CudaLowering, FewStripsOfColumnsAreHalfAsWide) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=3350");
+  std::mt19937 rng(37);
+  for (const auto& [type, columns, strip, sharers] :
+       {std::tuple("bf16", 4096, 32, 32), {"f32", 4096, 32, 16}, {"bf16", 65536, 64, 16}}) {
+    const Graph g =
+        ParseGraph(Cat("graph @sums(%x: ", type, "[m,", columns, "]) where m in 1..2147483647 hint 16384 {\n",
+                       "  %0 = reduce_sum(%x) {axes=[0]} : ", type, "[", columns, "]\n  return %0\n}\n"));
+    const StatusOr<Compiled> compiled = Lower(g, true, target);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, Cat("split v ", strip, " -> c x\n")), 1) << type << " " << compiled->text;
+    EXPECT_EQ(Count(compiled->text, Cat("split r 32 ", sharers, " -> k u y\n")), 1) << type << " " << compiled->text;
+    if (columns == 4096) ExpectRuns(g, 5, rng, false, target);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
 TEST(CudaLowering, RowsOfClusters) {
   std::mt19937 rng(11);

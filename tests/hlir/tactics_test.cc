@@ -21,11 +21,15 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
+StatusOr<LoweredGraph> Lower(const std::string& body, const Target& target) {
   ASSIGN_OR_RETURN(const Graph graph, Parse(body));
   const PassContext context{.options = {}, .target = target, .name = "test"};
   ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, context));
+  return LowerGraph(optimized, context);
+}
+
+StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
+  ASSIGN_OR_RETURN(LoweredGraph lowered, Lower(body, target));
   return std::move(lowered.kernels.at(0).group);
 }
 
@@ -98,9 +102,10 @@ TEST(ChooseSchedule, PricesAreOfSizes) {
   for (const char* device : {"x86_64 -mcpu=skylake-avx512 -num-threads=1", "cuda -arch=sm_90a"}) {
     const Target target = *Target::Parse(device);
     const auto group = GroupOf(
-        "graph @g(%x: f32[n,m + k - 2*q], m: i64, k: i64, q: i64) where n in 2..2147483647 hint "
-        "40, m in 2..2147483647 hint 4, k in 0..2147483647 hint 3, q in 0..2147483647 {\n"
-        "  %0 = relu(%x) : f32[n,m + k - 2*q]\n  return %0\n}\n",
+        "graph @g(%x: f32[n,m + k*(p - 1) - 2*q], m: i64, k: i64, p: i64, q: i64) where n in 2..2147483647 hint 40, m "
+        "in "
+        "2..2147483647 hint 4, k in 0..2147483647 hint 3, p in 2..3 hint 2, q in 0..2147483647 {\n"
+        "  %0 = relu(%x) : f32[n,m + k*(p - 1) - 2*q]\n  return %0\n}\n",
         target);
     ASSERT_TRUE(group.ok()) << group.status();
     const StatusOr<Choice> choice = ChooseSchedule(*group, target);
@@ -122,14 +127,10 @@ TEST(ChooseSchedule, KernelsOfFewRowsAndOfAll) {
                         Case{"n in 2..100000 hint 2", {"matmul_cpu 8", "matmul_cpu 2"}},
                         Case{"n in 2..100000 hint 3", {"matmul_cpu 8", "matmul_cpu 4"}},
                         Case{"n in 2..100000 hint 64", {"matmul_cpu 8"}}, Case{"n in 2..5 hint 2", {"matmul_cpu 5"}}}) {
-    const auto graph = Parse(Cat("graph @g(%x: f32[n,2048], %w: f32[5632,2048]) where ", c.rows,
-                                 " {\n  %0 = transpose(%w) {perm=[1,0]} : f32[2048,5632]\n"
-                                 "  %1 = matmul(%x, %0) : f32[n,5632]\n  return %1\n}\n"));
-    ASSERT_TRUE(graph.ok()) << graph.status();
-    const PassContext context{.options = {}, .target = target, .name = "test"};
-    const auto optimized = OptimizeGraph(*graph, context);
-    ASSERT_TRUE(optimized.ok()) << optimized.status();
-    const auto lowered = LowerGraph(*optimized, context);
+    const auto lowered = Lower(Cat("graph @g(%x: f32[n,2048], %w: f32[5632,2048]) where ", c.rows,
+                                   " {\n  %0 = transpose(%w) {perm=[1,0]} : f32[2048,5632]\n"
+                                   "  %1 = matmul(%x, %0) : f32[n,5632]\n  return %1\n}\n"),
+                               target);
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     std::vector<std::string> kernels;
     for (const LoweredGraph::Kernel& k : lowered->kernels) {
