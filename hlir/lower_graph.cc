@@ -105,40 +105,45 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
   for (const ir::Param& q : p.params) declared.insert(q.buffer);
   struct Kernels {
     size_t of_all;
-    std::optional<size_t> near;
+    std::vector<size_t> near;
   };
   absl::flat_hash_map<std::string, Kernels> kernels_of;  // text of the group
   for (const FusionPlan::Group& group : plan.groups) {
     ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group.stages, group.outputs));
-    ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(g.program));
+    ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(g.program));
     std::vector<int> origins;
     for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);
     auto [it, fresh] = kernels_of.emplace(ir::Print(loops), Kernels{r.kernels.size(), {}});
     Kernels& kernels = it->second;
     const bool is_fused = group.stages.size() > 1;
     if (fresh) {
-      g.program.name = Cat(p.name, "_k", r.kernels.size());
-      const std::optional<std::vector<ir::SymbolFact>> near = NearHintsIfFaster(g.program, context.target);
-      r.kernels.push_back({g.program.name, std::move(g.program), it->first, 0, {}, is_fused});
-      if (near) {
-        ASSIGN_OR_RETURN(ExtractedGroup again, ExtractGroup(p, group.stages, group.outputs));
-        again.program.name = Cat(r.kernels.back().name, "_near");
-        for (size_t i = 0; i < near->size(); ++i) {
-          ir::SymbolFact& f = again.program.symbols[i];
-          f = {f.var, (*near)[i].lo, (*near)[i].hi, (*near)[i].divisor, f.hint};
+      const std::string name = Cat(p.name, "_k", r.kernels.size());
+      const auto add = [&](ir::TeProgram of, const std::vector<ir::SymbolFact>& facts,
+                           std::string_view form) -> Status {
+        for (size_t i = 0; i < facts.size(); ++i) {
+          ir::SymbolFact& f = of.symbols[i];
+          f = {f.var, facts[i].lo, facts[i].hi, facts[i].divisor, facts[i].hint};
         }
-        ASSIGN_OR_RETURN(const ir::Func near_loops, ir::ToLoops(again.program));
-        kernels.near = r.kernels.size();
-        r.kernels.push_back({again.program.name, std::move(again.program), ir::Print(near_loops), 0, {}, is_fused});
+        ASSIGN_OR_RETURN(const ir::Func naive, ir::ToLoops(of));  // whose text does not tell the name
+        of.name = Cat(name, form);
+        r.kernels.push_back({of.name, std::move(of), ir::Print(naive), 0, {}, is_fused});
+        return absl::OkStatus();
+      };
+      const KernelForms forms = FormsOf(g.program, context.target);
+      RETURN_IF_ERROR(add(std::move(g.program), forms.all, ""));
+      for (const std::vector<ir::SymbolFact>& near : forms.near) {
+        ASSIGN_OR_RETURN(ExtractedGroup again, ExtractGroup(p, group.stages, group.outputs));
+        kernels.near.push_back(r.kernels.size());
+        RETURN_IF_ERROR(add(std::move(again.program), near, kernels.near.size() == 1 ? "_near" : "_near2"));
       }
     }
-    LoweredGraph::Kernel &general = r.kernels[kernels.of_all],
-                         &called = kernels.near ? r.kernels[*kernels.near] : general;
-    ++called.calls;
-    if (kernels.near) general.origins.push_back(origins);
-    called.origins.push_back(std::move(origins));
+    // What is expected runs the nearest.
+    ++r.kernels[kernels.near.empty() ? kernels.of_all : kernels.near[0]].calls;
+    r.kernels[kernels.of_all].origins.push_back(origins);
+    for (size_t k : kernels.near) r.kernels[k].origins.push_back(origins);
+    const LoweredGraph::Kernel& general = r.kernels[kernels.of_all];
     ir::Call call;
-    call.callee = called.name;
+    call.callee = general.name;
     for (ir::Buffer b : g.args) {
       read.insert(b);
       if (declared.insert(b).second) allocs.push_back(ir::MakeStmt(ir::Alloc{b}));
@@ -146,10 +151,11 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
     }
     for (ir::Expr s : g.symbols) call.args.push_back(s);
     ir::Stmt run = ir::MakeStmt(call);
-    if (kernels.near) {
-      call.callee = general.name;
-      run = ir::MakeStmt(ir::If{IsNear(c, general.group, called.group.symbols, g.symbols), std::move(run),
-                                ir::MakeStmt(std::move(call))});
+    for (size_t k = kernels.near.size(); k-- > 0;) {
+      const LoweredGraph::Kernel& near = r.kernels[kernels.near[k]];
+      call.callee = near.name;
+      run = ir::MakeStmt(
+          ir::If{IsNear(c, general.group, near.group.symbols, g.symbols), ir::MakeStmt(call), std::move(run)});
     }
     calls.push_back(std::move(run));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "cinn_like/base/powers_of_two.h"
@@ -14,8 +15,9 @@ using namespace ir;  // NOLINT: expressions are all there is here
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
-constexpr double kGain = 1.1;  // a second kernel costs its compilation
-constexpr double kSame = 1.1;  // a promise less serves more sizes
+constexpr size_t kMostNear = 2;  // kernels beside the one for all sizes
+constexpr double kGain = 1.1;    // another kernel costs its compilation
+constexpr double kSame = 1.1;    // a promise less serves more sizes
 
 // `fact` with a bound and a divisor besides.
 SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
@@ -25,25 +27,14 @@ SymbolFact Narrowed(SymbolFact fact, int64_t most, int64_t divisor) {
   return fact;
 }
 
-}  // namespace
+bool IsBounded(const SymbolFact& all, const SymbolFact& near) { return near.hi < all.hi / near.divisor * near.divisor; }
 
-std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) {
-  int64_t elements = 1;  // of the narrowest, in 16 bytes
-  for (const Param& p : group.params) {
-    if (target.HasKernels() && p.buffer != nullptr && p.buffer->dtype != DType::kBool)
-      elements = std::max(elements, kAccessBytes / BytesOf(p.buffer->dtype));
-  }
-  std::vector<SymbolFact> near = group.symbols;
-  for (SymbolFact& f : near) {
-    if (f.hint >= std::max<int64_t>(f.lo, 1) && f.hint <= f.hi)
-      f = Narrowed(f, PowerOfTwoAbove(f.hint), std::gcd(f.hint, elements));
-  }
-  return near;
-}
-
-std::optional<std::vector<SymbolFact>> NearHintsIfFaster(const TeProgram& group, const Target& target) {
+// `near` of the symbols of `group` with no more known than what makes the group about as fast; nullopt where that is
+// predicted to gain little.
+std::optional<std::vector<SymbolFact>> IfFaster(const TeProgram& group, std::vector<SymbolFact> facts,
+                                                const Target& target) {
   TeProgram near = group;
-  near.symbols = NearHints(group, target);
+  near.symbols = std::move(facts);
   const auto is_near = [&](size_t i) {
     return near.symbols[i].hi < group.symbols[i].hi || near.symbols[i].divisor > group.symbols[i].divisor;
   };
@@ -67,11 +58,53 @@ std::optional<std::vector<SymbolFact>> NearHintsIfFaster(const TeProgram& group,
   return near.symbols;
 }
 
+}  // namespace
+
+std::vector<SymbolFact> NearHints(const TeProgram& group, const Target& target) {
+  int64_t elements = 1;  // of the narrowest, in 16 bytes
+  for (const Param& p : group.params) {
+    if (target.HasKernels() && p.buffer != nullptr && p.buffer->dtype != DType::kBool)
+      elements = std::max(elements, kAccessBytes / BytesOf(p.buffer->dtype));
+  }
+  std::vector<SymbolFact> near = group.symbols;
+  for (SymbolFact& f : near) {
+    if (f.hint >= std::max<int64_t>(f.lo, 1) && f.hint <= f.hi)
+      f = Narrowed(f, PowerOfTwoAbove(f.hint), std::gcd(f.hint, elements));
+  }
+  return near;
+}
+
+KernelForms FormsOf(const TeProgram& group, const Target& target) {
+  KernelForms r{{}, group.symbols};
+  TeProgram all = group;
+  for (size_t form = 0; form < kMostNear; ++form) {
+    std::vector<SymbolFact> near = NearHints(all, target);
+    for (size_t i = 0; form > 0 && i < near.size(); ++i) {
+      // Farther from the hint nothing is known of divisors, and what is not bounded near it need not be.
+      const SymbolFact& f = all.symbols[i];
+      near[i] = IsBounded(f, r.near[0][i]) ? Narrowed(f, PowerOfTwoAbove(f.hint), 1) : f;
+    }
+    std::optional<std::vector<SymbolFact>> faster = IfFaster(all, std::move(near), target);
+    if (!faster) break;
+    bool is_bounded = false;
+    for (size_t i = 0; i < faster->size(); ++i) {
+      SymbolFact& f = all.symbols[i];
+      if (!IsBounded(f, (*faster)[i])) continue;
+      is_bounded = true;
+      f.hint = f.hint > f.hi / kFartherBy ? f.hi : f.hint * kFartherBy;
+    }
+    r.near.push_back(*std::move(faster));
+    if (!is_bounded) break;
+  }
+  r.all = all.symbols;
+  return r;
+}
+
 Expr IsNear(Context& c, const TeProgram& group, const std::vector<SymbolFact>& near, const std::vector<Expr>& values) {
   Expr r = c.Bool(true);
   for (size_t i = 0; i < near.size(); ++i) {
     const SymbolFact &all = group.symbols[i], &f = near[i];
-    if (f.hi < all.hi / f.divisor * f.divisor) r = c.And(r, c.Le(values[i], c.Int(f.hi)));
+    if (IsBounded(all, f)) r = c.And(r, c.Le(values[i], c.Int(f.hi)));
     if (f.divisor != all.divisor) r = c.And(r, c.Eq(c.Mod(values[i], c.Int(f.divisor)), c.Int(0)));
   }
   return r;

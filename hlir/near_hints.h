@@ -1,11 +1,11 @@
-// Two kernels of a group whose sizes are symbolic, where that pays: one for sizes about as large as their hints, which
-// is what calls are expected to have, and one for all others. The first knows bounds and divisors that the second does
-// not: its rows lie in registers, its accesses are 16 bytes wide.
+// Several kernels of a group whose sizes are symbolic, where that pays: one for sizes about as large as their hints,
+// which is what calls are expected to have, one for sizes a few times as large, and one for all others. The first ones
+// know bounds, and divisors, that the last does not: their rows lie in registers, their accesses are 16 bytes wide,
+// their tiles are of few rows.
 //
-//   @g_k0 where n in 2..1000000 hint 128   ->   if n <= 128 && n % 4 == 0 { call @g_k0_near(...) } else { call
-//   @g_k0(...) }
+//   @g_k0 where n in 2..1000000 hint 128   ->   if n <= 128 && n % 4 == 0 { call @g_k0_near(...) }
+//                                               else if n <= 1024 { call @g_k0_near2(...) } else { call @g_k0(...) }
 #pragma once
-#include <optional>
 #include <vector>
 
 #include "cinn_like/base/target.h"
@@ -18,8 +18,13 @@ namespace cinn_like::hlir {
 // bounded alone: their loops are cut into whole vectors and a rest when they run.
 std::vector<ir::SymbolFact> NearHints(const ir::TeProgram& group, const Target& target);
 
-// The same with no more known than what makes the group about as fast; nullopt where that is predicted to gain little.
-std::optional<std::vector<ir::SymbolFact>> NearHintsIfFaster(const ir::TeProgram& group, const Target& target);
+// What is known of the group's symbols in each of its kernels.
+struct KernelForms {
+  // The nearest first, none where that is predicted to gain little. No more is known than what makes it about as fast.
+  std::vector<std::vector<ir::SymbolFact>> near;
+  std::vector<ir::SymbolFact> all;  // their hints are beyond the bounds of `near`
+};
+KernelForms FormsOf(const ir::TeProgram& group, const Target& target);
 
 // What holds of the symbols `near` that does not of those of `group`, which are in the same order, about `values`.
 ir::Expr IsNear(ir::Context& c, const ir::TeProgram& group, const std::vector<ir::SymbolFact>& near,

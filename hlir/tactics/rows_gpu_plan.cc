@@ -18,6 +18,7 @@ namespace {
 
 constexpr int64_t kRowLoads = 4;          // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kOwnRegisters = 24;     // a thread's, beside its elements of a row
+constexpr int64_t kWarpRowElements = 32;  // of all inputs, a thread's of a row whose length is not known
 constexpr int64_t kClusterThreads = 256;  // of each of the blocks that share a row
 constexpr int64_t kStripThreads = 512;    // of a block that shares a strip of columns
 constexpr int64_t kLongestRow = 1 << 20;  // more than registers hold
@@ -185,6 +186,9 @@ RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, 
     return ((row.longest + v - 1) / v + threads - 1) / threads * v <= kMaxRegisterElements;
   };
   share(row.longest);
+  // Of one that may be much shorter a warp has all: others would wait for each other.
+  if (!constant && CanShare() && !threads && (row.longest + v - 1) / v * v * inputs <= kWarp * kWarpRowElements)
+    row.threads = std::min(row.threads, kWarp);
   row.in_registers = fits();
   // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
   // cluster, that have a part of a row each, do so side by side.

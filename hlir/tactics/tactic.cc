@@ -30,8 +30,6 @@ const std::vector<Tactic>& BuiltInTactics() {
 
 namespace {
 
-constexpr int64_t kFartherBy = 8;  // times the hints
-
 // Prices of symbolic sizes are those of the hints; what is called is often larger. The bid goes first whose price there
 // and at larger sizes is the lowest in the geometric mean: three rows of a product that was traced with two are not
 // three times one. Where another one is cheaper at the hints, a kernel near them takes it (near_hints.h).

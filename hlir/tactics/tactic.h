@@ -60,6 +60,9 @@ Bids CollectBids(const ir::TeProgram& group, const Target& target, const std::ve
 // Of the built-in tactics and those of the target's device.
 Bids CollectBids(const ir::TeProgram& group, const Target& target);
 
+// Sizes that are symbols are expected to become so many times their hints, too.
+constexpr int64_t kFartherBy = 8;
+
 // The first tactic's proposal that `accept` (lowering; null: anything) says OK to. A tactic that fails, or whose
 // proposals are not accepted, is out of the bidding and named in `refused`; `naive` runs where nothing else does. An
 // error is one of `naive`.

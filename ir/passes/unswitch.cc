@@ -95,12 +95,13 @@ class Unswitcher {
   Stmt operator()(const Stmt& s) {
     const For* n = As<For>(s);
     if (n != nullptr && (IsThreadAxis(n->kind) || IsBlockAxis(n->kind))) of_threads_ = true;
+    if (n != nullptr && IsThreadAxis(n->kind)) threads_[n->var] = n;
     if (n != nullptr && IsInt(n->extent) && (n->kind == ForKind::kSerial || IsAtOnce(*n))) {
       if (Expr inside = FindInside(s)) {
         const Stmt all = RewriteExprs(
             c_, s, Rewriter(c_, [&](Expr e) -> Expr { return guards_.contains(e) ? c_.Bool(true) : nullptr; }));
         const Stmt rest = CloneFresh(c_, s, names_);
-        return MakeStmt(If{inside, all, of_threads_ ? rest : trimmer_(rest)});
+        return MakeStmt(If{inside, all, of_threads_ ? Ladder(rest) : trimmer_(rest)});
       }
     }
     const bool was_in_lanes = in_lanes_;
@@ -128,6 +129,49 @@ class Unswitcher {
     const Stmt last = Substitute(c_, either->otherwise, {{n->var, c_.Add(end, rest)}});
     return MakeSeq({MakeStmt(For{n->var, end, n->kind, either->then}),
                     MakeStmt(For{rest, c_.Sub(n->extent, end), n->kind, last})});
+  }
+
+  // Unrolled steps of which the first ones run: threads leave them behind the last that any of them has.
+  //   for k in 0..3 @unrolled { if k * 32 + t < n { S } }
+  //     -> { if t < n { S }; if 32 < n { if 32 + t < n { S }; if 64 < n { if 64 + t < n { S } } } }
+  Stmt Ladder(const Stmt& s) {
+    constexpr int64_t kLeastSteps = 8, kMostRungs = 8;
+    const For* n = As<For>(s);
+    const If* guard = n->kind == ForKind::kUnrolled ? As<If>(n->body) : nullptr;
+    if (guard == nullptr || guard->otherwise != nullptr || n->extent->int_value < kLeastSteps) return s;
+    Expr any = nullptr;  // of the threads runs the step
+    for (Expr e : ConjunctsOf(guard->cond)) {
+      if (trimmer_.EndOf(e, n->var) == nullptr) continue;
+      if (Expr best = AtBest(e)) any = any == nullptr ? best : c_.And(any, best);
+    }
+    if (any == nullptr) return s;
+    const int64_t rung = (n->extent->int_value + kMostRungs - 1) / kMostRungs;
+    std::vector<Stmt> steps;
+    Stmt r;
+    for (int64_t k = n->extent->int_value; k-- > 0;) {
+      const VarMap at = {{n->var, c_.Int(k)}};
+      steps.insert(steps.begin(), CloneFresh(c_, Substitute(c_, n->body, at), names_));
+      if (k % rung != 0) continue;
+      r = MakeSeq(std::exchange(steps, {}));
+      if (k > 0) steps = {MakeStmt(If{Substitute(c_, any, at), r, nullptr})};
+    }
+    return r;
+  }
+
+  // `a < b` where the threads' part of a - b is smallest; null if that is not known.
+  Expr AtBest(Expr guard) {
+    const Linear difference = AddScaled(ToLinear(c_, guard->args[0]), ToLinear(c_, guard->args[1]), -1);
+    VarMap at;
+    for (const LinearTerm& t : difference.terms) {
+      if (auto it = threads_.find(t.atom); it != threads_.end()) {
+        at[t.atom] = t.coef > 0 ? c_.Int(0) : c_.Sub(it->second->extent, c_.Int(1));
+        continue;
+      }
+      for (Expr v : VarsOf(t.atom)) {
+        if (threads_.contains(v)) return nullptr;
+      }
+    }
+    return c_.Lt(Substitute(c_, guard->args[0], at), Substitute(c_, guard->args[1], at));
   }
 
   static bool IsAtOnce(const For& n) { return n.kind == ForKind::kUnrolled || n.kind == ForKind::kVectorized; }
@@ -178,21 +222,31 @@ class Unswitcher {
     return alone && !guards_.empty() && (all || IsAtOnce(*As<For>(loop))) ? inside : nullptr;
   }
 
-  // `a < b` where a - b is largest; null if that is not at an end of each loop, or no loop moves it.
+  // `a < b` where a - b is largest; null if that is not at an end of each loop, or no loop moves it. Threads that run
+  // together ask for all of them: else they would go both ways.
   Expr AtWorst(Expr guard, const absl::flat_hash_map<Expr, int64_t>& extents) {
+    constexpr int64_t kTogether = 32;
     const Linear difference = AddScaled(ToLinear(c_, guard->args[0]), ToLinear(c_, guard->args[1]), -1);
     if (!difference.exact) return nullptr;
     VarMap at;
+    bool moves = false;
     for (const LinearTerm& t : difference.terms) {
       if (auto it = extents.find(t.atom); it != extents.end()) {
         at[t.atom] = c_.Int(t.coef > 0 ? it->second - 1 : 0);
+        moves = true;
+        continue;
+      }
+      if (auto it = threads_.find(t.atom); it != threads_.end() && it->second->kind == ForKind::kThreadX) {
+        const Expr extent = it->second->extent;
+        if (IsInt(extent) && extent->int_value <= kTogether)
+          at[t.atom] = c_.Int(t.coef > 0 ? extent->int_value - 1 : 0);
         continue;
       }
       for (Expr v : VarsOf(t.atom)) {
         if (extents.contains(v)) return nullptr;
       }
     }
-    if (at.empty()) return nullptr;
+    if (!moves) return nullptr;
     return c_.Lt(Substitute(c_, guard->args[0], at), Substitute(c_, guard->args[1], at));
   }
 
@@ -202,6 +256,7 @@ class Unswitcher {
   bool of_threads_ = false;  // the function is a kernel of many
   bool in_lanes_ = false;    // of a vectorized loop
   absl::flat_hash_set<Expr> symbols_, guards_;
+  absl::flat_hash_map<Expr, const For*> threads_;  // the axes around
 };
 
 }  // namespace

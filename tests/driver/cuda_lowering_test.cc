@@ -291,7 +291,7 @@ TEST(CudaLowering, NearHints) {
     std::vector<int64_t> sizes;
   };
   const Case cases[] = {
-      {"f32[m,n]", 128, "%r = softmax(%0) {axis=1} : f32[m,n]", "1..128 hint", {128, 100, 1, 99, 132, 700}},
+      {"f32[m,n]", 128, "%r = softmax(%0) {axis=1} : f32[m,n]", "1..128 hint", {128, 100, 1, 99, 132, 700, 1100}},
       {"bf16[m,n]", 65, "%r = softmax(%0) {axis=1} : bf16[m,n]", "1..128 hint", {65, 127, 1, 129}},
       {"bf16[m,n]", 128, "%r = softmax(%0) {axis=1} : bf16[m,n]", "8..128 multiple 8", {128, 8, 100, 136}},
       {"f32[m,n]", 33000, "%r = softmax(%0) {axis=1} : f32[m,n]", "4..65536 multiple 4", {40000, 4, 3}},
@@ -319,6 +319,25 @@ TEST(CudaLowering, NearHints) {
     Emit(g);
     if (HasFatalFailure()) return;
   }
+}
+
+// Sizes a few times the hint have a form, too: a warp has a row of a length that is not known, of whose parts it leaves
+// those behind that are beyond its end. The form for all others is for longer rows.
+TEST(CudaLowering, FartherFromHints) {
+  const Graph g = ParseGraph(
+      "graph @g(%x: f32[m,n]) where m in 1..2147483647 hint 65536, n in 1..2147483647 hint 128 {\n"
+      "  %0 = softmax(%x) {axis=1} : f32[m,n]\n  return %0\n}\n");
+  const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  for (const char* form : {"k0_near by rows_gpu", "k0_near2 by rows_gpu", "k0 by rows_gpu"})
+    EXPECT_EQ(Count(compiled->text, form), 1) << compiled->text;
+  EXPECT_EQ(Count(compiled->text, "split r 32 32 -> one k t"), 1) << compiled->text;
+  EXPECT_EQ(Count(compiled->text, "split r 512 -> k t"), 1) << compiled->text;
+  const std::string source = Emit(g);
+  // All parts, whole, at once; else rungs of four.
+  EXPECT_EQ(Count(source, "if (1023 < (int)n1) {"), 5) << source;
+  for (int part = 128; part < 1024; part += 128)
+    EXPECT_EQ(Count(source, Cat("if (", part, " < (int)n1) {")), 5) << source;
 }
 
 // Results of matrix units are written 16 bytes at a time where there are as many, also in columns of a symbolic number,
