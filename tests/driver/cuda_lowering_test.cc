@@ -602,7 +602,7 @@ TEST(CudaLowering, ReductionsToFewResults) {
                                    "]\n  %2 = abs(%1) : ", type, c.result, "]\n  return %2\n}\n"));
     const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
-    EXPECT_EQ(Count(compiled->text, "// ") - Count(compiled->text, "_near by"), c.kernels)
+    EXPECT_EQ(Count(compiled->text, "// ") - Count(compiled->text, "_near"), c.kernels)
         << Print(g) << compiled->text << ir::Print(compiled->module);
     if (!IsTried(tried++)) continue;
     for (int64_t n : c.sizes) ExpectRuns(g, n, rng);
