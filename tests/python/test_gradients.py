@@ -112,23 +112,34 @@ def test_batch_norm_and_what_it_remembers(real_library, frozen, shape):
         assert a.grad is None or torch.allclose(a.grad, b.grad, rtol=1e-4, atol=1e-4)
 
 
+OF_32_BITS = {
+    "batch_norm": lambda: torch.nn.BatchNorm2d(8),
+    "instance_norm": lambda: torch.nn.InstanceNorm2d(8, affine=True),
+    "layer_norm": lambda: torch.nn.LayerNorm(9),
+    "group_norm": lambda: torch.nn.GroupNorm(2, 8),
+}
+
+
 @pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("name", ["BatchNorm2d", "InstanceNorm2d"])
-def test_batch_norm_of_16_bits_with_parameters_of_32(real_library, monkeypatch, name, left):
+@pytest.mark.parametrize("name", OF_32_BITS)
+def test_norms_of_16_bits_with_parameters_of_32(real_library, monkeypatch, name, left):
     """The statistics stay f32, as in eager: 16 bits of a mean far from 0 are none of what is left of x without it.
     `left`: the framework computes the gradient, which takes no others."""
     if left:
-        monkeypatch.delitem(emit.TABLE, torch.ops.aten.native_batch_norm_backward.default)
-        if torch.get_default_device().type != "cpu":
-            pytest.skip("where the framework's own gradient is less exact")
-    net = getattr(torch.nn, name)(8, affine=True)
+        for op in ("native_batch_norm_backward", "native_layer_norm_backward", "native_group_norm_backward"):
+            monkeypatch.delitem(emit.TABLE, getattr(torch.ops.aten, op).default)
+    if torch.get_default_device().type != "cpu" and (left or name in ("layer_norm", "group_norm")):
+        pytest.skip("where the framework's own is less exact, or takes no two types")
+    net = OF_32_BITS[name]()
     exact = copy.deepcopy(net).double()
     x = (rand(4, 8, 9, 9) + 20).bfloat16().requires_grad_()
     wide = x.detach().double().requires_grad_()
     weight = torch.randint(2, x.shape).bfloat16() * 2 - 1
     torch.compile(net, backend=backend, fullgraph=True)(x).backward(weight)
     exact(wide).backward(weight.double())
-    torch.testing.assert_close(net.weight.grad.double(), exact.weight.grad, rtol=1e-4, atol=1e-3)
+    # The framework's own gradient of a layer norm's scale adds up in 16 bits.
+    rtol, atol = (0.2, 2) if left and name == "layer_norm" else (1e-4, 1e-3)
+    torch.testing.assert_close(net.weight.grad.double(), exact.weight.grad, rtol=rtol, atol=atol)
     torch.testing.assert_close(x.grad.double(), wide.grad, rtol=2e-2, atol=2e-2)
     report = cinn_like.report()
     assert not report.failures and bool(report.fallback_ops) == left, str(report)

@@ -41,8 +41,9 @@ def table():
     for kept in (aten._scaled_dot_product_flash_attention_for_cpu.default, aten.embedding_dense_backward.default,
                  aten.index_add.default, aten.index_copy.default, aten.col2im.default):  # fmt: skip
         result.pop(kept, None)
-    for op in (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats):
-        result[op] = batch_norm_in_parameters_dtype(op, result.get(op))
+    for op in (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.no_stats,
+               aten.native_layer_norm.default, aten.native_group_norm.default):  # fmt: skip
+        result[op] = norm_in_parameters_dtype(op, result.get(op))
     result[aten.nll_loss_backward.default] = nll_loss_backward
     result[aten.split_with_sizes.default] = split_with_sizes
     result[aten.split.Tensor] = split
@@ -51,19 +52,19 @@ def table():
     return result
 
 
-def batch_norm_in_parameters_dtype(op, other):
-    """On the CPU a batch norm of 16-bit values with f32 parameters saves statistics in f32, and its gradient takes no others;
+def norm_in_parameters_dtype(op, other):
+    """On the CPU a norm of 16-bit values with f32 parameters saves statistics in f32, and its gradient takes no others;
     the framework's own description says 16 bits. In f32 both say the same. `other`: what is done where they agree."""
 
-    def batch_norm(x, weight, bias, *rest):
-        parameters = [v for v in (weight, bias, *rest) if isinstance(v, torch.Tensor)]
+    def norm(x, *rest):
+        parameters = [v for v in rest if isinstance(v, torch.Tensor)]
         dtype = parameters[0].dtype if parameters else x.dtype
         if x.device.type == "cpu" and dtype != x.dtype:
-            result, *saved = op(x.to(dtype), weight, bias, *rest)
+            result, *saved = op(x.to(dtype), *rest)
             return result.to(x.dtype), *saved
-        return NotImplemented if other is None else other(x, weight, bias, *rest)
+        return NotImplemented if other is None else other(x, *rest)
 
-    return batch_norm
+    return norm
 
 
 def nll_loss_backward(grad_output, x, target, weight, reduction, ignore_index, total_weight):
