@@ -179,7 +179,16 @@ class Placer {
       for (size_t k = 0; k < l.size(); ++k)
         in_bounds = in_bounds && StaysBelow(accesses_[k].path, old[k][d], old_shape[d], analyzer);
       if (in_bounds) hi = IsInt(old_shape[d]) ? std::min(hi, old_shape[d]->int_value - 1 - start) : Analyzer::kUnknown;
-      r.shape.push_back(hi >= Analyzer::kUnknown ? c_.Sub(old_shape[d], c_.Int(start)) : c_.Int(hi + 1));
+      // Loops that are rounded up run over the shape: as far as their extents say.
+      Expr reach = nullptr;
+      if (!in_bounds && hi >= kMaxStackBytes && !IsInt(old_shape[d])) {
+        reach = Reach(l, analyzer);
+        if (reach == nullptr && old_shape.size() < b.shape.size())
+          return Internal("buffer ", b.name, ": what dimension ", d, " needs is not known");
+      }
+      r.shape.push_back(reach != nullptr           ? reach
+                        : hi >= Analyzer::kUnknown ? c_.Sub(old_shape[d], c_.Int(start))
+                                                   : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
         for (const auto& [thread, info] : inner_) {
@@ -192,6 +201,30 @@ class Placer {
       }
     }
     return r;
+  }
+
+  // One more than the largest of `l`, in symbols and what is around; null if loops move it in another way than step by
+  // step.
+  Expr Reach(const std::vector<Linear>& l, Analyzer& analyzer) {
+    Expr most = nullptr;
+    for (const Linear& x : l) {
+      Expr last = c_.Int(x.constant + 1);
+      for (const LinearTerm& t : x.terms) {
+        const auto it = inner_.find(t.atom);
+        if (it != inner_.end()) {
+          const std::vector<Expr> vars = VarsOf(it->second.extent);
+          if (std::any_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) return nullptr;
+          if (t.coef > 0) last = c_.Add(last, c_.Mul(c_.Sub(it->second.extent, c_.Int(1)), c_.Int(t.coef)));
+          continue;
+        }
+        const std::vector<Expr> vars = VarsOf(t.atom);
+        if (std::any_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) return nullptr;
+        last = c_.Add(last, c_.Mul(t.atom, c_.Int(t.coef)));
+      }
+      last = analyzer.Simplify(last);
+      most = most == nullptr ? last : analyzer.Simplify(c_.Max(most, last));
+    }
+    return most;
   }
 
   // The same with dimensions [begin, end) as one.

@@ -165,6 +165,20 @@ def test_windows_over_symbolic_sizes(real_library, seed):
     check_random(case, seed, True)
 
 
+def test_padded_copies_of_symbolic_sizes(real_library):
+    """What a task copies is as large as the image at hand, not as any that the symbols' bounds allow."""
+    net = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 120, 3, stride=8, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(120, 120, 5, padding=2, groups=120)
+    )
+    compiled = torch.compile(net, backend=backend, fullgraph=True)
+    for size in ((192, 192), (224, 160), (100, 333)):
+        x = torch.randn(1, 3, *size)
+        for d in (2, 3):
+            torch._dynamo.mark_dynamic(x, d)
+        torch.testing.assert_close(compiled(x), net(x), rtol=1e-4, atol=1e-4)
+    assert not cinn_like.report().failures
+
+
 WINDOWS = {  # what reads windows, x, w, what the window is: of channels enough for a matrix unit's tiles
     "same": (F.conv2d, (1, 64, 14, 14), (64, 64, 3, 3), {"padding": 1}),
     "strides": (F.conv2d, (2, 96, 15, 57), (70, 96, 3, 3), {"padding": 1, "stride": 2}),
