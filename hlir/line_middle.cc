@@ -11,17 +11,8 @@ namespace {
 using ir::Expr;
 using ir::ExprOp;
 
-// The places where an answer changes: it is another one from there on.
-void AddChanges(ir::Context& c, Expr e, Expr var, std::vector<ir::Linear>& changes) {
-  Expr a = nullptr, b = nullptr;
-  const bool is_equal = e->op == ExprOp::kEq || e->op == ExprOp::kNe;
-  if (e->op == ExprOp::kMin || e->op == ExprOp::kMax || e->op == ExprOp::kLt || is_equal)
-    a = e->args[0], b = e->args[1];
-  else if (e->op == ExprOp::kLe)
-    a = e->args[1], b = e->args[0];
-  else if (e->op == ExprOp::kAbs)
-    a = e->args[0], b = c.Const(0, a->type.dtype);
-  if (a == nullptr || a->type != ir::kIndexType) return;
+// The place where a >= b begins or ends to hold: the answer is another one from there on.
+void AddChange(ir::Context& c, Expr a, Expr b, Expr var, bool is_equal, std::vector<ir::Linear>& changes) {
   // a - b >= 0, as var >= first or var < first
   ir::Linear d = ir::AddScaled(ir::ToLinear(c, a), ir::ToLinear(c, b), -1);
   const auto term =
@@ -39,6 +30,40 @@ void AddChanges(ir::Context& c, Expr e, Expr var, std::vector<ir::Linear>& chang
   changes.push_back(first);
 }
 
+// x % period of what is at most one before or beyond it: x in its middle. Not the digits of a number.
+bool Wraps(ir::Analyzer& a, Expr e) {
+  ir::Context& c = a.context();
+  if (e->op != ExprOp::kMod || e->type != ir::kIndexType) return false;
+  Expr x = e->args[0], period = e->args[1];
+  return a.CanProve(c.Le(c.Int(0), c.Add(x, period))) && a.CanProve(c.Lt(x, c.Mul(period, c.Int(2))));
+}
+
+// The places where what `e` asks is answered otherwise.
+void AddChanges(ir::Analyzer& analyzer, Expr e, Expr var, std::vector<ir::Linear>& changes) {
+  ir::Context& c = analyzer.context();
+  if (e->args.empty() || e->args[0]->type != ir::kIndexType) return;
+  Expr a = e->args[0], b = e->args.size() > 1 ? e->args[1] : nullptr;
+  switch (e->op) {
+    case ExprOp::kMin:
+    case ExprOp::kMax:
+    case ExprOp::kLt:
+      return AddChange(c, a, b, var, /*is_equal=*/false, changes);
+    case ExprOp::kLe:
+      return AddChange(c, b, a, var, /*is_equal=*/false, changes);
+    case ExprOp::kEq:
+    case ExprOp::kNe:
+      return AddChange(c, a, b, var, /*is_equal=*/true, changes);
+    case ExprOp::kAbs:
+      return AddChange(c, a, c.Int(0), var, /*is_equal=*/false, changes);
+    case ExprOp::kMod:
+      if (!Wraps(analyzer, e)) return;
+      AddChange(c, a, c.Int(0), var, /*is_equal=*/false, changes);
+      return AddChange(c, a, b, var, /*is_equal=*/false, changes);
+    default:
+      return;
+  }
+}
+
 }  // namespace
 
 std::optional<LineMiddle> FindLineMiddle(ir::Context& c, const ir::Stage& s, const ir::StageIter& iter,
@@ -47,13 +72,21 @@ std::optional<LineMiddle> FindLineMiddle(ir::Context& c, const ir::Stage& s, con
   // Asked of elements one by one: where an index bends, or where several parts join.
   int64_t parts = 0;
   bool bends = false;
+  const auto analyzer_of = [&](int64_t front, int64_t back) {
+    ir::Analyzer a(c);
+    for (const ir::SymbolFact& f : symbols) a.BindSymbol(f);
+    a.BindRange(iter.var, c.Int(front), a.Simplify(c.Sub(iter.extent, c.Int(front + back))));
+    return a;
+  };
+  ir::Analyzer line = analyzer_of(0, 0);
   for (Expr value : s.values) {
     ir::Visit(value, [&](Expr e) {
       if (e->op != ExprOp::kLoad) return true;
       parts += e->has_mask && ir::Uses(ir::MaskOf(e), iter.var);
       for (Expr index : ir::IndicesOf(e)) {
         ir::Visit(index, [&](Expr i) {
-          bends |= (i->op == ExprOp::kMin || i->op == ExprOp::kMax || i->op == ExprOp::kAbs) && ir::Uses(i, iter.var);
+          const bool can_bend = i->op == ExprOp::kMin || i->op == ExprOp::kMax || i->op == ExprOp::kAbs;
+          bends |= ir::Uses(i, iter.var) && (can_bend || Wraps(line, i));
           return true;
         });
       }
@@ -65,13 +98,11 @@ std::optional<LineMiddle> FindLineMiddle(ir::Context& c, const ir::Stage& s, con
   LineMiddle r;
   const int64_t length = ir::IsInt(iter.extent) ? iter.extent->int_value : -1;
   for (int step = 0; step < 2 * kManyParts + 2; ++step) {
-    ir::Analyzer a(c);
-    for (const ir::SymbolFact& f : symbols) a.BindSymbol(f);
-    a.BindRange(iter.var, c.Int(r.front), a.Simplify(c.Sub(iter.extent, c.Int(r.front + r.back))));
+    ir::Analyzer a = analyzer_of(r.front, r.back);
     std::vector<ir::Linear> changes;
     for (Expr value : s.values) {
       ir::Visit(a.Simplify(value), [&](Expr e) {
-        AddChanges(c, e, iter.var, changes);
+        AddChanges(a, e, iter.var, changes);
         return true;
       });
     }

@@ -503,6 +503,11 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       for (const Linear& y : bounds) {
         if (ProveNonNegative(replace(t, f, y), p, depth - 1)) return true;
       }
+      // The larger of two is no more than what neither exceeds.
+      if ((f->op == ExprOp::kMax && upper) || (f->op == ExprOp::kMin && !upper)) {
+        const auto holds = [&](Expr y) { return ProveNonNegative(replace(t, f, LinearOf(y)), p, depth - 1); };
+        if (holds(f->args[0]) && holds(f->args[1])) return true;
+      }
       // d * (x / d) lies in x - (d - 1)..x. What is multiplied by d to see that need only stay above -d.
       if (f != t.atom || f->op != ExprOp::kDiv || ConstBounds(f->args[1]).lo <= 0) continue;
       const Linear divisor = LinearOf(f->args[1]);

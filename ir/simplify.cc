@@ -178,8 +178,9 @@ Expr Analyzer::Rules(Expr e) {
   return e;
 }
 
-// x / c * c + x % c -> x, and x / c * c -> x where c divides x. A digit's x may be a quotient that is no quotient any
-// more, (8 * y + z) / 8 = y + z / 8, where that of the digits before it is, (8 * y + z) / (8 * c).
+// x / c * c + x % c -> x, whatever both are multiplied by, and x / c * c -> x where c divides x. A digit's x may be a
+// quotient that is no quotient any more, (8 * y + z) / 8 = y + z / 8, where that of the digits before it is,
+// (8 * y + z) / (8 * c).
 Linear Analyzer::Recombine(Linear l, DType t) {
   auto find = [&](Expr atom) {
     return std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == atom; });
@@ -196,10 +197,18 @@ Linear Analyzer::Recombine(Linear l, DType t) {
         changed = true;
         break;
       }
-      if (atom->op != ExprOp::kMod) continue;
-      Expr x = atom->args[0], divisor = atom->args[1];
+      if (atom->op != ExprOp::kMod && atom->op != ExprOp::kMul) continue;
+      // Of a product, x % c is any factor.
+      std::vector<Expr> others = FactorsOf(atom);
+      const auto mod = std::find_if(others.begin(), others.end(), [](Expr f) { return f->op == ExprOp::kMod; });
+      if (mod == others.end()) continue;
+      Expr x = (*mod)->args[0], divisor = (*mod)->args[1];
+      others.erase(mod);
+      const auto times_others = [&](const Linear& y) {
+        return others.empty() ? y : Multiply(c_, y, {{{MakeAtom(c_, others), 1}}, 0}, t);
+      };
       const Linear quotient = LinearOf(Opaque(ExprOp::kDiv, LinearOf(x), divisor, t));
-      const Linear whole = Scale(Multiply(c_, quotient, LinearOf(divisor), t), coef);
+      const Linear whole = Scale(times_others(Multiply(c_, quotient, LinearOf(divisor), t)), coef);
       const auto is_quotient = [&](const LinearTerm& y) {
         const auto& args = y.atom->args;
         if (y.atom->op != ExprOp::kDiv || !IsInt(divisor) || !IsInt(args[1]) || !whole.exact) return false;
@@ -207,15 +216,24 @@ Linear Analyzer::Recombine(Linear l, DType t) {
         if (c <= 1 || b <= c || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
         return FromLinear(c_, DivMod(LinearOf(args[0]), b / c, /*is_mod=*/false, t), t) == x;
       };
-      const bool is_term = whole.terms.size() == 1 && whole.constant == 0 && whole.exact;
-      auto partner = is_term ? find(whole.terms[0].atom) : l.terms.end();
-      if (partner != l.terms.end() && partner->coef != whole.terms[0].coef) partner = l.terms.end();
-      if (partner == l.terms.end()) partner = std::find_if(l.terms.begin(), l.terms.end(), is_quotient);
-      if (partner == l.terms.end()) continue;
-      const Expr other = partner->atom;
-      RemoveTerm(l, atom);
-      RemoveTerm(l, other);
-      l = AddScaled(std::move(l), LinearOf(x), coef);
+      const bool is_there = whole.exact && !whole.IsConst() && whole.constant == 0 &&
+                            std::all_of(whole.terms.begin(), whole.terms.end(), [&](const LinearTerm& w) {
+                              const auto it = find(w.atom);
+                              return it != l.terms.end() && it->coef == w.coef;
+                            });
+      std::vector<Expr> partners;
+      if (is_there) {
+        for (const LinearTerm& w : whole.terms) partners.push_back(w.atom);
+      } else if (others.empty()) {
+        const auto partner = std::find_if(l.terms.begin(), l.terms.end(), is_quotient);
+        if (partner != l.terms.end()) partners.push_back(partner->atom);
+      }
+      if (partners.empty()) continue;
+      const Expr done = atom;
+      const WrapInt times = coef;
+      RemoveTerm(l, done);
+      for (Expr p : partners) RemoveTerm(l, p);
+      l = AddScaled(std::move(l), times_others(LinearOf(x)), times);
       changed = true;
       break;
     }
@@ -260,6 +278,11 @@ bool Analyzer::DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linea
   }
   if (ProveAtLeast(rest, 0) && ProveAtLeast(AddScaled(lb, rest, -1), 1)) {
     *out = is_mod ? rest : quotient;
+    return true;
+  }
+  if (BoundsOf(rest).hi < 0 && ProveAtLeast(AddScaled(lb, rest, 1), 0)) {  // of the period before
+    AddConstant(quotient, -1);
+    *out = is_mod ? AddScaled(lb, rest, 1) : quotient;
     return true;
   }
   // x / (s * d) = (x / s) / d and x % (s * d) = (x / s % d) * s + x % s.
@@ -381,6 +404,20 @@ Expr Analyzer::RewriteCompare(ExprOp op, Expr a, Expr b) {
 Expr Analyzer::RewritePositive(const Linear& d, DType t) {
   if (ProveAtLeast(d, 1)) return c_.Bool(true);
   if (ProveAtLeast(Scale(d, -1), 0)) return c_.Bool(false);
+  // max(x, y) + rest > 0 is x + rest > 0 where y + rest never is.
+  for (const LinearTerm& m : d.terms) {
+    if (m.atom->op != (m.coef > 0 ? ExprOp::kMax : ExprOp::kMin)) continue;
+    if (!CannotWrap(LinearOf(m.atom->args[0]), t) || !CannotWrap(LinearOf(m.atom->args[1]), t)) continue;
+    const auto with = [&](Expr x) {
+      Linear r = d;
+      RemoveTerm(r, m.atom);
+      return AddScaled(std::move(r), LinearOf(x), m.coef);
+    };
+    for (int k : {0, 1}) {
+      if (const Linear rest = with(m.atom->args[1 - k]); rest.exact && ProveAtLeast(Scale(rest, -1), 0))
+        return RewritePositive(with(m.atom->args[k]), t);
+    }
+  }
   // d = g * high + low > 0 is high >= m if every value of low asks for the same m.
   std::vector<int64_t> divisors;
   auto divisor_of = [&](const LinearTerm& x) { return DivisorOf({{x}, 0}); };

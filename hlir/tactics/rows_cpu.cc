@@ -350,7 +350,7 @@ void PeelEnds(ir::Schedule& s, const std::string& line, const LineMiddle& middle
     const std::string end = s.Fresh("end");
     s.Step("peel ", line, " ", side, " ", count, " -> ", end);
     if (count <= kFew) {
-      s.Step("unroll ", end);
+      s.Try("unroll " + end);  // of a line of at least so many elements
       continue;
     }
     const std::string outer = s.Fresh("vo"), lane = s.Fresh("vi");

@@ -139,12 +139,33 @@ class LanesNarrower {
   Expr Narrow(Expr e) {
     return Rewriter(c_, [&](Expr x) -> Expr {
       const bool compares = RowOf(x->op) != nullptr && RowOf(x->op)->result == OpRow::kBool && x->args.size() == 2;
-      if (!compares || x->type.lanes < 2 || !CanNarrow(x->args[0]) || !CanNarrow(x->args[1])) return nullptr;
+      if (!compares || x->type.lanes < 2) return nullptr;
+      if (!CanNarrow(x->args[0]) || !CanNarrow(x->args[1])) return x->op == ExprOp::kLt ? FromFirst(x) : nullptr;
       const auto narrow = [&](Expr side) {
         return MapChildren(c_, side, [&](Expr part) { return c_.Cast(DType::kI32, part); });
       };
       return c_.Make(x->op, {narrow(x->args[0]), narrow(x->args[1])});
     })(e);
+  }
+
+  // From the first lane on, as far as lanes go. Null where that is no number that is known to be one.
+  Expr FromFirst(Expr less) {
+    const bool rises = less->args[0]->op == ExprOp::kRamp;
+    Expr ramp = less->args[rises ? 0 : 1], end = less->args[rises ? 1 : 0];
+    if (ramp->op != ExprOp::kRamp || end->op != ExprOp::kBroadcast || ramp->args[0]->type.dtype != DType::kI64)
+      return nullptr;
+    Expr first = ramp->args[0], step = ramp->args[1];
+    constexpr int64_t kFar = int64_t{1} << 16;  // of 256 lanes
+    if (!IsInt(step) || step->int_value <= 0 || step->int_value > kFar) return nullptr;
+    for (Expr e : {first, end->args[0]}) {
+      if (!analyzer_.ConstBounds(e).IsKnown()) return nullptr;
+    }
+    const int64_t last = step->int_value * (ramp->type.lanes - 1);
+    Expr many = c_.Sub(end->args[0], first);
+    many = c_.Min(c_.Max(many, c_.Int(rises ? 0 : -1)), c_.Int(rises ? last + 1 : last));
+    const Expr lanes = c_.Ramp(c_.Int(0, DType::kI32), c_.Cast(DType::kI32, step), ramp->type.lanes);
+    const Expr most = c_.Broadcast(c_.Cast(DType::kI32, many), ramp->type.lanes);
+    return rises ? c_.Lt(lanes, most) : c_.Lt(most, lanes);
   }
 
   Context& c_;

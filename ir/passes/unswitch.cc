@@ -1,5 +1,7 @@
 #include "ir/passes/unswitch.h"
 
+#include <algorithm>
+
 #include "ir/clone.h"
 #include "ir/join.h"
 #include "ir/linear.h"
@@ -203,7 +205,11 @@ class Unswitcher {
       return true;
     });
     guards_.clear();
-    Expr inside = c_.Bool(true);
+    struct Asked {
+      Expr guard, worst;
+      Linear difference;  // positive where it is true
+    };
+    std::vector<Asked> asked;
     ForEachExpr(loop, [&](Expr root) {
       Visit(root, [&](Expr e) {
         alone = alone && e->op != ExprOp::kShuffleXor;
@@ -212,13 +218,25 @@ class Unswitcher {
         Expr worst = Uses(e, own) ? nullptr : AtWorst(e, extents);
         if (worst != nullptr) {
           guards_.insert(e);
-          inside = c_.And(inside, worst);
+          asked.push_back({e, worst, AddScaled(ToLinear(c_, worst->args[1]), ToLinear(c_, worst->args[0]), -1)});
         } else {
           for (Expr v : VarsOf(e)) all = all && !own.contains(v) && !extents.contains(v);
         }
         return false;
       });
     });
+    // Those that exclude each other, as of parts that are joined, stay.
+    const auto exclude = [](const Asked& x, const Asked& y) {
+      const Linear sum = AddScaled(x.difference, y.difference, 1);
+      return sum.exact && sum.IsConst() && sum.constant < 2;
+    };
+    Expr inside = c_.Bool(true);
+    for (const Asked& x : asked) {
+      if (std::any_of(asked.begin(), asked.end(), [&](const Asked& y) { return exclude(x, y); }))
+        guards_.erase(x.guard);
+      else
+        inside = c_.And(inside, x.worst);
+    }
     return alone && !guards_.empty() && (all || IsAtOnce(*As<For>(loop))) ? inside : nullptr;
   }
 

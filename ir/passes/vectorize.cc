@@ -35,8 +35,9 @@ std::optional<std::pair<ExprOp, Combiner>> LaneOp(ExprOp op) {
 // One loop's body with its variable spread over lanes.
 class Lanes {
  public:
-  Lanes(Analyzer& a, NameSupply& names, Expr var, int lanes)
-      : c_(a.context()), a_(a), names_(names), var_(var), lanes_(lanes) {
+  // `step`: the variable of the serial loop around, if any, of host code.
+  Lanes(Analyzer& a, NameSupply& names, Expr var, int lanes, Expr step = nullptr)
+      : c_(a.context()), a_(a), names_(names), var_(var), step_(step), lanes_(lanes) {
     vectors_[var] = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
   }
 
@@ -110,9 +111,7 @@ class Lanes {
             to = And(to, e);
           }
           if (lane != nullptr && n.otherwise != nullptr) return nullptr;
-          Stmt then = lane == nullptr
-                          ? Vectorize(n.then)
-                          : Guard(lane, [&] { return Vectorize(n.then); }, [&] { return Masked(lane, n.then); });
+          Stmt then = lane == nullptr ? Vectorize(n.then) : UnderMask(lane, n.then);
           Stmt otherwise = n.otherwise == nullptr ? nullptr : Vectorize(n.otherwise);
           if (then == nullptr || (n.otherwise != nullptr && otherwise == nullptr)) return nullptr;
           return uniform == nullptr ? then : MakeStmt(If{uniform, then, otherwise});
@@ -206,6 +205,28 @@ class Lanes {
     return r;
   }
 
+  Stmt UnderMask(Expr lane, const Stmt& s) {
+    if (StaysInRegisters(lane, s)) return Masked(lane, s);
+    return Guard(lane, [&] { return Vectorize(s); }, [&] { return Masked(lane, s); });
+  }
+
+  // What is added up in whole vectors of its own, under a condition that no step of the loop around changes: a branch
+  // in each step would send the sums to memory. Not what reads one element for all lanes, which some lane must want.
+  bool StaysInRegisters(Expr lane, const Stmt& s) {
+    const Store* n = As<Store>(s);
+    if (step_ == nullptr || Uses(lane, step_) || mask_ != nullptr || n == nullptr || n->mask != nullptr) return false;
+    bool for_all = false;
+    Visit(n->value, [&](Expr e) { return !(for_all |= e->op == ExprOp::kLoad && !Depends(e)); });
+    return !for_all && IsWholeVector(n->buffer, n->indices) && ReadsAhead(n->value);
+  }
+
+  // Of a buffer that nobody else sees.
+  bool IsWholeVector(Buffer b, const std::vector<Expr>& indices) const {
+    if (b->scope != Scope::kLocal || indices.size() != 1 || !IsInt(b->shape[0])) return false;
+    const Linear at = AddScaled(ToLinear(c_, indices[0]), ToLinear(c_, var_), -1);
+    return at.IsConst() && at.constant >= 0 && at.constant + lanes_ <= b->shape[0]->int_value;
+  }
+
   // All lanes may be off, and then nothing may be read.
   bool ReadsUnderMask(Expr e) const {
     bool found = false;
@@ -279,7 +300,7 @@ class Lanes {
   Context& c_;
   Analyzer& a_;
   NameSupply& names_;
-  Expr var_;
+  Expr var_, step_;
   int lanes_;
   bool ok_ = true;
   Expr mask_ = nullptr;
@@ -302,9 +323,17 @@ class Vectorizer {
     if (Stmt r = Reduction(*n); r != nullptr) return r;
     if (Stmt r = Scan(*n); r != nullptr) return r;
     a_.BindRange(n->var, c_.Int(0), n->extent);
-    if (n->kind != ForKind::kVectorized) return MakeStmt(For{n->var, n->extent, n->kind, Run(n->body)});
+    if (n->kind != ForKind::kVectorized) {
+      const bool was_kernel = in_kernel_;
+      in_kernel_ = in_kernel_ || IsThreadAxis(n->kind) || IsBlockAxis(n->kind);
+      const Expr around = std::exchange(step_, n->kind == ForKind::kSerial && !in_kernel_ ? n->var : step_);
+      Stmt body = Run(n->body);
+      step_ = around;
+      in_kernel_ = was_kernel;
+      return MakeStmt(For{n->var, n->extent, n->kind, std::move(body)});
+    }
     if (IsInt(n->extent) && n->extent->int_value > 1 && n->extent->int_value <= kMostLanes) {
-      Lanes lanes(a_, names_, n->var, static_cast<int>(n->extent->int_value));
+      Lanes lanes(a_, names_, n->var, static_cast<int>(n->extent->int_value), step_);
       if (Stmt r = lanes.VectorizeBody(n->body); r != nullptr) return r;
     }
     return MakeStmt(For{n->var, n->extent, ForKind::kSerial, Run(n->body)});
@@ -520,6 +549,8 @@ class Vectorizer {
   Context& c_;
   Analyzer a_;
   NameSupply names_;
+  bool in_kernel_ = false;  // whose threads take branches together, as most do
+  Expr step_ = nullptr;     // the variable of the innermost serial loop around, of host code
 };
 
 }  // namespace

@@ -705,12 +705,19 @@ TEST(RowsCpu, WhatEndsAskIsNotAskedOfTheMiddle) {
       "graph @g(%x: f32[n,56]) where n in 1..4096 {\n  %a = slice(%x) {axis=1, begin=54, end=56} : f32[n,2]\n"
       "  %b = slice(%x) {axis=1, begin=0, end=2} : f32[n,2]\n  %y = concat(%a, %x, %b) {axis=1} : f32[n,60]\n"
       "  return %y\n}\n";
+  const std::string rolled =
+      "graph @g(%x: f32[n,m]) where n in 1..4096 hint 64, m in 2..4096 hint 250 {\n  %i = iota() {shape=[m]} : i64[m]\n"
+      "  %one = full() {value=1, dtype=i64} : i64[]\n  %j = sub(%i, %one) : i64[m]\n"
+      "  %e = iota() {shape=[m+1]} : i64[m+1]\n  %l = slice(%e) {axis=0, begin=m, end=m+1} : i64[1]\n"
+      "  %k = mod(%j, %l) : i64[m]\n  %a = gather(%x, %k) {axis=1} : f32[n,m]\n"
+      "  %y = add(%x, %a) : f32[n,m]\n  return %y\n}\n";
   const std::string repeated =
       "graph @g(%x: f32[512,512,1]) {\n  %a = broadcast_to(%x) {shape=[512,512,3]} : f32[512,512,3]\n"
       "  %y = reshape(%a) {shape=[512,1536]} : f32[512,1536]\n  return %y\n}\n";
   for (const auto& [graph, steps] :
        {std::pair<std::string, std::vector<std::string>>{bent, {"peel v front 2 -> end\n", "peel v back 3 -> end_1\n"}},
         {wrapped, {"peel v front 2 -> end\n", "peel v back 2 -> end_1\n"}},
+        {rolled, {"peel v front 1 -> end\n"}},
         {repeated, {"split v 3 16 -> vo vc vi\n", "unroll vc\n"}}}) {
     const auto group = GroupOf(graph, target);
     ASSERT_TRUE(group.ok()) << group.status();

@@ -133,8 +133,23 @@ TEST_F(SimplifyTest, Symbols) {
   Range("p", "0", "n * 48");
   EXPECT_EQ(S("p / 4 / n < 12"), "true");
   EXPECT_EQ(S("p / (n * 4) < 11"), "p / 4 / n < 11");
+  EXPECT_EQ(S("(x * n + i - n) % n"), "i");
+  EXPECT_EQ(S("(x * n - 1) % n"), "n - 1");
+  EXPECT_EQ(S("(x * n - 1) / n"), "x - 1");
   EXPECT_EQ(a.KnownDivisor(P("m * 4 + x * 16")), 16);
   EXPECT_EQ(a.KnownDivisor(P("0")), 0);
+}
+
+// Of places in an array, computed from one number and back: of extents that are symbols, the same one twice, or sums.
+TEST_F(SimplifyTest, DigitsOfSymbols) {
+  for (std::string_view s : {"n", "m", "k"}) a.BindSymbol({.var = P(s), .lo = 8, .hi = 4096});
+  EXPECT_EQ(S("x / k / m * m * k + x / k % m * k + x % k"), "x");
+  EXPECT_EQ(S("x / k / k * k * k + x / k % k * k + x % k"), "x");
+  EXPECT_EQ(S("x / k / m / n * n * m * k + x / k / m % n * m * k + x / k % m * k + x % k"), "x");
+  EXPECT_EQ(S("x / k / m * m * k * 8 + x / k % m * k * 8 + x % k * 8"), "x * 8");
+  EXPECT_EQ(S("x / (k - 6) * (k - 6) + x % (k - 6)"), "x");
+  EXPECT_EQ(S("x / (k - 6) * (k - 6) * m + x % (k - 6) * m"), "m * x");
+  EXPECT_EQ(S("x / k * m * k + x % k * n"), "k * m * (x / k) + n * (x % k)");
 }
 
 TEST_F(SimplifyTest, MinimaBound) {
@@ -146,6 +161,17 @@ TEST_F(SimplifyTest, MinimaBound) {
   EXPECT_EQ(S("ii < 128"), "true");
   EXPECT_EQ(S("min(x + 3, x + 4)"), "x + 3");
   EXPECT_EQ(S("max(min(x, y), x)"), "x");
+  // Lines without their ends, of which there may be no middle.
+  Range("vo", "0", "(max(n - 4, 0) + 15) / 16");
+  Range("vi", "0", "16");
+  EXPECT_EQ(S("vo * 16 + vi < max(n - 4, 0)"), "vo * 16 + vi < n - 4");
+  EXPECT_EQ(S("min(n - 4, 0) < n - 8 - x"), "x + min(n - 4, 0) < n - 8");
+  EXPECT_EQ(S("max(n - 4, 0) <= n"), "true");
+  EXPECT_EQ(S("max(n - 4, 2) <= n"), "max(n - 4, 2) < n + 1");
+  EXPECT_EQ(S("n - 5 < min(n - 4, n + 2)"), "true");
+  Analyzer::Assume middle(a, P("vo * 16 + vi < max(n - 4, 0)"));
+  EXPECT_EQ(S("(vo * 16 + vi + 3) % n"), "vo * 16 + vi + 3");
+  EXPECT_EQ(S("(vo * 16 + vi + 5) % n"), "(vo * 16 + vi + 5) % n");
 }
 
 TEST_F(SimplifyTest, Assumptions) {
