@@ -203,26 +203,26 @@ class Placer {
     return r;
   }
 
-  // One more than the largest of `l`, in symbols and what is around; null if loops move it in another way than step by
-  // step.
+  // One more than the largest of `l`, in symbols and what is around, and no less than 0, where loops may not run; null
+  // if loops move it in another way than step by step.
   Expr Reach(const std::vector<Linear>& l, Analyzer& analyzer) {
-    Expr most = nullptr;
+    const auto is_inside = [&](Expr v) { return inner_.contains(v); };
+    const auto moves = [&](Expr e) {
+      const std::vector<Expr> vars = VarsOf(e);
+      return std::any_of(vars.begin(), vars.end(), is_inside);
+    };
+    Expr most = c_.Int(0);
     for (const Linear& x : l) {
       Expr last = c_.Int(x.constant + 1);
       for (const LinearTerm& t : x.terms) {
         const auto it = inner_.find(t.atom);
-        if (it != inner_.end()) {
-          const std::vector<Expr> vars = VarsOf(it->second.extent);
-          if (std::any_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) return nullptr;
-          if (t.coef > 0) last = c_.Add(last, c_.Mul(c_.Sub(it->second.extent, c_.Int(1)), c_.Int(t.coef)));
-          continue;
-        }
-        const std::vector<Expr> vars = VarsOf(t.atom);
-        if (std::any_of(vars.begin(), vars.end(), [&](Expr v) { return inner_.contains(v); })) return nullptr;
-        last = c_.Add(last, c_.Mul(t.atom, c_.Int(t.coef)));
+        if (moves(it != inner_.end() ? it->second.extent : t.atom)) return nullptr;
+        if (it == inner_.end())
+          last = c_.Add(last, c_.Mul(t.atom, c_.Int(t.coef)));
+        else if (t.coef > 0)
+          last = c_.Add(last, c_.Mul(c_.Sub(it->second.extent, c_.Int(1)), c_.Int(t.coef)));
       }
-      last = analyzer.Simplify(last);
-      most = most == nullptr ? last : analyzer.Simplify(c_.Max(most, last));
+      most = analyzer.Simplify(c_.Max(most, last));
     }
     return most;
   }
