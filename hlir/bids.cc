@@ -148,7 +148,7 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
     const double size = TypicalBytes(b, symbols);
     // Gradients of pools go through what is pooled, whichever way they are written here.
     if (kind == FrameworkKernel::kPooling) places = std::min(places, size / BytesOf(b->dtype));
-    bytes += size;
+    bytes += BytesRead(s, b, symbols);
   }
   double flops = 2 * places * TypicalSize(s.reduce_iters, symbols);
   if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s) * PartInside(c, s);
@@ -229,7 +229,7 @@ double SecondsOfLoops(const ir::TeProgram& group, const SpeedRow& row, const Tar
   double seconds = 0;
   for (const ir::Stage& s : group.stages) {
     double bytes = 0;
-    for (ir::Buffer b : InputsOf(s)) bytes += TypicalBytes(b, group.symbols);
+    for (ir::Buffer b : InputsOf(s)) bytes += BytesRead(s, b, group.symbols);
     for (ir::Buffer b : s.outputs) bytes += TypicalBytes(b, group.symbols);
     const double places = TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
     const double work = CostOf(s.values, nullptr) * places;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "absl/container/flat_hash_set.h"
 #include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
@@ -96,6 +97,46 @@ double TypicalSize(const std::vector<StageIter>& iters, const std::vector<Symbol
 double TypicalBytes(Buffer b, const std::vector<SymbolFact>& symbols) {
   double bytes = BytesOf(b->dtype);
   for (Expr e : b->shape) bytes *= TypicalSize(e, symbols);
+  return bytes;
+}
+
+double BytesRead(const Stage& s, Buffer b, const std::vector<SymbolFact>& symbols) {
+  const double whole = TypicalBytes(b, symbols);
+  if (s.IsCall()) {
+    const std::vector<Buffer> read = InputsOf(s);
+    return std::count(read.begin(), read.end(), b) > 0 ? whole : 0;
+  }
+  absl::flat_hash_set<Expr> loads;
+  for (Expr load : LoadsOf(s)) {
+    if (load->buffer == b) loads.insert(load);
+  }
+  double elements = 0;
+  for (Expr load : loads) {
+    double places = 1;
+    for (const auto* list : {&s.iters, &s.reduce_iters}) {
+      for (const StageIter& i : *list) {
+        const std::vector<Expr> indices = IndicesOf(load);
+        if (std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, i.var); }))
+          places *= TypicalSize(i.extent, symbols);
+      }
+    }
+    elements += places;
+  }
+  return std::min(elements * BytesOf(b->dtype), whole);
+}
+
+double BytesRead(const TeProgram& group, Buffer b) {
+  double bytes = 0;
+  for (const Stage& s : group.stages) bytes += BytesRead(s, b, group.symbols);
+  return std::min(bytes, TypicalBytes(b, group.symbols));
+}
+
+double BytesMoved(const TeProgram& group) {
+  double bytes = 0;
+  for (const Param& p : group.params) {
+    if (p.buffer == nullptr) continue;
+    bytes += p.role == ParamRole::kResult ? TypicalBytes(p.buffer, group.symbols) : BytesRead(group, p.buffer);
+  }
   return bytes;
 }
 

@@ -25,6 +25,12 @@ std::vector<ir::Expr> LoadsOf(const ir::Stage& s);
 double TypicalSize(ir::Expr extent, const std::vector<ir::SymbolFact>& symbols);
 double TypicalSize(const std::vector<ir::StageIter>& iters, const std::vector<ir::SymbolFact>& symbols);
 double TypicalBytes(ir::Buffer b, const std::vector<ir::SymbolFact>& symbols);
+// Bytes of a tensor that a stage, or a group's stages, read: of rows that are gathered from a table no more than those
+// rows, and never more than all of it.
+double BytesRead(const ir::Stage& s, ir::Buffer b, const std::vector<ir::SymbolFact>& symbols);
+double BytesRead(const ir::TeProgram& group, ir::Buffer b);
+// What a group reads of its inputs and writes of its results, in bytes: the least that goes through memory.
+double BytesMoved(const ir::TeProgram& group);
 
 // The value is one element of another tensor, moved or converted (or a constant or an index): nothing to compute, so it
 // is substituted wherever it is read.

@@ -31,9 +31,7 @@ MatmulCost CostOfMatmuls(const ir::TeProgram& group) {
     if (!FindProduct(s)) continue;
     r.flops += 2 * TypicalSize(s.iters, group.symbols) * TypicalSize(s.reduce_iters, group.symbols);
   }
-  for (const ir::Param& p : group.params) {
-    if (p.buffer != nullptr) r.bytes += TypicalBytes(p.buffer, group.symbols);
-  }
+  r.bytes = BytesMoved(group);
   return r;
 }
 

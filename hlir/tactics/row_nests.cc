@@ -461,14 +461,6 @@ std::vector<int> RowNests::Dims(bool reduced) const {
   return r;
 }
 
-double RowNests::Bytes() const {
-  double total = 0;
-  for (const Param& p : group.params) {
-    if (p.buffer != nullptr) total += TypicalBytes(p.buffer, group.symbols);
-  }
-  return total;
-}
-
 std::vector<Buffer> RowNests::Temporaries() const {
   std::vector<Buffer> r;
   for (const Stage& s : group.stages) {

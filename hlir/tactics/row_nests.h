@@ -95,8 +95,6 @@ struct RowNests {
   std::vector<int> LineAround(int dim) const;
   // The dimensions of a kind, in order.
   std::vector<int> Dims(bool reduced) const;
-  // Bytes of memory that the group must at least move; symbols count as TypicalSize says.
-  double Bytes() const;
   // Allocations of the group's intermediates.
   std::vector<ir::Buffer> Temporaries() const;
   // Steps on every nest.

@@ -284,8 +284,8 @@ class Lanes {
         case ExprOp::kDiv:
         case ExprOp::kMod:
           // All lanes lie between two multiples of the divisor.
-          if (ramp_a && IsInt(a->args[1], 1) && IsInt(b) && b->int_value % lanes_ == 0 &&
-              a_.KnownDivisor(a->args[0]) % lanes_ == 0) {
+          if (ramp_a && IsInt(a->args[1], 1) && scalar_b && a_.KnownDivisor(b) % lanes_ == 0 &&
+              a_.ConstBounds(b).lo > 0 && a_.KnownDivisor(a->args[0]) % lanes_ == 0) {
             return e->op == ExprOp::kDiv ? c_.Div(a->args[0], b) : ramp(c_.Mod(a->args[0], b), a->args[1]);
           }
           break;
