@@ -5,6 +5,7 @@
 
 #include "ir/analyzer.h"
 #include "ir/index_map.h"
+#include "ir/schedule/stage_parts.h"
 
 namespace cinn_like::hlir {
 
@@ -14,7 +15,7 @@ namespace {
 
 class Placer {
  public:
-  explicit Placer(TeProgram p) : p_(std::move(p)), c_(*p_.context), analyzer_(c_) {
+  explicit Placer(TeProgram p) : p_(std::move(p)), c_(*p_.context), analyzer_(c_), names_(NamesOf(p_)) {
     for (const SymbolFact& f : p_.symbols) analyzer_.BindSymbol(f);
     for (const Param& q : p_.params) {
       if (q.role == ParamRole::kResult) results_.insert(q.buffer);

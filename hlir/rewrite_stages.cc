@@ -10,6 +10,7 @@
 #include "hlir/stage_analysis.h"
 #include "ir/index_map.h"
 #include "ir/join.h"
+#include "ir/schedule/stage_parts.h"
 
 namespace cinn_like::hlir {
 
@@ -30,14 +31,7 @@ class StageRewriter {
   // results get parts that fill a GPU.
   TeProgram Run() {
     std::vector<Stage> kept;
-    NameSupply names;
-    for (const Param& q : p_.params) names.Reserve(q.buffer == nullptr ? q.var->name : q.buffer->name);
-    for (const Stage& s : p_.stages) {
-      for (Buffer b : s.outputs) names.Reserve(b->name);
-      for (const auto* list : {&s.iters, &s.reduce_iters}) {
-        for (const StageIter& i : *list) names.Reserve(i.var->name);
-      }
-    }
+    NameSupply names(NamesOf(p_));
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       for (Buffer b : InputsOf(p_.stages[i])) readers_[b].insert(i);
     }

@@ -457,9 +457,18 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
     return true;
   };
 
+  // Whether the other factors of a term are a term of the other sign: a * b - b is (a - 1) * b.
+  auto meets_others = [&](const LinearTerm& t, std::vector<Expr> rest, Expr x) {
+    rest.erase(std::find(rest.begin(), rest.end(), x));
+    if (rest.empty()) return false;
+    const Expr others = MakeAtom(c_, rest);
+    return std::any_of(l.terms.begin(), l.terms.end(),
+                       [&](const LinearTerm& u) { return u.atom == others && (u.coef < 0) != (t.coef < 0); });
+  };
+
   const LinearTerm* best = nullptr;
   Expr best_var = nullptr;
-  int best_order = -1;
+  std::pair<bool, int> best_order(false, -1);
   for (const LinearTerm& t : l.terms) {
     const std::vector<Expr> factors = FactorsOf(t.atom);
     for (Expr f : factors) {
@@ -469,10 +478,11 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       const bool symbolic = v->has_range && !(upper ? v->max : v->min).IsConst();
       const bool bounded = upper ? v->hi < kUnknown : v->lo > -kUnknown;
       if (!symbolic && !(factors.size() > 1 && bounded)) continue;
-      if (v->order > best_order && others_nonnegative(factors, f)) {
+      const std::pair<bool, int> order(meets_others(t, factors, f), v->order);
+      if (order > best_order && others_nonnegative(factors, f)) {
         best = &t;
         best_var = f;
-        best_order = v->order;
+        best_order = order;
       }
     }
   }

@@ -374,6 +374,7 @@ const Call* CallTaking(const Stmt& s, Buffer b) {
 NameSupply::NameSupply(const Func& f) {
   for (const Param& p : f.params) Reserve(p.buffer != nullptr ? p.buffer->name : p.var->name);
   for (const SymbolFact& s : f.symbols) Reserve(s.var->name);
+  if (f.body == nullptr) return;
   VisitStmts(f.body, [&](const Stmt& s) {
     if (const For* n = As<For>(s)) Reserve(n->var->name);
     if (const Let* n = As<Let>(s)) Reserve(n->var->name);

@@ -106,8 +106,7 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
   ASSIGN_OR_RETURN(const size_t of, FindStage(p, to));
   std::vector<std::string> names;
-  NameSupply used;
-  for (const Param& q : NamesOf(p).params) used.Reserve(q.buffer != nullptr ? q.buffer->name : q.var->name);
+  NameSupply used(NamesOf(p));
   for (const StageIter& i : p.stages[of].iters) names.push_back(used.Fresh(i.var->name + "_o"));
   ASSIGN_OR_RETURN(Stage aligned, AlignStage(*p.context, p.stages[at], p.stages[of], names));
   RETURN_IF_ERROR(CheckNew(p, names));

@@ -384,5 +384,17 @@ TEST(Simplify, RandomExpressionsOfExtremeNumbers) {
   CheckRandomExpressions(Rounds(40000), /*extreme=*/true, r);
 }
 
+// a * b - b is (a - 1) * b, whichever of the two was declared last.
+TEST(Analyzer, ProductsAreNoLessThanTheirFactors) {
+  Context c;
+  Analyzer a(c);
+  const Expr x = c.Var("x"), y = c.Var("y"), z = c.Var("z");
+  for (Expr v : {x, y, z}) a.BindSymbol({v, 1, int64_t{1} << 31});
+  for (Expr v : {x, y}) EXPECT_TRUE(a.CanProve(c.Le(v, c.Mul(x, y)))) << Print(v);
+  EXPECT_TRUE(a.CanProve(c.Le(c.Mul(y, z), c.Mul(c.Mul(x, y), z))));
+  EXPECT_FALSE(a.CanProve(c.Lt(y, c.Mul(x, y))));
+  EXPECT_FALSE(a.CanProve(c.Le(z, c.Mul(x, y))));
+}
+
 }  // namespace
 }  // namespace cinn_like::ir
