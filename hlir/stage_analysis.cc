@@ -112,10 +112,10 @@ double BytesRead(const Stage& s, Buffer b, const std::vector<SymbolFact>& symbol
   }
   double elements = 0;
   for (Expr load : loads) {
+    const std::vector<Expr> indices = IndicesOf(load);
     double places = 1;
     for (const auto* list : {&s.iters, &s.reduce_iters}) {
       for (const StageIter& i : *list) {
-        const std::vector<Expr> indices = IndicesOf(load);
         if (std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, i.var); }))
           places *= TypicalSize(i.extent, symbols);
       }

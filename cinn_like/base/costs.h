@@ -86,6 +86,7 @@ struct GpuCosts {
   double again_per_byte = 1.5, pass_seconds = 0.8e-6, pair_passes = 3, part_seconds = 0.25e-9;
   double narrow_access = 0.07, narrow_tile = 0.35, narrow_cluster = 0.5;
   double bytes_in_flight = 48 << 10;  // of a core, asked of memory at once, that keep it busy
+  double division_seconds = 0.1e-9, wide_division_seconds = 0.3e-9;  // of a core, by no constant, of 32 and 64 bits
 
   // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
   // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand

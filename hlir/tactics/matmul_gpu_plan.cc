@@ -428,11 +428,30 @@ class Planner {
     const double flops = in_turn * 2 * static_cast<double>(ResultsOf(t)) * k * (width > 4 ? 2 : 1);
     const double compute = flops * cores / (PeakFlops(target_) * t.efficiency * busy);
     const double moving = in_turn * static_cast<double>(SidesOf(t)) * width * k / gpu.tile_bytes_per_second;
+    const double narrow = in_turn * NarrowBytes(t, k) / gpu.tile_bytes_per_second;
     // Each panel is waited for, by as many blocks at once as registers hold.
     const double together = static_cast<double>(kRegisters / RegistersOf(t));
     const double panels = std::ceil(k / static_cast<double>(t.depth * t.slices)) + (t.slices > 1 ? 1 : 0);
-    return gpu.kernel_seconds + std::ceil(in_turn / together) * panels * gpu.panel_seconds +
+    return gpu.kernel_seconds + std::ceil(in_turn / together) * panels * gpu.panel_seconds + narrow +
            std::max({compute, moving, CostOfMatmuls(group_).bytes / BytesPerSecond(target_)});
+  }
+
+  // What accesses of less than 16 bytes to operands and results take more than whole ones would, as bytes of a tile.
+  double NarrowBytes(const MatmulTile& t, double k) {
+    const double width = static_cast<double>(Width());
+    const auto more = [&](double elements, int64_t at_once) {
+      return elements * (static_cast<double>(kAccessBytes) / static_cast<double>(at_once) - width);
+    };
+    int64_t of_result = kAccessBytes / Width();
+    while (a_.KnownDivisor(extent_n_) % of_result != 0 || t.N() % of_result != 0) of_result /= 2;
+    double bytes = more(static_cast<double>(t.M() * t.N()) * static_cast<double>(results_.size()), of_result);
+    for (const MatmulProduct& p : products_) {
+      const auto side = [&](const MatmulPanel& panel, int64_t length) {
+        return more(static_cast<double>(length) * k, AsRead(p, panel, length, t.depth).vector);
+      };
+      bytes += (p.shares_left ? 0 : side(p.left, t.M())) + (p.shares_right ? 0 : side(p.right, t.N()));
+    }
+    return bytes;
   }
 
   // Copies of less than 4 bytes can't be asked for ahead, nor what is computed.

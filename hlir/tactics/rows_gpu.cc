@@ -31,8 +31,8 @@ constexpr int64_t kThreads = RowsGpuPlan::kThreads;
 constexpr int64_t kLineLoads = 2;         // of 16 bytes, a thread's in flight there
 constexpr int64_t kReserved = 10 * 1024;  // of shared memory, for exchanges between threads
 constexpr int64_t kRowsTogether = 4;      // of a block that adds up columns, on their way
-constexpr int64_t kUnroll = 8;            // loads in flight, a thread
-constexpr int64_t kMostLoads = 32;        // and where a loop is long, in all
+constexpr int64_t kUnroll = RowsGpuPlan::kUnroll;
+constexpr int64_t kMostLoads = RowsGpuPlan::kMostLoads;
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
@@ -305,34 +305,13 @@ class RowsGpu {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     const int64_t length = plan_.RowLength(), longest = plan_.LongestRow();
-    RowsGpuPlan::Strip strip = plan_.PlanStrip(along);
-    auto& [columns, sharers, most_sharers, blocks, in_registers] = strip;
+    RowsGpuPlan::Strip strip = plan_.PlanStrip(vector);
+    auto& [columns, sharers, blocks, in_registers] = strip;
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
-    // Loads that wait for memory at once: of long columns as many as the compiler itself would make of a constant
-    // number.
-    int64_t read = 0;
-    for (const Param& p : r_.group.params) read += p.role == ParamRole::kInput && p.buffer != nullptr;
-    const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(read, 1)));
-    const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent);  // of each column whether it is one
-    const auto loads = [&](int64_t of) { return !asks && (length == 0 || length >= 4 * most * of) ? most : kUnroll; };
     size_t staged = 0;
     if (!in_registers && plan_.CanShare()) {
-      columns = plan_.ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, plan_.AccessElements(vector) / 4));
-      // Where those are fewer strips than cores, and don't ask for enough at once, they are half as wide where that
-      // still is whole sectors of memory: 64 bytes.
-      const int64_t half = columns / 2;
-      double strips = 1.0 / static_cast<double>(columns);
-      for (int d : r_.Dims(false)) strips *= static_cast<double>(r_.LikelyExtent(d));
-      const auto asked =
-          static_cast<double>(most_threads_ * loads(most_sharers) * kAccessBytes / plan_.AccessElements(vector));
-      if (strips < Cores(target_) && half * kAccessBytes / plan_.AccessElements(vector) % 64 == 0 &&
-          strips * asked < GpuCostsOf(target_).bytes_in_flight * Cores(target_)) {
-        columns = plan_.ColumnsOfStrip(along, half);
-        most_sharers = PowerOfTwoBelow(most_threads_ / columns);
-      }
-      sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / columns));
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
       const int64_t narrowest = 2 * plan_.AccessElements(vector);
@@ -381,7 +360,7 @@ class RowsGpu {
       lines.push_back({line, lane, i < staged});
     }
     Merge(strips);
-    int64_t unroll = loads(sharers);
+    int64_t unroll = plan_.LoadsOfStrip(vector, columns, sharers);
     if (staged == 0 && !in_registers) unroll = point_.Choose("unroll", {4, kUnroll, 16, kMostLoads}, unroll);
     for (const Line& line : lines) {
       const std::string k = s_.Fresh("k"), y = s_.Fresh("y"), u = s_.Fresh("u"), c = s_.Fresh("c");

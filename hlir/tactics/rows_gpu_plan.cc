@@ -63,7 +63,7 @@ double RowsGpuPlan::Seconds(int vector) const {
     const auto t = r_.FindTransposition();
     seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
                       : gpu.narrow_access * narrow(r_.LineAround(vector)));
-    return gpu.kernel_seconds + seconds;
+    return gpu.kernel_seconds + std::max(seconds, SecondsOfPlaces(t ? 1 : VectorFor(r_.LineAround(vector))));
   }
   const int64_t passes = Passes();
   double rows = 1;  // or columns
@@ -86,12 +86,51 @@ double RowsGpuPlan::Seconds(int vector) const {
     waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
             (pairs && !in_registers ? gpu.pair_passes : 1);
   } else {
-    in_registers = PlanStrip(r_.LineAround(vector)).in_registers;
-    parts = rows * static_cast<double>(in_registers ? LongestRow() : LikelyRowLength()) / kWarp;
+    const Strip strip = PlanStrip(vector);
+    in_registers = strip.in_registers;
+    const auto length = static_cast<double>(in_registers ? LongestRow() : LikelyRowLength());
+    parts = rows * length / kWarp;
+    double line = 1;
+    for (int d : r_.LineAround(vector)) line *= static_cast<double>(r_.LikelyExtent(d));
+    const auto columns = static_cast<double>(strip.columns), sharers = static_cast<double>(strip.sharers);
+    const double blocks = rows / line * std::ceil(line / columns);
+    const double at_once =
+        std::min(static_cast<double>(gpu.threads) / (columns * sharers), static_cast<double>(gpu.blocks)) *
+        Cores(target_) / static_cast<double>(strip.blocks);
+    // What registers don't hold is asked for by so many loads at once, which wait for those before them.
+    const double asked = sharers * static_cast<double>(LoadsOfStrip(vector, strip.columns, strip.sharers));
+    const double turns = in_registers ? 1 : std::ceil(length / asked);
+    waits = std::ceil(blocks / at_once) * turns * static_cast<double>(passes) * gpu.pass_seconds;
   }
   if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
   return gpu.kernel_seconds + std::max(seconds, waits) +
          parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
+}
+
+double RowsGpuPlan::SecondsOfPlaces(int64_t at_once) const {
+  double elements = 1, most = 1;
+  int64_t divisions = 0;
+  for (size_t d = 0; d < r_.space.dims.size(); ++d) {
+    elements *= static_cast<double>(r_.LikelyExtent(static_cast<int>(d)));
+    most *= static_cast<double>(r_.LargestExtent(static_cast<int>(d)));
+    const auto inner = static_cast<int>(d) + 1;
+    divisions += d + 1 < r_.space.dims.size() && r_.ConstExtent(inner) == 0 && !r_.CanCoalesce(static_cast<int>(d));
+  }
+  absl::flat_hash_set<std::pair<Expr, Expr>> quotients;  // a remainder is what its quotient leaves
+  for (const Stage& s : r_.group.stages) {
+    for (Expr v : s.values) {
+      Visit(v, [&](Expr e) {
+        if ((e->op == ExprOp::kDiv || e->op == ExprOp::kMod) && e->type == kIndexType && !IsInt(e->args[1]))
+          quotients.emplace(e->args[0], e->args[1]);
+        return true;
+      });
+    }
+  }
+  divisions += static_cast<int64_t>(quotients.size());
+  const GpuCosts& gpu = GpuCostsOf(target_);
+  constexpr double kMostNarrow = 2147483647;
+  const double each = most > kMostNarrow ? gpu.wide_division_seconds : gpu.division_seconds;
+  return elements / static_cast<double>(at_once) * static_cast<double>(divisions) * each / Cores(target_);
 }
 
 int64_t RowsGpuPlan::Passes() const {
@@ -128,6 +167,8 @@ bool RowsGpuPlan::IsRowSized(size_t k) const {
 }
 
 int64_t RowsGpuPlan::VectorFor(const std::vector<int>& dims) const {
+  // Where all elements are one line, each access but the last is a whole one, whatever their number.
+  if (dims.size() == r_.space.dims.size()) return AccessElements(dims.back());
   Context& c = *r_.group.context;
   Analyzer a(c);
   for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
@@ -215,13 +256,25 @@ int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {
 
 int64_t RowsGpuPlan::ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const {
   int64_t n = 1;
-  for (int d : along) n *= r_.ConstExtent(d);
-  if (n == 0 || n >= 4 * wanted) return std::min(wanted, most_threads_);
+  for (int d : along) n = std::min(n * r_.LargestExtent(d), kLongestRow);
+  if (n >= 4 * wanted) return std::min(wanted, most_threads_);
   const int64_t strips = std::max<int64_t>(n / wanted, 1);
   return std::min((n + strips - 1) / strips, most_threads_);
 }
 
-RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
+int64_t RowsGpuPlan::LoadsOfStrip(int vector, int64_t columns, int64_t sharers) const {
+  // Of long columns as many as the compiler itself would make of a constant number.
+  int64_t read = 0;
+  for (const Param& p : r_.group.params) read += p.role == ParamRole::kInput && p.buffer != nullptr;
+  const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(read, 1)));
+  const int64_t length = RowLength();
+  // Of each column whether it is one; in the only strip once for all of a thread's loads.
+  const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent) && r_.LargestExtent(vector) > columns;
+  return !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
+}
+
+RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
+  const std::vector<int> along = r_.LineAround(vector);
   const int64_t length = RowLength(), longest = LongestRow();
   // Threads of a block: each has several elements of a column, which is shared by so many.
   // One of a length that is not known is shared for the sake of few columns; of as many as fill the device the hint
@@ -233,10 +286,10 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
   const int64_t likely = !unknown ? longest : fills ? LikelyRowLength() : 64;
   const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
   Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
-  strip.most_sharers =
+  int64_t most_sharers =
       PowerOfTwoBelow(std::min(std::max<int64_t>(kStripThreads / strip.columns, 8), most_threads_ / strip.columns));
-  if (unknown && fills) strip.most_sharers = std::min(strip.most_sharers, useful);
-  strip.sharers = std::min(useful, strip.most_sharers);
+  if (unknown && fills) most_sharers = std::min(most_sharers, useful);
+  strip.sharers = std::min(useful, most_sharers);
   strip.in_registers = longest <= strip.sharers * kMaxRegisterElements;
   // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
   // two blocks fit on a core, so that one loads while another stores.
@@ -245,7 +298,7 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
       !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
   int64_t reductions = 0;
   for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
-  for (const int64_t threads : {strip.most_sharers / 2, strip.most_sharers}) {  // of a column in a block
+  for (const int64_t threads : {most_sharers / 2, most_sharers}) {  // of a column in a block
     if (strip.in_registers || !again || !CanShare()) break;
     const int64_t elements = std::min(
         target_.registers / std::max<int64_t>(2 * strip.columns * threads, 1) - kOwnRegisters, kMaxRegisterElements);
@@ -259,6 +312,20 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(const std::vector<int>& along) const {
     strip.blocks = wanted;
     strip.sharers = threads;
   }
+  if (strip.in_registers || !CanShare()) return strip;
+  const int64_t per_access = AccessElements(vector), element = kAccessBytes / per_access;
+  strip.columns = ColumnsOfStrip(along, kWarp * std::max<int64_t>(1, per_access / 4));
+  // Where those are fewer strips than cores, and don't ask for enough at once, they are half as wide where that
+  // still is whole sectors of memory: 64 bytes.
+  const int64_t half = strip.columns / 2;
+  const double strips = all_columns / static_cast<double>(strip.columns);
+  const auto asked = static_cast<double>(most_threads_ * LoadsOfStrip(vector, strip.columns, most_sharers) * element);
+  if (strips < Cores(target_) && half * element % 64 == 0 &&
+      strips * asked < GpuCostsOf(target_).bytes_in_flight * Cores(target_)) {
+    strip.columns = ColumnsOfStrip(along, half);
+    most_sharers = PowerOfTwoBelow(most_threads_ / strip.columns);
+  }
+  strip.sharers = std::min(most_sharers, PowerOfTwoBelow(most_threads_ / strip.columns));
   return strip;
 }
 

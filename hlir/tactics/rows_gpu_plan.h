@@ -16,6 +16,8 @@ class RowsGpuPlan {
   static constexpr int64_t kMaxRegisterElements = 64;  // of one row, a thread
   static constexpr int64_t kMostThreads = 1024;        // of a block, where the device runs as many
   static constexpr int64_t kThreads = 128;             // where each has elements of its own
+  static constexpr int64_t kUnroll = 8;                // loads in flight, a thread
+  static constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
 
   // `r` outlives this, and may change.
   RowsGpuPlan(const RowNests& r, const Target& target);
@@ -57,17 +59,20 @@ class RowsGpuPlan {
   // How a block takes columns.
   struct Strip {
     int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
-    int64_t most_sharers = 1;
     int64_t blocks = 1;  // that share a column
     bool in_registers = false;
   };
-  Strip PlanStrip(const std::vector<int>& along) const;
+  Strip PlanStrip(int vector) const;
+  // Of a column of a strip, of so many, the loads of a thread that wait for memory at once, where so many share it.
+  int64_t LoadsOfStrip(int vector, int64_t columns, int64_t sharers) const;
   // Neighbouring columns that a block takes, about `wanted`; of few, strips of one size.
   int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const;
 
  private:
   // How often the group goes through a row: for each reduction, and once for what is as large as it.
   int64_t Passes() const;
+  // Of elements, so many at once, to find where they lie: quotients by sizes that are not constant.
+  double SecondsOfPlaces(int64_t at_once) const;
   // Bytes of a row's elements that are read after the first time, of rows that lie in no registers.
   double BytesAgain(int64_t passes) const;
   int64_t LikelyRowLength() const;
