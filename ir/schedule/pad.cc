@@ -14,10 +14,19 @@ namespace {
 using VarSet = absl::flat_hash_set<Expr>;
 
 // Whether a block may compute beyond the ends of these iterators: what it writes there is beyond the ends of its
-// results, and computing it is harmless.
-Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Expr>& extents) {
+// results, and computing it is harmless where none of the sizes that are given back is 0: it divides by them, as it does
+// within the ends, where there may be no element.
+StatusOr<std::vector<Expr>> CheckPads(Analyzer& a, const Func& f, const Block& b,
+                                      const absl::flat_hash_map<Expr, Expr>& extents) {
   Context& c = a.context();
   Status status;
+  std::vector<Expr> sizes;
+  const auto is_size = [&](Expr e) {
+    const std::vector<Expr> vars = VarsOf(e);
+    return !e->reads && std::all_of(vars.begin(), vars.end(), [&](Expr v) {
+      return std::any_of(f.symbols.begin(), f.symbols.end(), [&](const SymbolFact& s) { return s.var == v; });
+    });
+  };
   auto refuse = [&](const auto&... why) {
     if (status.ok()) status = InvalidArgument("pad ", b.name, ": ", why...);
   };
@@ -35,8 +44,11 @@ Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Ex
         [&](Expr e) {
           Visit(e, [&](Expr x) {
             const bool divides = (x->op == ExprOp::kDiv || x->op == ExprOp::kMod) && !IsFloat(x->type.dtype);
-            if (divides && !IsInt(x->args[1]) && !a.CanProve(c.Lt(c.Int(0), x->args[1])))
+            if (!divides || IsInt(x->args[1]) || a.CanProve(c.Lt(c.Int(0), x->args[1]))) return true;
+            if (!is_size(x->args[1]))
               refuse("it divides by what may be 0 beyond its bounds: ", Print(x));
+            else if (std::find(sizes.begin(), sizes.end(), x->args[1]) == sizes.end())
+              sizes.push_back(x->args[1]);
             return true;
           });
         },
@@ -45,7 +57,8 @@ Status CheckPads(Analyzer& a, const Block& b, const absl::flat_hash_map<Expr, Ex
   };
   VisitStmts(b.body, check);
   if (b.init != nullptr) VisitStmts(b.init, check);
-  return status;
+  RETURN_IF_ERROR(status);
+  return sizes;
 }
 
 }  // namespace
@@ -128,7 +141,11 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
     }
     extents[i.var] = i.extent;
   }
-  RETURN_IF_ERROR(CheckPads(a, b, extents));
+  ASSIGN_OR_RETURN(const std::vector<Expr> sizes, CheckPads(a, f, b, extents));
+  for (Expr size : sizes) {
+    const Expr given = c.Lt(c.Int(0), size);
+    keep(a.CanProve(c.Le(c.Int(0), size)) ? given : c.Make(ExprOp::kNe, {size, c.Int(0)}));
+  }
   VarSet lets;
   VisitStmts(b.body, [&](const Stmt& s) {
     if (const Let* n = As<Let>(s)) lets.insert(n->var);

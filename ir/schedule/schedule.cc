@@ -220,7 +220,7 @@ const StepRow kSteps[] = {
      }},
     {"guard", "BLOCK LOOP", 2, 2, 0, 0,
      [](Func f, const Words& w) { return Guard(std::move(f), w.args[0], w.args[1]); }},
-    {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kMany, 0, 0,
+    {"implement", "call FUNCTION(ARGUMENT, ...)", 1, kAnyNumber, 0, 0,
      [](Func f, const Words& w) { return Implement(std::move(f), absl::StrJoin(w.args, " ")); }},
     {"split_init", "BLOCK LOOP -> NAME", 2, 2, 1, 1,
      [](Func f, const Words& w) { return SplitInit(std::move(f), w.args[0], w.args[1], w.names[0]); }},
