@@ -154,6 +154,9 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   if (kind == FrameworkKernel::kConvolution) flops *= DensityOf(c, s) * PartInside(c, s);
   const bool depthwise = kind == FrameworkKernel::kConvolution && IsDepthwise(s);
   double rate = RateFor(depthwise ? row.depthwise : row.convolution, dtype);
+  // Dense ones of f32 are a GPU's matrix units' where they may be.
+  if (target.IsGpu() && !depthwise && dtype == DType::kF32 && !AllowsTf32(s, target))
+    rate = std::min(rate, row.product.f32);
   if (kind == FrameworkKernel::kPooling) rate = WindowsLieAlongMemory(s) ? row.pooling : row.pooling_of_channels;
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);

@@ -104,6 +104,7 @@ StatusOr<ExtractedGroup> ExtractGroup(const TeProgram& p, const std::vector<int>
     t.name = t.outputs[0]->name;
     t.origin = s.origin;
     t.origin_row_alignment = s.origin_row_alignment;
+    t.is_convolution = s.is_convolution;
     for (Expr e : s.inits) t.inits.push_back(expr(e));
     for (Expr e : s.values) t.values.push_back(expr(e));
     for (Expr e : s.at) t.at.push_back(expr(e));

@@ -108,12 +108,21 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
     std::vector<size_t> near;
   };
   absl::flat_hash_map<std::string, Kernels> kernels_of;  // text of the group
+  // Their loops, and what those don't tell of the stages.
+  const auto text_of = [](const ir::TeProgram& group) -> StatusOr<std::string> {
+    ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(group));
+    std::string text = ir::Print(loops);
+    for (const ir::Stage& s : group.stages) {
+      if (s.is_convolution) text += Cat("// ", s.name, ": a convolution\n");
+    }
+    return text;
+  };
   for (const FusionPlan::Group& group : plan.groups) {
     ASSIGN_OR_RETURN(ExtractedGroup g, ExtractGroup(p, group.stages, group.outputs));
-    ASSIGN_OR_RETURN(const ir::Func loops, ir::ToLoops(g.program));
+    ASSIGN_OR_RETURN(const std::string text, text_of(g.program));
     std::vector<int> origins;
     for (const ir::Stage& s : g.program.stages) origins.push_back(s.origin);
-    auto [it, fresh] = kernels_of.emplace(ir::Print(loops), Kernels{r.kernels.size(), {}});
+    auto [it, fresh] = kernels_of.emplace(text, Kernels{r.kernels.size(), {}});
     Kernels& kernels = it->second;
     const bool is_fused = group.stages.size() > 1;
     if (fresh) {
@@ -124,9 +133,9 @@ StatusOr<LoweredGraph> LowerGraph(const Graph& graph, const PassContext& context
           ir::SymbolFact& f = of.symbols[i];
           f = {f.var, facts[i].lo, facts[i].hi, facts[i].divisor, facts[i].hint};
         }
-        ASSIGN_OR_RETURN(const ir::Func naive, ir::ToLoops(of));  // whose text does not tell the name
+        ASSIGN_OR_RETURN(std::string naive, text_of(of));  // which does not tell the name
         of.name = Cat(name, form);
-        r.kernels.push_back({of.name, std::move(of), ir::Print(naive), 0, {}, is_fused});
+        r.kernels.push_back({of.name, std::move(of), std::move(naive), 0, {}, is_fused});
         return absl::OkStatus();
       };
       const KernelForms forms = FormsOf(g.program, context.target);

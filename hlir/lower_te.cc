@@ -91,6 +91,7 @@ StatusOr<ir::TeProgram> LowerToTe(const Graph& graph) {
     const std::vector<ir::Buffer> results = op.def->lower(call);
     for (size_t i = before; i < te.stages().size(); ++i) {
       te.stages()[i].origin = op.origin;
+      te.stages()[i].is_convolution = op.def->framework_kernel == FrameworkKernel::kConvolution;
       if (te.stages()[i].IsCall())
         return Unimplemented("op '", op.def->name, "' calls a function by name, expected stages that are computed");
       for (ir::Expr e : te.stages()[i].values) {

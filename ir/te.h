@@ -47,6 +47,7 @@ struct Stage {
   int origin = -1;      // the caller's number of what it means; -1: none
   // Bytes of which the rows of the caller's tensors are multiples, where this stage has padded copies of them; 0: none.
   int origin_row_alignment = 0;
+  bool is_convolution = false;  // in the caller's terms, who may allow other roundings there than of products
   bool IsReduction() const { return !reduce_iters.empty(); }
   bool IsScan() const { return along != nullptr; }
   bool IsCall() const { return call != nullptr; }

@@ -24,6 +24,7 @@ const Option kOptions[] = {
     {"features", &Target::features},
     {"libs", &Target::libs},
     {"allow-tf32", &Target::allow_tf32, 0, 1},
+    {"allow-tf32-convolutions", &Target::allow_tf32_convolutions, 0, 1},
     {"framework", &Target::framework},
     {"num-threads", &Target::num_threads, 0, kMostCores},
     {"cores", &Target::cores, 1, kMostCores},

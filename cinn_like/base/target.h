@@ -26,6 +26,7 @@ struct Target {
   std::vector<std::string> libs;           // library calls that tactics may propose: "cublas"
   int64_t num_threads = 0;                 // 0: as many as the process may use
   int64_t allow_tf32 = 0;                  // 1: products of f32 may round their operands to TF32
+  int64_t allow_tf32_convolutions = 0;     // the same of convolutions
   // Who computes what we leave, by a row of base/speeds.h; "auto" in the text means the row of this CPU or arch.
   // Empty: nobody, and everything is compiled.
   std::string framework;

@@ -55,10 +55,14 @@ const SpeedRow& SpeedsOf(const Target& target) {
   return *row;  // every class has one
 }
 
+bool AllowsTf32(const ir::Stage& s, const Target& target) {
+  return target.IsGpu() && (s.is_convolution ? target.allow_tf32_convolutions : target.allow_tf32) != 0;
+}
+
 double ProductRate(const ir::Stage& s, ir::Buffer result, const std::vector<ir::SymbolFact>& symbols,
                    const SpeedRow& row, const Target& target, std::optional<DType> of) {
   const DType dtype = of.value_or(NarrowestType(s, result));
-  const bool tf32 = dtype == DType::kF32 && target.IsGpu() && target.allow_tf32 != 0;
+  const bool tf32 = dtype == DType::kF32 && AllowsTf32(s, target);
   double rate = tf32 ? row.product.bf16 / 2 : RateFor(row.product, dtype);
   if (tf32 || BytesOf(dtype) == 2) rate *= PartAtAlignment(row, RowAlignment(s, result, symbols));
   return rate * 1e9 * Cores(target);

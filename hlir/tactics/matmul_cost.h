@@ -22,6 +22,8 @@ double BytesPerSecond(const Target& target);
 double Cores(const Target& target);
 // The row of base/speeds.h for the machine, whoever the framework is.
 const SpeedRow& SpeedsOf(const Target& target);
+// Whether the caller lets the operands of a product of f32 be rounded to TF32.
+bool AllowsTf32(const ir::Stage& s, const Target& target);
 // Operations a second that the machine's tuned kernels (the framework's, a library's) reach on the product `s`, whose
 // sums end in `result`, of operands `of` (by default the narrowest that it reads): less where the rows of a tensor
 // don't start at 16 bytes and matrix units are fed from them.

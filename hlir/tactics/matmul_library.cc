@@ -40,7 +40,7 @@ StatusOr<std::vector<Proposal>> ProposeMatmulLibrary(const ir::TeProgram& group,
   const double seconds = gpu.library_seconds + std::max(cost.flops * idle / rate, memory);
   if (until == Until::kPrice) return std::vector<Proposal>{{"matmul_library", {}, "", seconds}};
   LibraryMatmul& f = *found;
-  f.spec.allow_tf32 = target.allow_tf32 != 0 && f.spec.dtype == DType::kF32;
+  f.spec.allow_tf32 = f.spec.dtype == DType::kF32 && AllowsTf32(group.stages[0], target);
   ir::Context& c = *group.context;
   if (f.bias == nullptr) f.bias = c.Int(0, DType::kU64);
   std::string args = Cat(f.spec.Encode());

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
+#include "cinn_like/base/matmul_spec.h"
 #include "hlir/lower_graph.h"
 #include "hlir/pipeline.h"
 #include "hlir/tactics/tactic.h"
@@ -803,6 +804,49 @@ TEST(RowsGpu, ThreadsHaveWindowsOfTheirOwn) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
+
+// However long the sizes are that its arguments speak of: a convolution of one place, of an image of symbolic sizes
+// after others of stride 2.
+TEST(Tactics, LibraryCallsOfLongSizes) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350");
+  const std::string size = "(n+31)/32,(m+31)/32";
+  const StatusOr<LoweredGraph> lowered =
+      Lower(Cat("graph @f(n: i64, m: i64, %x: f32[b,672,", size, "], %w: f32[160,672,1,1]) where b in 2..4096 hint 8, n in 2..8192 hint "
+                "224, m in 2..8192 hint 160 {\n  %0 = conv(%x, %w) : f32[b,160,", size, "]\n  return %0\n}\n"),
+            target);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  for (const LoweredGraph::Kernel& k : lowered->kernels) {
+    const StatusOr<Choice> choice = ChooseSchedule(k.group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "matmul_library");
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+}
+
+// Products and convolutions round their operands as the caller allows each.
+TEST(Tactics, RoundingOfProductsAndOfConvolutions) {
+  const std::string product =
+      "graph @f(%x: f32[512,256], %w: f32[256,1024]) {\n  %0 = matmul(%x, %w) : f32[512,1024]\n  return %0\n}\n";
+  const std::string convolution =
+      "graph @f(%x: f32[8,256,28,28], %w: f32[128,256,1,1]) {\n  %0 = conv(%x, %w) : f32[8,128,28,28]\n  return %0\n}\n";
+  for (const bool products : {false, true}) {
+    for (const bool convolutions : {false, true}) {
+      const Target target = *Target::Parse(Cat("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350 -allow-tf32=",
+                                               products, " -allow-tf32-convolutions=", convolutions));
+      for (const std::string& text : {product, convolution}) {
+        const StatusOr<ir::TeProgram> group = GroupOf(text, target);
+        ASSERT_TRUE(group.ok()) << group.status();
+        const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+        ASSERT_TRUE(choice.ok()) << choice.status();
+        const std::string& schedule = choice->proposal.schedule;
+        const size_t begin = schedule.find("cinn_cublaslt_matmul(");
+        ASSERT_NE(begin, std::string::npos) << schedule;
+        EXPECT_EQ(MatmulSpec::Decode(std::stoll(schedule.substr(begin + 21)))->allow_tf32,
+                  text == product ? products : convolutions);
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace cinn_like::hlir

@@ -40,12 +40,20 @@ def _allows_tf32():
         return torch.backends.cuda.matmul.fp32_precision == "tf32"
 
 
+def _convolutions_allow_tf32():
+    """The same of convolutions, which PyTorch lets do so unless told otherwise; as set when they are compiled."""
+    try:
+        return torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        return torch.backends.cudnn.conv.fp32_precision == "tf32"
+
+
 def default_target(device):
     """The target of graphs on `device`, as the framework's settings of now have it."""
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
-        tf32 = " -allow-tf32=1" if _allows_tf32() else ""
+        tf32 = (" -allow-tf32=1" if _allows_tf32() else "") + (" -allow-tf32-convolutions=1" if _convolutions_allow_tf32() else "")
         return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{_numbers(device_id(device))}{libs}{tf32}"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
 
