@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5] [--only TEXT,TEXT] [--list]
+    function_bench.py [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5] [--symbolic]
+                      [--only TEXT,TEXT] [--list]
 
 Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers
 and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
 tools/reduction_bench.py).
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
-to the framework; on a GPU it is the device's time. Results are checked against float64 where they are floats. Exit code 1 where
+to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, and the time with constant ones beside it. Results are checked against float64 where they are floats. Exit code 1 where
 one is wrong or does not run.
 """
 
@@ -18,6 +19,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from bench.sizes import with_symbolic_sizes
 from bench.turns import in_turns
 
 import cinn_like
@@ -276,22 +278,29 @@ def is_right(got, eager, right, most):
     return True
 
 
-def measure(make, dtype, most, lasts, device):
+def measure(make, dtype, most, lasts, device, symbolic):
     torch.manual_seed(0)
     f, args = make(lambda *shape: torch.randn(shape).to(dtype))
     args = [a.to(device) for a in args]
     torch._dynamo.reset()
+    contenders = [lambda: f(*args)]
+    if symbolic:
+        # Code of its own for each, or the second would be another size of the first.
+        constant = torch.compile(lambda *xs: f(*xs), backend="cinn_like", dynamic=False)
+        contenders.append(lambda: constant(*args))
+        contenders[-1](), contenders[-1]()
     cinn_like.reset_report()
-    ours = torch.compile(f, backend="cinn_like")
+    ours = torch.compile(lambda *xs: f(*xs), backend="cinn_like")
+    given = with_symbolic_sizes(args) if symbolic else args
+    contenders.append(lambda: ours(*given))
     for _ in range(2):
-        got, eager = ours(*args), f(*args)
+        got, eager = ours(*given), f(*args)
     right = f(*(a.double() if a.is_floating_point() else a for a in args))
     report = cinn_like.report()
-    times = list(zip(*in_turns([lambda: f(*args), lambda: ours(*args)], lasts, device)))
+    times = in_turns(contenders, lasts, device)
     return {
-        "ratio": statistics.median(o / e for e, o in times),
-        "eager": statistics.median(e for e, _ in times) * 1e6,
-        "ours": statistics.median(o for _, o in times) * 1e6,
+        "ratio": statistics.median(o / e for e, o in zip(times[0], times[-1])),
+        "us": [statistics.median(t) * 1e6 for t in times],
         "left": [name.split(".")[1] for name in report.fallback_ops],
         "wrong": bool(report.failures) or not is_right(got, eager, right, most),
     }
@@ -303,6 +312,7 @@ def main():
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5, help="that a case is measured for")
+    parser.add_argument("--symbolic", action="store_true", help="all sizes symbolic; beside it, constant ones")
     parser.add_argument("--only", default="", help="cases whose names contain one of these")
     parser.add_argument("--list", action="store_true", help="the names of the cases")
     args = parser.parse_args()
@@ -318,11 +328,11 @@ def main():
     with torch.no_grad():
         for name in names:
             try:
-                rows.append((name, measure(CASES[name], dtype, most, args.seconds, args.device)))
+                rows.append((name, measure(CASES[name], dtype, most, args.seconds, args.device, args.symbolic)))
             except Exception as e:  # noqa: BLE001: one case that does not run is a row
                 broken.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
     for name, row in sorted(rows, key=lambda x: -x[1]["ratio"]):
-        print(f"{row['ratio']:6.2f} {row['eager']:10.0f} {row['ours']:10.0f} us  {name}"
+        print(f"{row['ratio']:6.2f} {' '.join(f'{us:10.{0 if us > 100 else 1}f}' for us in row['us'])} us  {name}"
               f"{'  WRONG' if row['wrong'] else ''}{'  left: ' + ', '.join(row['left']) if row['left'] else ''}")  # fmt: skip
     if rows:
         ratios = [row["ratio"] for _, row in rows]

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Small programs that no test names, as a user calls them, beside eager PyTorch and Inductor.
 
-    program_bench.py [--device cpu|cuda] [--train] [--threads 1] [--rounds 7] [--no-inductor] [--only WORD,WORD]
+    program_bench.py [--device cpu|cuda] [--train] [--threads 1] [--rounds 7] [--no-inductor] [--symbolic] [--only WORD,WORD]
 
 Each program is compiled with nothing set. The contenders take turns, of which each lasts about 100 ms; times are medians of calls,
 ratios are ours / theirs (below 1 ours is faster), errors are in the norm, against float64. `--train`: with the gradients of all inputs.
+`--symbolic`: ours with all sizes symbolic, beside eager and ours with constant sizes.
 Exit code 1 where ours is less exact than eager by more than a factor of 16.
 """
 
@@ -15,6 +16,7 @@ import time
 
 import torch
 import torch.nn.functional as F
+from bench.sizes import with_symbolic_sizes
 
 import cinn_like  # noqa: F401  (the backend)
 
@@ -216,12 +218,14 @@ def main():
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--symbolic", action="store_true")
     parser.add_argument("--only", default="")
     args = parser.parse_args()
     if args.threads:
         torch.set_num_threads(args.threads)
     wrong = False
-    print(f"{'us a call; errors':24} {'eager':>9} {'ours':>9} {'Inductor':>9}   / eager / Inductor   error eager      ours")
+    other = "constant" if args.symbolic else "Inductor"
+    print(f"{'us a call; errors':24} {'eager':>9} {'ours':>9} {other:>9}   / eager / {other}   error eager      ours")
     for name, (f, shapes) in PROGRAMS.items():
         if not any(word in name for word in args.only.split(",")):
             continue
@@ -229,16 +233,21 @@ def main():
         wide = [x.detach().double().requires_grad_(x.requires_grad) if x.is_floating_point() else x for x in inputs]
         right = results(f, wide, args.train)
         torch._dynamo.reset()
-        contenders = [f, torch.compile(f, backend="cinn_like")]
-        contenders += [] if args.no_inductor else [torch.compile(f)]
-        errors = [error(results(g, inputs, args.train), right) for g in contenders]
+        contenders = [(f, inputs), (torch.compile(f, backend="cinn_like"), inputs)]
+        if args.symbolic:
+            # Code of its own for each, or the second would be another size of the first.
+            symbolic = torch.compile(lambda *xs, f=f: f(*xs), backend="cinn_like")
+            contenders.insert(1, (symbolic, with_symbolic_sizes(inputs)))
+        elif not args.no_inductor:
+            contenders.append((torch.compile(f), inputs))
+        errors = [error(results(g, given, args.train), right) for g, given in contenders]
         calls = max(1, int(0.1 / seconds(f, inputs, args.train, 3)))
         times = [[] for _ in contenders]
         for _ in range(args.rounds):
-            for i, g in enumerate(contenders):
-                times[i].append(seconds(g, inputs, args.train, calls))
-        eager, ours, *inductor = (statistics.median(t) * 1e6 for t in times)
-        theirs = [f"{inductor[0]:9.0f}", f"{ours / inductor[0]:10.2f}"] if inductor else [" " * 9, " " * 10]
+            for i, (g, given) in enumerate(contenders):
+                times[i].append(seconds(g, given, args.train, calls))
+        eager, ours, *other = (statistics.median(t) * 1e6 for t in times)
+        theirs = [f"{other[0]:9.0f}", f"{ours / other[0]:10.2f}"] if other else [" " * 9, " " * 10]
         bad = errors[1] > 16 * errors[0] + 1e-5
         wrong |= bad
         print(f"{name:24} {eager:9.0f} {ours:9.0f} {theirs[0]} {ours / eager:9.2f} {theirs[1]}   {errors[0]:11.1e} "
