@@ -327,8 +327,8 @@ TEST(CudaLowering, PlacesNearHints) {
   std::mt19937 rng(41);
   for (const char* ops : {"%r = concat(%1, %1) {axis=2} : f32[m,3,2*n,n]",
                           "%r = transpose(%1) {perm=[0,2,1,3]} : f32[m,n,3,n]"}) {
-    const Graph g = ParseGraph(Cat("graph @places(%x: f32[m,n], %y: f32[m,3,n,n]) where m in 1..2147483647 hint 4096, n in "
-                                   "1..2147483647 hint 64 {\n  %0 = exp(%x) : f32[m,n]\n  %1 = exp(%y) : f32[m,3,n,n]\n  ",
+    const Graph g = ParseGraph(Cat("graph @places(%x: f32[m,n], %y: f32[m,3,n,n]) where m in 1..2147483647 hint 128, n in "
+                                   "1..2147483647 hint 56 {\n  %0 = exp(%x) : f32[m,n]\n  %1 = exp(%y) : f32[m,3,n,n]\n  ",
                                    ops, "\n  return %r\n}\n"));
     const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
