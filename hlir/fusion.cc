@@ -110,18 +110,22 @@ class Planner {
     return r;
   }
 
-  // Groups that read a tensor in common do so once, where they can.
+  // Groups that read a tensor in common do so once, where they can. Those that read none (tables of places, weights of
+  // an interpolation) are siblings, too: each would be a kernel.
   void JoinSiblings() {
     absl::flat_hash_map<Buffer, std::vector<int>> readers;
     std::vector<Buffer> order;
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       const std::vector<Expr> extents = ExtentsOf(p_.stages[i]);
-      for (Buffer b : inputs_[i]) {
-        if (IsSingle(b->shape) && !IsSingle(extents)) continue;  // such readers may have nothing in common
+      const auto add = [&](Buffer b) {
         std::vector<int>& stages = readers[b];
         if (stages.empty()) order.push_back(b);
         stages.push_back(static_cast<int>(i));
+      };
+      for (Buffer b : inputs_[i]) {
+        if (!IsSingle(b->shape) || IsSingle(extents)) add(b);  // such readers may have nothing in common
       }
+      if (inputs_[i].empty()) add(nullptr);
     }
     int joins = 0;
     for (Buffer b : order) {

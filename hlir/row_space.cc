@@ -107,6 +107,17 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
           break;
         }
       }
+      // What is made of places alone runs beside the same of as many.
+      if (linked[k] == linked[j] || !stages[k].IsPointwise() || !stages[j].IsPointwise()) continue;
+      if (!loads[k].empty() || !loads[j].empty()) continue;
+      std::vector<int> mine = ids[k], others = ids[j];
+      std::erase_if(mine, is_unit);
+      std::erase_if(others, is_unit);
+      if (!std::equal(mine.begin(), mine.end(), others.begin(), others.end(),
+                      [&](int p, int q) { return iters[p]->extent == iters[q]->extent; }))
+        continue;
+      for (size_t d = 0; d < mine.size(); ++d) parent[find(mine[d])] = find(others[d]);
+      link(k, j);
     }
   }
 

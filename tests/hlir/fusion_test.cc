@@ -419,5 +419,20 @@ TEST(Fusion, ColumnSumsFillTheDevice) {
   }
 }
 
+// Tables that are made of places alone are one kernel where they have as many elements.
+TEST(Fusion, TablesOfPlacesAreOneKernel) {
+  for (const char* device : {"x86_64 -mcpu=sapphirerapids -num-threads=16", "cuda -arch=sm_90a -bandwidth=4800"}) {
+    for (const auto& [other, kernels] : {std::pair("n", 1u), {"m", 2u}}) {
+      const std::string text = absl::StrReplaceAll(
+          "graph @f(n: i64, m: i64) where n in 1..1000000 hint 96, m in 1..1000000 hint 96 {\n"
+          "  %0 = iota() {shape=[n]} : i64[n]\n  %1 = cast(%0) {dtype=f32} : f32[n]\n  %2 = sin(%1) : f32[n]\n"
+          "  %3 = iota() {shape=[M,1]} : i64[M,1]\n  %4 = cast(%3) {dtype=f32} : f32[M,1]\n  %5 = exp(%4) : f32[M,1]\n"
+          "  return %2, %5\n}\n",
+          {{"M", other}});
+      EXPECT_EQ(KernelsOf(text, *Target::Parse(device)).size(), kernels) << device << text;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace cinn_like::hlir
