@@ -87,9 +87,10 @@ DeviceKind MakeCuda() {
       {"sm_121", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
       {"sm_121a", {48, 16, 128 * kKi, 24 * kMi, 270, 99 * kKi, 65536, 32}},
   };
-  d.options = {"arch",         "libs",     "allow-tf32", "allow-tf32-convolutions", "framework", "sm-count",
-               "vector-bytes", "l1-bytes", "l2-bytes",   "bandwidth", "shared-bytes", "registers", "warp-size",
-               "cluster"};
+  d.options = {"arch",      "libs",      "allow-tf32",   "allow-tf32-convolutions",
+               "framework", "sm-count",  "vector-bytes", "l1-bytes",
+               "l2-bytes",  "bandwidth", "shared-bytes", "registers",
+               "warp-size", "cluster"};
   d.limits.mma = true;
   d.limits.cluster = 8;  // of those that have them
   d.libs = {"cublas"};

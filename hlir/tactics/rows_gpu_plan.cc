@@ -51,7 +51,8 @@ RowsGpuPlan::RowsGpuPlan(const RowNests& r, const Target& target)
 
 double RowsGpuPlan::Seconds(int vector) const {
   const GpuCosts& gpu = GpuCostsOf(target_);
-  const double memory = BytesMoved(r_.group) / BytesPerSecond(target_), products = SecondsOfRowProducts(r_.group, target_);
+  const double memory = BytesMoved(r_.group) / BytesPerSecond(target_),
+               products = SecondsOfRowProducts(r_.group, target_);
   if (r_.sums || vector < 0) return gpu.kernel_seconds + memory + products;
   const bool along = r_.space.dims[vector].reduced;
   // Along rows of products elements are multiplied while others are on their way.

@@ -59,7 +59,7 @@ class RowsGpuPlan {
   // How a block takes columns.
   struct Strip {
     int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
-    int64_t blocks = 1;  // that share a column
+    int64_t blocks = 1;                // that share a column
     bool in_registers = false;
   };
   Strip PlanStrip(int vector) const;

@@ -14,8 +14,8 @@ namespace {
 using VarSet = absl::flat_hash_set<Expr>;
 
 // Whether a block may compute beyond the ends of these iterators: what it writes there is beyond the ends of its
-// results, and computing it is harmless where none of the sizes that are given back is 0: it divides by them, as it does
-// within the ends, where there may be no element.
+// results, and computing it is harmless where none of the sizes that are given back is 0: it divides by them, as it
+// does within the ends, where there may be no element.
 StatusOr<std::vector<Expr>> CheckPads(Analyzer& a, const Func& f, const Block& b,
                                       const absl::flat_hash_map<Expr, Expr>& extents) {
   Context& c = a.context();

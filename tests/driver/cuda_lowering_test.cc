@@ -325,11 +325,12 @@ TEST(CudaLowering, NearHints) {
 // in 32 bits.
 TEST(CudaLowering, PlacesNearHints) {
   std::mt19937 rng(41);
-  for (const char* ops : {"%r = concat(%1, %1) {axis=2} : f32[m,3,2*n,n]",
-                          "%r = transpose(%1) {perm=[0,2,1,3]} : f32[m,n,3,n]"}) {
-    const Graph g = ParseGraph(Cat("graph @places(%x: f32[m,n], %y: f32[m,3,n,n]) where m in 1..2147483647 hint 128, n in "
-                                   "1..2147483647 hint 56 {\n  %0 = exp(%x) : f32[m,n]\n  %1 = exp(%y) : f32[m,3,n,n]\n  ",
-                                   ops, "\n  return %r\n}\n"));
+  for (const char* ops :
+       {"%r = concat(%1, %1) {axis=2} : f32[m,3,2*n,n]", "%r = transpose(%1) {perm=[0,2,1,3]} : f32[m,n,3,n]"}) {
+    const Graph g =
+        ParseGraph(Cat("graph @places(%x: f32[m,n], %y: f32[m,3,n,n]) where m in 1..2147483647 hint 128, n in "
+                       "1..2147483647 hint 56 {\n  %0 = exp(%x) : f32[m,n]\n  %1 = exp(%y) : f32[m,3,n,n]\n  ",
+                       ops, "\n  return %r\n}\n"));
     const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
     ASSERT_TRUE(compiled.ok()) << compiled.status();
     EXPECT_NE(compiled->text.find("_near by rows_gpu"), std::string::npos) << compiled->text;
@@ -345,8 +346,8 @@ TEST(CudaLowering, LinesOfAnyLength) {
   for (const char* type : {"f32", "bf16", "i8"}) {
     for (const char* rest : {"", ",7", ",m"}) {
       const Graph g = ParseGraph(absl::StrReplaceAll(
-          "graph @line(%x: T[n,3R], %y: T[n,3R]) where n in 1..2147483647 hint 1000M {\n  %0 = add(%x, %y) : T[n,3R]\n  "
-          "return %0\n}\n",
+          "graph @line(%x: T[n,3R], %y: T[n,3R]) where n in 1..2147483647 hint 1000M {\n"
+          "  %0 = add(%x, %y) : T[n,3R]\n  return %0\n}\n",
           {{"T", type}, {"R", rest}, {"M", rest == std::string(",m") ? ", m in 1..2147483647 hint 100" : ""}}));
       for (const int64_t n : {1, 3, 5, 33}) ExpectRuns(g, n, rng);
       const std::string source = Emit(g);
@@ -355,8 +356,8 @@ TEST(CudaLowering, LinesOfAnyLength) {
     }
   }
   const Graph sum = ParseGraph(
-      "graph @sum(%x: bf16[n]) where n in 1..2147483647 hint 1000 {\n  %0 = reduce_sum(%x) {axes=[0]} : bf16[]\n  return "
-      "%0\n}\n");
+      "graph @sum(%x: bf16[n]) where n in 1..2147483647 hint 1000 {\n"
+      "  %0 = reduce_sum(%x) {axes=[0]} : bf16[]\n  return %0\n}\n");
   for (const int64_t n : {1, 7, 8, 9, 1000, 1025}) ExpectRuns(sum, n, rng);
   EXPECT_GT(Count(Emit(sum), "(const uint4*)"), 0);
 }

@@ -72,10 +72,10 @@ TEST(SplitReductions, SymbolsKeepTheirNames) {
   const std::vector<std::string> names = {"p", "q", "i0", "r2", "n", "at"};
   for (size_t k = 0; k + 2 < names.size(); ++k) {
     const std::string &rows = names[k], &columns = names[k + 1], &images = names[k + 2];
-    const StatusOr<Graph> graph =
-        Parse(Cat("graph @f(%x: f32[", images, ",", rows, ",", columns, ",64]) where ", images, " in 2..1000000 hint 8, ",
-                  rows, " in 2..1000000 hint 56, ", columns, " in 2..1000000 hint 56 {\n  %0 = reduce_sum(%x) {axes=[1,2]} : f32[",
-                  images, ",64]\n  return %0\n}\n"));
+    const StatusOr<Graph> graph = Parse(
+        Cat("graph @f(%x: f32[", images, ",", rows, ",", columns, ",64]) where ", images, " in 2..1000000 hint 8, ",
+            rows, " in 2..1000000 hint 56, ", columns,
+            " in 2..1000000 hint 56 {\n  %0 = reduce_sum(%x) {axes=[1,2]} : f32[", images, ",64]\n  return %0\n}\n"));
     ASSERT_TRUE(graph.ok()) << graph.status();
     for (const char* target : {"cuda -arch=sm_90a -sm-count=132 -bandwidth=3350", "x86_64 -num-threads=2"}) {
       const StatusOr<std::string> schedule = EmitGraph(*graph, *Target::Parse(target), Options(), "schedule");

@@ -811,8 +811,10 @@ TEST(Tactics, LibraryCallsOfLongSizes) {
   const Target target = *Target::Parse("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350");
   const std::string size = "(n+31)/32,(m+31)/32";
   const StatusOr<LoweredGraph> lowered =
-      Lower(Cat("graph @f(n: i64, m: i64, %x: f32[b,672,", size, "], %w: f32[160,672,1,1]) where b in 2..4096 hint 8, n in 2..8192 hint "
-                "224, m in 2..8192 hint 160 {\n  %0 = conv(%x, %w) : f32[b,160,", size, "]\n  return %0\n}\n"),
+      Lower(Cat("graph @f(n: i64, m: i64, %x: f32[b,672,", size,
+                "], %w: f32[160,672,1,1]) where b in 2..4096 hint 8, n in 2..8192 hint "
+                "224, m in 2..8192 hint 160 {\n  %0 = conv(%x, %w) : f32[b,160,",
+                size, "]\n  return %0\n}\n"),
             target);
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   for (const LoweredGraph::Kernel& k : lowered->kernels) {
@@ -828,11 +830,13 @@ TEST(Tactics, RoundingOfProductsAndOfConvolutions) {
   const std::string product =
       "graph @f(%x: f32[512,256], %w: f32[256,1024]) {\n  %0 = matmul(%x, %w) : f32[512,1024]\n  return %0\n}\n";
   const std::string convolution =
-      "graph @f(%x: f32[8,256,28,28], %w: f32[128,256,1,1]) {\n  %0 = conv(%x, %w) : f32[8,128,28,28]\n  return %0\n}\n";
+      "graph @f(%x: f32[8,256,28,28], %w: f32[128,256,1,1]) {\n  %0 = conv(%x, %w) : f32[8,128,28,28]\n  return "
+      "%0\n}\n";
   for (const bool products : {false, true}) {
     for (const bool convolutions : {false, true}) {
-      const Target target = *Target::Parse(Cat("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350 -allow-tf32=",
-                                               products, " -allow-tf32-convolutions=", convolutions));
+      const Target target =
+          *Target::Parse(Cat("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350 -allow-tf32=", products,
+                             " -allow-tf32-convolutions=", convolutions));
       for (const std::string& text : {product, convolution}) {
         const StatusOr<ir::TeProgram> group = GroupOf(text, target);
         ASSERT_TRUE(group.ok()) << group.status();

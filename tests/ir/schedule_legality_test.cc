@@ -692,7 +692,8 @@ TEST(LegalSteps, PadDividesBySizes) {
     ASSERT_TRUE(f.ok()) << f.status();
     const auto r = ApplySchedule(*f, "pad a");
     ASSERT_TRUE(r.ok()) << r.status();
-    EXPECT_EQ(absl::StrContains(Print(*r), "block a(u in 0..n * m = io * 4 + ii) if 0 < m {"), *least == '0') << Print(*r);
+    EXPECT_EQ(absl::StrContains(Print(*r), "block a(u in 0..n * m = io * 4 + ii) if 0 < m {"), *least == '0')
+        << Print(*r);
   }
 }
 
