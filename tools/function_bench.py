@@ -8,8 +8,8 @@ Nothing is set but the backend. Cases are shapes and spellings that no tactic wa
 and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
 tools/reduction_bench.py).
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
-to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, and the time with constant ones beside it. Results are checked against float64 where they are floats. Exit code 1 where
-one is wrong or does not run.
+to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, and the time with constant ones
+beside it. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
 """
 
 import argparse

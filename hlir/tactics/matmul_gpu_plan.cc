@@ -273,7 +273,7 @@ class Planner {
 
   // Steps of the reduction that a panel holds: a divisor if there is a good one, more of them in small tiles.
   int64_t DepthFor(const MatmulTile& t) {
-    const int64_t divisor = IsInt(extent_k_) ? extent_k_->int_value : a_.KnownDivisor(extent_k_);
+    const int64_t divisor = a_.KnownDivisor(extent_k_);
     if (t.wgmma) return kMostMmaDepth;
     if (t.mma) {
       int64_t depth = kMmaDepth;
@@ -440,10 +440,9 @@ class Planner {
   double NarrowBytes(const MatmulTile& t, double k) {
     const double width = static_cast<double>(Width());
     const auto more = [&](double elements, int64_t at_once) {
-      return elements * (static_cast<double>(kAccessBytes) / static_cast<double>(at_once) - width);
+      return elements * std::max(static_cast<double>(kAccessBytes) / static_cast<double>(at_once) - width, 0.0);
     };
-    int64_t of_result = kAccessBytes / Width();
-    while (a_.KnownDivisor(extent_n_) % of_result != 0 || t.N() % of_result != 0) of_result /= 2;
+    const int64_t of_result = std::gcd(kAccessBytes / Width(), std::gcd(a_.KnownDivisor(extent_n_), t.N()));
     double bytes = more(static_cast<double>(t.M() * t.N()) * static_cast<double>(results_.size()), of_result);
     for (const MatmulProduct& p : products_) {
       const auto side = [&](const MatmulPanel& panel, int64_t length) {
@@ -513,12 +512,10 @@ class Planner {
     const Expr along_x = run(panel.side, panel.innermost), along_k = run(k, p.innermost_k);
     panel.along_side = TypicalSize(along_x, group_.symbols) >= std::min(TypicalSize(along_k, group_.symbols), 32.0);
     const Expr line = panel.along_side ? along_x : along_k, var = panel.along_side ? panel.side.var : k.var;
-    const bool masked = mask != nullptr && Uses(mask, var);
-    const int64_t divisor = IsInt(line) ? line->int_value : a_.KnownDivisor(line);
-    const int64_t length = panel.along_side ? side : depth;
+    const int64_t divisor = std::gcd(a_.KnownDivisor(line), panel.along_side ? side : depth);
     // Elements of integers take more room in the panel.
-    panel.vector = kAccessBytes / std::max<int64_t>(BytesOf(load->buffer->dtype), HasMma() ? 2 : Width());
-    while (panel.vector > 1 && (masked || divisor % panel.vector != 0 || length % panel.vector != 0)) panel.vector /= 2;
+    const int64_t most = kAccessBytes / std::max<int64_t>(BytesOf(load->buffer->dtype), HasMma() ? 2 : Width());
+    panel.vector = mask != nullptr && Uses(mask, var) ? 1 : std::gcd(most, divisor);
     return panel;
   }
 

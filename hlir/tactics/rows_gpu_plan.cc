@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "cinn_like/base/costs.h"
 #include "cinn_like/base/powers_of_two.h"
@@ -176,9 +177,7 @@ int64_t RowsGpuPlan::VectorFor(const std::vector<int>& dims) const {
   Expr length = c.Int(1);
   for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
   const int64_t divisor = a.KnownDivisor(length);
-  int64_t v = AccessElements(dims.back());
-  while (v > 1 && divisor % v != 0) v /= 2;
-  return v;
+  return std::gcd(AccessElements(dims.back()), divisor);
 }
 
 bool RowsGpuPlan::CanShare() const {
@@ -197,9 +196,11 @@ int64_t RowsGpuPlan::RowLength() const {
   return n;
 }
 
-int64_t RowsGpuPlan::LongestRow() const {
+int64_t RowsGpuPlan::LongestRow() const { return Longest(r_.Dims(true)); }
+
+int64_t RowsGpuPlan::Longest(const std::vector<int>& line) const {
   int64_t n = 1;
-  for (int d : r_.Dims(true)) n = std::min(n * r_.LargestExtent(d), kLongestRow);
+  for (int d : line) n = std::min(n * r_.LargestExtent(d), kLongestRow);
   return n;
 }
 
@@ -256,8 +257,7 @@ int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {
 }
 
 int64_t RowsGpuPlan::ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const {
-  int64_t n = 1;
-  for (int d : along) n = std::min(n * r_.LargestExtent(d), kLongestRow);
+  const int64_t n = Longest(along);
   if (n >= 4 * wanted) return std::min(wanted, most_threads_);
   const int64_t strips = std::max<int64_t>(n / wanted, 1);
   return std::min((n + strips - 1) / strips, most_threads_);
@@ -270,7 +270,7 @@ int64_t RowsGpuPlan::LoadsOfStrip(int vector, int64_t columns, int64_t sharers) 
   const int64_t most = std::max<int64_t>(kUnroll, PowerOfTwoBelow(kMostLoads / std::max<int64_t>(read, 1)));
   const int64_t length = RowLength();
   // Of each column whether it is one; in the only strip once for all of a thread's loads.
-  const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent) && r_.LargestExtent(vector) > columns;
+  const bool asks = length == 0 && !IsInt(r_.space.dims[vector].extent) && Longest(r_.LineAround(vector)) > columns;
   return !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
 }
 

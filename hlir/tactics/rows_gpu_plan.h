@@ -69,6 +69,8 @@ class RowsGpuPlan {
   int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const;
 
  private:
+  // The most elements that a line of these dimensions can have, counted as LongestRow says.
+  int64_t Longest(const std::vector<int>& line) const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.
   int64_t Passes() const;
   // Of elements, so many at once, to find where they lie: quotients by sizes that are not constant.

@@ -340,6 +340,31 @@ TEST(CudaLowering, PlacesNearHints) {
   }
 }
 
+// What is read alone costs what 16 bytes do: products have a form near their hints that knows divisors.
+TEST(CudaLowering, ProductsNearHints) {
+  const Graph g = ParseGraph(
+      "graph @products(%x: f32[m,96,n], %y: f32[m,n,128]) where m in 1..2147483647 hint 96, n in 1..2147483647 hint 64 "
+      "{\n"
+      "  %0 = matmul(%x, %y) : f32[m,96,128]\n  return %0\n}\n");
+  const StatusOr<Compiled> compiled = Lower(g, true, *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=3350"));
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_NE(compiled->text.find("_near by matmul_gpu"), std::string::npos) << compiled->text;
+  EXPECT_NE(ir::Print(compiled->module).find("multiple 4"), std::string::npos);
+}
+
+// Few columns of bytes are not waited for one strip of many after the other: near the hint their number is bounded, and
+// a thread of the only strip asks for as many elements at once as of a constant number.
+TEST(CudaLowering, FewSymbolicColumns) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=3350");
+  const Graph g = ParseGraph(
+      "graph @bytes(%x: u8[8,m,m,n]) where m in 1..2147483647 hint 224, n in 1..2147483647 hint 3 {\n"
+      "  %0 = cast(%x) {dtype=f32} : f32[8,m,m,n]\n  %1 = reduce_sum(%0) {axes=[1,2]} : f32[8,n]\n  return %1\n}\n");
+  const StatusOr<Compiled> compiled = Lower(g, true, target);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_NE(compiled->text.find("split v 4 -> c x"), std::string::npos) << compiled->text;
+  EXPECT_NE(compiled->text.find("split r 32 128 -> k u y"), std::string::npos) << compiled->text;
+}
+
 // All elements of a tensor are one line: whatever their number, they are read by 16 bytes, but for the last ones.
 TEST(CudaLowering, LinesOfAnyLength) {
   std::mt19937 rng(43);

@@ -434,5 +434,17 @@ TEST(Fusion, TablesOfPlacesAreOneKernel) {
   }
 }
 
+// Of a table no more is read than the rows that are gathered: a gather and the library's product cost less than a
+// product of ours that gathers.
+TEST(Fusion, GatheredRowsArePricedAsRows) {
+  const std::string text =
+      "graph @f(%i: i64[256], %t: f32[30000,512], %w: f32[512,512]) {\n  %0 = gather(%t, %i) : f32[256,512]\n"
+      "  %1 = matmul(%0, %w) : f32[256,512]\n  return %1\n}\n";
+  const std::vector<std::string> kernels =
+      KernelsOf(text, *Target::Parse("cuda -arch=sm_90a -libs=cublas -sm-count=132 -bandwidth=3350"));
+  ASSERT_EQ(kernels.size(), 2);
+  EXPECT_TRUE(kernels[1].starts_with("matmul_library")) << kernels[1];
+}
+
 }  // namespace
 }  // namespace cinn_like::hlir

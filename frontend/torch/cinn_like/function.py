@@ -32,20 +32,19 @@ def _has_cublaslt():
     return False
 
 
-def _allows_tf32():
-    """Whether the user lets products of float32 round their operands (Dynamo compiles again when that changes)."""
-    try:
-        return torch.backends.cuda.matmul.allow_tf32
-    except RuntimeError:  # it was set through the newer name
-        return torch.backends.cuda.matmul.fp32_precision == "tf32"
-
-
-def _convolutions_allow_tf32():
-    """The same of convolutions, which PyTorch lets do so unless told otherwise; as set when they are compiled."""
-    try:
-        return torch.backends.cudnn.allow_tf32
-    except RuntimeError:
-        return torch.backends.cudnn.conv.fp32_precision == "tf32"
+def _tf32_options():
+    """What the user lets round operands of float32: products (Dynamo compiles again when that changes), and convolutions, which PyTorch
+    lets do so unless told otherwise (as it is set when they are compiled)."""
+    backends = torch.backends
+    settings = {"": (backends.cuda.matmul, backends.cuda.matmul), "-convolutions": (backends.cudnn, getattr(backends.cudnn, "conv", None))}
+    options = ""
+    for name, (flag, newer) in settings.items():
+        try:
+            allowed = flag.allow_tf32
+        except RuntimeError:  # it was set through the newer name
+            allowed = newer.fp32_precision == "tf32"
+        options += f" -allow-tf32{name}=1" if allowed else ""
+    return options
 
 
 def default_target(device):
@@ -53,7 +52,7 @@ def default_target(device):
     if device.type == "cuda":
         major, minor = torch.cuda.get_device_capability(device)
         libs = " -libs=cublas" if _has_cublaslt() else ""
-        tf32 = (" -allow-tf32=1" if _allows_tf32() else "") + (" -allow-tf32-convolutions=1" if _convolutions_allow_tf32() else "")
+        tf32 = _tf32_options() if major >= 8 else ""  # older ones have no units for it
         return f"cuda -arch=sm_{major}{minor}{'a' if major >= 9 else ''}{_numbers(device_id(device))}{libs}{tf32}"
     return f"x86_64 -mcpu=native -num-threads={torch.get_num_threads()}"
 
