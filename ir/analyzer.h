@@ -82,6 +82,7 @@ class Analyzer {
   Expr RewriteAnd(Expr e);
   Expr Rules(Expr e);
   Linear Recombine(Linear l, DType t);  // x / c * c + x % c -> x
+  bool IsMultipleOf(Linear l, int64_t c, DType t);
   // a / b or a % b; false: nothing better is known.
   bool DivideLinear(const Linear& a, Expr b, bool is_mod, DType t, Linear* out);
   Linear DivMod(const Linear& a, int64_t b, bool is_mod, DType t);

@@ -6,9 +6,28 @@
 
 namespace cinn_like::ir {
 
+// Whether `l` is a multiple of c, as x % m * k is as far from one as x * k where c divides m * k.
+bool Analyzer::IsMultipleOf(Linear l, int64_t c, DType t) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto [atom, coef] : l.terms) {
+      if (coef % c == 0 || atom->op != ExprOp::kMod || !IsInt(atom->args[1])) continue;
+      const Linear of = LinearOf(atom->args[0]);
+      if (!l.exact || coef * atom->args[1]->int_value % c != 0 || !CannotWrap(of, t)) continue;
+      RemoveTerm(l, atom);
+      l = AddScaled(std::move(l), of, coef);
+      changed = true;
+      break;
+    }
+  }
+  return l.exact && l.constant % c == 0 &&
+         std::all_of(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.coef % c == 0; });
+}
+
 // x / c * c + x % c -> x, whatever both are multiplied by, and x / c * c -> x where c divides x. A digit's x may be a
 // quotient that is no quotient any more, (8 * y + z) / 8 = y + z / 8, where that of the digits before it is,
-// (8 * y + z) / (8 * c).
+// (8 * y + z) / (8 * c), and the remainder's may be another number that leaves as much: x % 98 / 14 * 14 + x % 14 = x
+// % 98.
 Linear Analyzer::Recombine(Linear l, DType t) {
   auto find = [&](Expr atom) {
     return std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == atom; });
@@ -37,12 +56,18 @@ Linear Analyzer::Recombine(Linear l, DType t) {
       };
       const Linear quotient = LinearOf(Opaque(ExprOp::kDiv, LinearOf(x), divisor, t));
       const Linear whole = Scale(times_others(Multiply(c_, quotient, LinearOf(divisor), t)), coef);
+      Linear of = LinearOf(x);  // what the two are digits of
       const auto is_quotient = [&](const LinearTerm& y) {
         const auto& args = y.atom->args;
         if (y.atom->op != ExprOp::kDiv || !IsInt(divisor) || !IsInt(args[1]) || !whole.exact) return false;
         const int64_t c = divisor->int_value, b = args[1]->int_value;
-        if (c <= 1 || b <= c || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
-        return FromLinear(c_, DivMod(LinearOf(args[0]), b / c, /*is_mod=*/false, t), t) == x;
+        if (c <= 1 || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
+        Linear q = DivMod(LinearOf(args[0]), b / c, /*is_mod=*/false, t);
+        if (b > c && FromLinear(c_, q, t) == x) return true;
+        const Linear mine = LinearOf(x);
+        if (!CannotWrap(mine, t) || !CannotWrap(q, t) || !IsMultipleOf(AddScaled(mine, q, -1), c, t)) return false;
+        of = std::move(q);
+        return true;
       };
       const bool is_there = whole.exact && !whole.IsConst() && whole.constant == 0 &&
                             std::all_of(whole.terms.begin(), whole.terms.end(), [&](const LinearTerm& w) {
@@ -61,7 +86,7 @@ Linear Analyzer::Recombine(Linear l, DType t) {
       const WrapInt times = coef;
       RemoveTerm(l, done);
       for (Expr p : partners) RemoveTerm(l, p);
-      l = AddScaled(std::move(l), times_others(LinearOf(x)), times);
+      l = AddScaled(std::move(l), times_others(of), times);
       changed = true;
       break;
     }

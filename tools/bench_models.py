@@ -2,7 +2,7 @@
 """Whole models as a user runs them, torch.compile(model, backend="cinn_like") with nothing else set, beside eager and
 Inductor: paired ratios, errors against float64, first calls. Worst first.
 
-python3 tools/bench_models.py [--set quick|full|gpu] [--only WORDS] [--dtype f32,bf16] [--json FILE] [--compare FILE]
+python3 tools/bench_models.py [--set quick|full|gpu|zoo] [--only WORDS] [--dtype f32,bf16] [--json FILE] [--compare FILE]
 
 Every first call is that of a fresh process with empty caches; aot_eager's is what the framework's own tracing takes. Calls
 are timed in rounds in which all take turns; a ratio is the median over the rounds. A model that fails or dies is a row
@@ -77,7 +77,7 @@ class Budget:
 def measure(row, args, share_s, cache):
     """One row: a process for each first call, then one for errors and rounds."""
     found = {"row": row, "failed": {}}
-    task = {"row": row, "device": args.device, "threads": args.threads}
+    task = {"row": row, "device": args.device, "threads": args.threads, "batch": args.batch}
     contenders = args.contenders.split(",")
     if args.first_calls:
         # Inductor takes longest and goes last; it gets half of the row's time.
@@ -134,11 +134,12 @@ def chosen_rows(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", choices=["quick", "full", "gpu", "tiny"], default="quick", help="which rows; tiny is a test's")
+    parser.add_argument("--set", choices=["quick", "full", "gpu", "zoo", "tiny"], default="quick", help="which rows; tiny is a test's")
     parser.add_argument("--only", help="rows whose name holds one of these words, separated by commas")
     parser.add_argument("--dtype", help="f32, bf16 or both; training in bf16 is autocast")
     parser.add_argument("--mode", choices=["inference", "training"])
     parser.add_argument("--device", choices=["cpu", "cuda"], help="without it: cuda for the set gpu, else cpu")
+    parser.add_argument("--batch", type=int, help="the first batch size; without it each model's own")
     parser.add_argument("--threads", type=int, help="threads of every process; without it what PyTorch takes")
     parser.add_argument("--processor-time", action="store_true",
                         help="of the calls, where others keep the machine busy; with --threads 1")  # fmt: skip

@@ -172,13 +172,16 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     // Digits of one index in neighbouring dimensions: where these agree, so does what they make together. That says
     // nothing new where variables alone have settled each dimension.
     const bool joins = round == 0 && a.buffer != nullptr && !(settled && same.empty());
-    for (size_t d = 1; joins && d < at.size(); ++d) {
-      auto join = [&](const std::vector<Expr>& at, const VarMap& map) {
-        const Expr e = c_.Add(c_.Mul(at[d - 1], a.buffer->shape[d]), at[d]);
-        return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
-      };
-      open.push_back({join(at, {}), join(theirs, rename)});
-      changed = true;
+    const auto join = [&](size_t first, size_t last, const std::vector<Expr>& at, const VarMap& map) {
+      Expr e = at[first];
+      for (size_t d = first + 1; d <= last; ++d) e = c_.Add(c_.Mul(e, a.buffer->shape[d]), at[d]);
+      return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
+    };
+    for (size_t first = 0; joins && first < at.size(); ++first) {
+      for (size_t last = first + 1; last < at.size(); ++last) {
+        open.push_back({join(first, last, at, {}), join(first, last, theirs, rename)});
+        changed = true;
+      }
     }
     // e / k and e % k agree: so does e, which may be a digit itself.
     std::vector<Equal> whole;

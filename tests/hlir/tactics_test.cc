@@ -787,6 +787,27 @@ TEST(MatmulCpu, ComputesOperandsOnTheWayIn) {
 }
 
 // Threads next to each other have windows next to each other; rows that follow one another they share.
+// Blocks of a line that is digits of many dimensions write elements of their own, whatever these are multiples of.
+TEST(RowsGpu, ElementsOfManyDimensionsAreOneLine) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a");
+  constexpr const char* kShapes[][2] = {{"16,64,16,112,112", "64,1,1,1"},    {"20,10,12,32,10,48", "10,1,1,1,1"},
+                                        {"14,2,16,128,20,112", "2,1,1,1,1"}, {"4,6,24,8,48", "6,1,1,1"},
+                                        {"2,1,224,3,224", "224,1,1"},        {"10,112,4,2,15,24", "112,1,1,1,1"},
+                                        {"6,100,28,64,96", "100,1,1,1"},     {"12,28,5,96,16,56", "28,1,1,1,1"}};
+  for (const auto& [shape, row] : kShapes) {
+    for (const char* dtype : {"f32", "bf16"}) {
+      const auto group = GroupOf(
+          Cat("graph @g(%x: ", dtype, "[", shape, "], %w: ", dtype, "[", row, "]) {\n  %0 = mul(%x, %w) : ", dtype, "[",
+              shape, "]\n  %1 = relu(%0) : ", dtype, "[", shape, "]\n  return %1\n}\n"),
+          target);
+      ASSERT_TRUE(group.ok()) << group.status();
+      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(choice->proposal.tactic, "rows_gpu") << shape << " " << dtype;
+    }
+  }
+}
+
 TEST(RowsGpu, ThreadsHaveWindowsOfTheirOwn) {
   const Target target = *Target::Parse("cuda -arch=sm_90a");
   constexpr char kWindow[] = "{kernel=[3,3], stride=[2,2], padding=[1,1]} : f32[8,64,28,28]";

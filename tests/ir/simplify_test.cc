@@ -107,6 +107,11 @@ TEST_F(SimplifyTest, Digits) {
   EXPECT_EQ(S("(t * 8 + v) / 64 * 64 + (t * 8 + v) % 64"), "t * 8 + v");
   EXPECT_EQ(S("t / 8 % 4 * 8 + t % 8 + t / 32 * 32"), "t");
   EXPECT_EQ(S("(k * 256 + t) / 2152 * 2152 + (k * 256 + t) / 8 % 269 * 8 + (k * 256 + t) % 8"), "k * 256 + t");
+  // The two are digits of one number, as 98 * 256 is a multiple of 14, and so of 7.
+  EXPECT_EQ(S("(k % 98 * 256 + t) / 14 * 14 + (k * 256 + t) % 14"), "k % 98 * 256 + t");
+  EXPECT_EQ(S("(k % 98 * 256 + t) / 14 * 112 + (k * 256 + t) % 14 * 8 + v"), "k % 98 * 2048 + t * 8 + v");
+  EXPECT_EQ(S("(k % 98 * 256 + t) / 15 * 15 + (k * 256 + t) % 15"),
+            "(k % 98 * 256 + t) / 15 * 15 + (k * 256 + t) % 15");
   EXPECT_EQ(S("k * 2048 + t * 8 + v < 4096"), "k < 2");
   EXPECT_EQ(S("k * 2048 + t * 8 + v < 4000"), "k * 256 + t < 500");
   EXPECT_EQ(S("t * 8 + v == 0"), "t == 0 && v == 0");

@@ -117,3 +117,15 @@ def test_every_row_names_a_model():
         assert all(row.name in models.MODELS and row.dtype in ("f32", "bf16") for row in models.rows(which))
     assert len(models.rows("quick")) == 8 and len(models.rows("gpu")) == 6
     assert len({row.model.family.split(",")[0] for row in models.rows("full")}) >= 18
+
+
+@pytest.mark.parametrize("name", ["zoo_roberta_train", "zoo_segformer", "zoo_wav2vec2"])
+def test_architectures_that_no_tactic_has_in_mind(name):
+    assert name in {row.name for row in models.rows("zoo")}
+    row = models.row(f"{name}_f32", batch=3)
+    module = models.build(row, torch.device("cpu"))
+    inputs = models.inputs(row, module, row.model.batches[0], torch.device("cpu"))
+    results = child.Step(row, module, module, inputs, torch.device("cpu")).results()
+    assert all(t.isfinite().all() for t in results.values())
+    found = results["output 0"] if not row.model.training else results["gradient of encoder.layer.0.attention.self.query.weight"]
+    assert len(found) == 3 if not row.model.training else found.any()

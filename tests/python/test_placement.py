@@ -102,6 +102,47 @@ def test_work_on_the_cpu_beside_an_accelerator_is_left_to_the_framework(texts):
     assert torch.equal(got[1], y * 3 + 1) and got[0].device.type == "meta"
 
 
+def far_apart(n):
+    """Which of 8 ranges of distances each two of n places are in, as relative attention has them."""
+    apart = (torch.arange(n, device="cpu")[:, None] - torch.arange(n, device="cpu")).abs()
+    return (torch.log(apart.float() + 1) * 2).to(torch.int64).clamp(max=7)
+
+
+def test_what_the_cpu_computes_of_constants_is_computed_once(texts, monkeypatch):
+    made = []
+    monkeypatch.setattr(placement._Constants, "_compute", lambda self, node, compute=placement._Constants._compute: made.append(compute(self, node)) or made[-1])  # fmt: skip
+    table, x = rand(8, 4), rand(5, 5, 4)
+    compiled = torch.compile(lambda x, table: x + table[far_apart(5)] + far_apart(5).to("meta")[..., None], backend=backend, fullgraph=True)
+    for _ in range(2):
+        compiled(x, table)
+    assert cinn_like.report().fallback_ops == {} and len(texts) == 1 and texts[0].count("i64[5,5]") >= 1
+    assert torch.equal(made[-1], far_apart(5)) and sum(m.shape == (5, 5) and m.dtype == torch.int64 for m in made) < 20
+
+
+def test_what_the_cpu_computes_anew_stays_there(texts, monkeypatch):
+    """Random numbers, results of arguments or of sizes, and what is too large to keep."""
+    x, y = rand(6), torch.randn(6, device="cpu")
+    run(lambda x: x + torch.rand(6, device="cpu").to("meta"), x)
+    assert "aten._to_copy.default" in cinn_like.report().fallback_ops
+    run(lambda x, y: x + (torch.arange(6, device="cpu") * y).to("meta"), x, y)
+    assert cinn_like.report().fallback_ops["aten.mul.Tensor"] == "it runs on cpu beside meta"
+    sized = torch.compile(lambda x: x + (torch.arange(x.shape[0], device="cpu") * 2).to("meta"), backend=backend, dynamic=True)
+    sized(x), sized(rand(9))
+    assert cinn_like.report().fallback_ops["aten.mul.Tensor"] == "it runs on cpu beside meta"
+    monkeypatch.setattr(placement, "_MOST_BYTES", 5 * 8)
+    run(lambda x: x + (torch.arange(6, device="cpu") * 5).to("meta"), x)
+    assert cinn_like.report().fallback_ops["aten.mul.Tensor"] == "it runs on cpu beside meta"
+
+
+def test_what_was_computed_once_is_given_out_as_a_copy():
+    if not torch.cuda.is_available():
+        pytest.skip("it takes an accelerator that computes")
+    compiled = torch.compile(lambda x: ((torch.arange(4) * 2).to("cuda"), x + 1), backend=backend, fullgraph=True)
+    x = torch.ones(4, device="cuda")
+    compiled(x)[0].zero_()
+    assert compiled(x)[0].tolist() == [0, 2, 4, 6]
+
+
 def test_the_target_has_the_numbers_of_the_device(monkeypatch):
     """Of an H200: 132 multiprocessors, 3201 MHz on 6016 bits. What a version of the framework does not tell is left out."""
     known = {"multi_processor_count": 132, "L2_cache_size": 62914560, "memory_clock_rate": 3201000, "memory_bus_width": 6016}

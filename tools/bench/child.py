@@ -105,7 +105,9 @@ class Step:
         if not self.training:
             return {f"output {i}": t.detach().clone() for i, t in enumerate(tensors(output))}
         found = {"loss": output.detach().clone()}
-        found |= {f"gradient of {k}": p.grad.detach() for k, p in self.module.named_parameters() if p.grad is not None}
+        # A compiled graph gives zeros to parameters of what the loss does not read, eager PyTorch nothing.
+        for k, p in self.module.named_parameters():
+            found[f"gradient of {k}"] = torch.zeros_like(p) if p.grad is None else p.grad.detach()
         for k, b in self.module.named_buffers():
             found[k] = b.clone()
             b.copy_(buffers[k])
@@ -146,7 +148,7 @@ def reference_of(row, module, inputs, device):
     module = copy.deepcopy(module).double()
     if hasattr(module, "set_experts_implementation"):
         module.set_experts_implementation("eager")  # grouped products are not there in float64
-    plain = models.Row(row.name, "f32")  # without autocast
+    plain = models.Row(row.name, "f32", row.batch)  # without autocast
     torch.set_default_dtype(torch.float64)
     try:
         with Wide():
@@ -304,7 +306,7 @@ def main():
         torch.set_num_threads(task["threads"])
     if task["task"] == "machine":
         return machine(device)
-    row = models.row(task["row"])
+    row = models.row(task["row"], task.get("batch") or 0)
     try:
         if task["task"] == "first":
             first(row, task["contender"], device, task["contender"] == "cinn_like")

@@ -41,10 +41,12 @@ class Model:
 class Row:
     name: str
     dtype: str  # "f32" or "bf16"; training in bf16 is autocast over f32 weights
+    batch: int = 0  # 0: the model's own
 
     @property
     def model(self):
-        return MODELS[self.name]
+        model = MODELS[self.name] if self.name in MODELS else zoo()[self.name]
+        return dataclasses.replace(model, batch=self.batch, second=0) if self.batch else model
 
     @property
     def key(self):
@@ -340,12 +342,20 @@ _GPU = ("resnet50_b64_nhwc_bf16", "bert_b32_bf16", "bert_b1_bf16", "llama8b_pref
 _TINY = ("tiny_f32", "tiny_train_bf16", "tiny_wrong_f32", "tiny_crash_f32")
 
 
-def row(key):
+def row(key, batch=0):
     name, _, dtype = key.rpartition("_")
-    return Row(name, dtype)
+    return Row(name, dtype, batch)
+
+
+def zoo():
+    from . import zoo
+
+    return zoo.listed()
 
 
 def rows(which):
+    if which == "zoo":
+        return [Row(name, dtype) for name in zoo() for dtype in ("f32", "bf16")]
     if which == "full":
         large = {row(key).name for key in _GPU + _TINY} - {"bert_b1"}
         return [Row(name, dtype) for name in MODELS for dtype in ("f32", "bf16") if name not in large]

@@ -1,21 +1,27 @@
-"""What lies on the CPU beside an accelerator's tensors: constants move when the graph is compiled, 0-d tensors when it
-runs, so that the ops that read them need not be left to the framework.
+"""What lies on the CPU beside an accelerator's tensors, and is read there: what is computed of constants alone is computed, and moves,
+when the graph is compiled; 0-d tensors move when it runs. So the ops that read them need not be left to the framework.
 
-    mul(a_cuda, s_cpu)   ->   c = _to_copy(s_cpu, device=cuda); mul(a_cuda, c)
+    i = arange(9); index(a_cuda, [i + 1])   ->   index(a_cuda, [values_0])     # a tensor on the accelerator
+    mul(a_cuda, s_cpu)                      ->   c = _to_copy(s_cpu, device=cuda); mul(a_cuda, c)
 
 Numbers that become 0-d tensors within the graph need neither: emit.is_constant.
 """
 
+import functools
+
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx.node import map_arg
 
-from . import emit
+from . import emit, partition
 
 aten = torch.ops.aten
 
+_MOST_BYTES = 1 << 26  # of a tensor that is kept beside the compiled graph; a larger one is computed by each call
+
 
 def bring_to_device(gm, device):
-    moved = {}
+    constants, moved = _Constants(gm), {}
     for node in list(gm.graph.nodes):
         if node.op != "call_function" or device not in _devices(node):
             continue
@@ -25,12 +31,13 @@ def bring_to_device(gm, device):
                 continue
             if source not in moved:
                 with gm.graph.inserting_before(node):
-                    moved[source] = _move(gm, node, source, fake, device)
+                    moved[source] = _move(gm, node, source, fake, device, constants)
             if moved[source] is not None:
                 node.replace_input_with(source, moved[source])
-    for source, copy in moved.items():
-        if copy is not None and not source.users and source.op == "call_function":
-            gm.graph.erase_node(source)
+    unread = {source for source, copy in moved.items() if copy is not None} | constants.known.keys()
+    for node in reversed(list(gm.graph.nodes)):
+        if node in unread and not node.users and node.op in ("call_function", "get_attr"):
+            gm.graph.erase_node(node)
 
 
 def _devices(node):
@@ -38,26 +45,78 @@ def _devices(node):
     return [t.device for t in (fake if isinstance(fake, (tuple, list)) else [fake]) if isinstance(t, torch.Tensor)]
 
 
-def _move(gm, node, source, fake, device):
+def _move(gm, node, source, fake, device, constants):
     """A node with the value of `source` on `device`, or None."""
-    constant = source.args[0] if source.target is aten.lift_fresh_copy.default else source
-    if constant.op == "get_attr":
+    value = constants.value(source)
+    if value is not None:
+        name = f"values_{len(constants.values)}"
+        while hasattr(gm, name):
+            name += "_"
         with unset_fake_temporarily():
-            value = getattr(gm, constant.target).to(device)
-        name = f"{constant.target}_on_{device.type}"
-        gm.register_buffer(name, value, persistent=False)
-        result = gm.graph.get_attr(name)
-        _describe(result, fake, device)
-        if source is not constant:
-            result = gm.graph.call_function(source.target, (result,))
-    elif fake.ndim == 0 and node.target is not aten._to_copy.default:
+            gm.register_buffer(name, value.to(device), persistent=False)
+        return _describe(gm.graph.get_attr(name), getattr(gm, name), device, fake.fake_mode)
+    if fake.ndim == 0 and node.target is not aten._to_copy.default:
         result = gm.graph.call_function(aten._to_copy.default, (source,), {"device": device})
-    else:
-        return None
-    return _describe(result, fake, device)
+        return _describe(result, fake, device, fake.fake_mode)
+    return None
 
 
-def _describe(node, fake, device):
-    with fake.fake_mode:
-        node.meta["val"] = torch.empty_strided(fake.shape, fake.stride(), dtype=fake.dtype, device=device)
+def _describe(node, like, device, fake_mode):
+    with fake_mode:
+        node.meta["val"] = torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=device)
     return node
+
+
+class _Constants:
+    """Values on the CPU that every call computes anew of the same: of constants and numbers, by no random numbers. They are what the
+    framework computes, bit by bit; another device may round elsewhere."""
+
+    def __init__(self, gm):
+        self.gm = gm
+        self.values = {}  # node -> what it computes
+
+    @functools.cached_property
+    def known(self):
+        """The nodes whose values these are, in topological order."""
+        found = {}
+        for node in self.gm.graph.nodes:
+            if self._is_constant(node) and all(source in found for source in node.all_input_nodes):
+                found[node] = None
+        return found
+
+    def _is_constant(self, node):
+        """Whether it is one where its operands are."""
+        if node.op == "get_attr":
+            return isinstance(getattr(self.gm, node.target, None), torch.Tensor)
+        if node.op != "call_function" or {d.type for d in _devices(node)} != {"cpu"}:
+            return False
+        if partition.is_getitem(node):
+            return True
+        is_random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        return isinstance(node.target, torch._ops.OpOverload) and not is_random and not node.target._schema.is_mutable
+
+    def value(self, node):
+        """The value of a node, or None: it is none of them, or one too large to keep."""
+        fake = node.meta["val"]
+        if node not in self.known or fake.numel() * fake.element_size() > _MOST_BYTES:
+            return None
+        needed, stack = set(), [node]
+        while stack:
+            n = stack.pop()
+            if n not in needed and n not in self.values:
+                needed.add(n)
+                stack.extend(n.all_input_nodes)
+        try:
+            with unset_fake_temporarily(), torch.no_grad():
+                for n in self.known:
+                    if n in needed:
+                        self.values[n] = self._compute(n)
+        except Exception:  # noqa: BLE001  (a call raises it, as the framework's would)
+            return None
+        return self.values[node]
+
+    def _compute(self, node):
+        if node.op == "get_attr":
+            return getattr(self.gm, node.target)
+        args, kwargs = map_arg((node.args, node.kwargs), self.values.__getitem__)
+        return node.target(*args, **kwargs)
