@@ -62,7 +62,7 @@ class RowsGpu {
     else if (r_.space.dims[vector].reduced)
       status = AlongRow(vector);
     else
-      status = AcrossRows(vector);
+      status = AcrossRows();
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(s_.status());
     return std::vector<Proposal>{{"rows_gpu", s_.func(), s_.text(), seconds}};
@@ -297,8 +297,9 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  Status AcrossRows(int vector) {
+  Status AcrossRows() {
     RETURN_IF_ERROR(r_.JoinReductions());
+    const int vector = r_.VectorDim();  // the stages may come in another order now, and so their dimensions
     const std::vector<int> reduced = r_.Dims(true), along = r_.LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {

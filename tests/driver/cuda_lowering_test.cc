@@ -740,6 +740,29 @@ TEST(CudaLowering, ReductionsToFewResultsReadOnce) {
   Emit(g);
 }
 
+// Two sums of columns are joined behind the elements between them, which come in another order of dimensions.
+TEST(CudaLowering, JoinedColumnSumsAroundElements) {
+  const Graph g =
+      ParseGraph(R"(graph @g(%x: f32[2,64,96], %y: f32[2,64,96], %w: f32[96], %z: f32[2,64,96], %m: f32[96,32]) {
+    %a = add(%x, %y) : f32[2,64,96]
+    %0 = reduce_sum(%a) {axes=[0,1], keepdims=true} : f32[1,1,96]
+    %1 = reshape(%0) {shape=[96]} : f32[96]
+    %2 = mul(%a, %z) : f32[2,64,96]
+    %5 = mul(%a, %w) : f32[2,64,96]
+    %3 = reduce_sum(%2) {axes=[0,1], keepdims=true} : f32[1,1,96]
+    %4 = reshape(%3) {shape=[96]} : f32[96]
+    %6 = reshape(%5) {shape=[128,96]} : f32[128,96]
+    %7 = matmul(%6, %m) : f32[128,32]
+    return %1, %4, %7
+  }
+  )");
+  const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  EXPECT_EQ(Count(compiled->text, "naive"), 0) << compiled->text;
+  std::mt19937 rng(5);
+  ExpectRuns(g, 1, rng);
+}
+
 // Sums over columns are parts of the kernel that goes through the rows, and a second one adds up the parts.
 TEST(CudaLowering, ColumnSumsBesideRows) {
   std::mt19937 rng(12);
