@@ -138,6 +138,20 @@ double SecondsOfStep(const ir::Stage& s) {
   return s.outputs.size() > 1 ? kPair : IsFloat(s.outputs[0]->dtype) ? kFloat : kInt;
 }
 
+// And on a GPU, beside what it moves: threads that go along columns, each as the value before is there, and rows a
+// thread each, where they are many and short. Measured on an H100 (docs/performance.md).
+double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols) {
+  constexpr double kStep = 0.155e-6, kRow = 5.9e-9, kManyRows = 1024;
+  double rows = 1, steps = 1;
+  bool by_columns = false;
+  for (const ir::StageIter& i : s.iters) {
+    (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
+    by_columns = by_columns || (steps > 1 && i.var != s.along && !ir::IsInt(i.extent, 1));
+  }
+  if (by_columns) return steps * kStep;
+  return rows >= kManyRows * steps ? rows * kRow : 0;
+}
+
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
 // readers).
 double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind, DType dtype, const Symbols& symbols,
@@ -161,7 +175,8 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   rate *= 1e9 * Cores(target);
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
   double seconds = kind == FrameworkKernel::kScatter || kind == FrameworkKernel::kScan ? 0 : flops / rate;
-  if (kind == FrameworkKernel::kScan && !target.HasKernels()) seconds = places * SecondsOfStep(s) / Cores(target);
+  if (kind == FrameworkKernel::kScan)
+    seconds = target.HasKernels() ? SecondsOfDeviceScan(s, symbols) : places * SecondsOfStep(s) / Cores(target);
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);

@@ -61,7 +61,7 @@ Linear Analyzer::Recombine(Linear l, DType t) {
         const auto& args = y.atom->args;
         if (y.atom->op != ExprOp::kDiv || !IsInt(divisor) || !IsInt(args[1]) || !whole.exact) return false;
         const int64_t c = divisor->int_value, b = args[1]->int_value;
-        if (c <= 1 || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
+        if (c <= 1 || b < c || b % c != 0 || y.coef != WrapInt(coef) * c) return false;
         Linear q = DivMod(LinearOf(args[0]), b / c, /*is_mod=*/false, t);
         if (b > c && FromLinear(c_, q, t) == x) return true;
         const Linear mine = LinearOf(x);

@@ -88,6 +88,11 @@ struct GpuCosts {
   double bytes_in_flight = 48 << 10;  // of a core, asked of memory at once, that keep it busy
   double division_seconds = 0.1e-9, wide_division_seconds = 0.3e-9;  // of a core, by no constant, of 32 and 64 bits
 
+  // Of a thread that goes along a scan: elements that it asked for at once, also where those of its neighbours are not
+  // beside them; one of these, of a core; and a step, also of a running value in f64.
+  double scan_turn_seconds = 0.21e-6, scan_apart_seconds = 0.86e-6, scan_apart_access = 1.3e-9;
+  double scan_step_seconds = 2e-9, scan_wide_step_seconds = 11e-9;
+
   // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
   // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand
   // comes by once.

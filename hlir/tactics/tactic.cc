@@ -24,6 +24,7 @@ const std::vector<Tactic>& BuiltInTactics() {
       {"matmul_gpu", ProposeMatmulGpu},
       {"rows_cpu", ProposeRowsCpu},
       {"rows_gpu", ProposeRowsGpu},
+      {"scans_gpu", ProposeScansGpu},
   };
   return *tactics;
 }
@@ -124,41 +125,47 @@ StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target
   return AcceptCheapest(CollectBids(group, target), group, target, accept);
 }
 
+StatusOr<std::string> ThreadAnElement(const ir::Stage& stage, ir::Schedule& s, const Target& target,
+                                      int64_t block_threads) {
+  std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
+  size_t data = 0;
+  std::string scan;
+  for (const ir::StageIter& i : stage.iters) {
+    if (ir::IsInt(i.extent, 1)) continue;
+    RET_CHECK(data < loops.size(), stage.name);
+    if (i.var != stage.along) {
+      ++data;
+      continue;
+    }
+    scan = loops[data];
+    loops.erase(loops.begin() + static_cast<ptrdiff_t>(data));
+  }
+  RET_CHECK(data <= loops.size(), stage.name);
+  for (ir::Buffer b : stage.running) s.Step("scope ", b->name, " local");
+  if (!scan.empty() && data > 0) {  // each thread goes along it
+    std::string order = "reorder";
+    for (size_t k = 0; k < data; ++k) order += " " + loops[k];
+    s.Step(order, " ", scan);
+  }
+  if (data == 0) return scan;  // a kernel of one thread: guard_stores
+  loops.resize(data);
+  const std::string all = s.Fresh("e"), block = s.Fresh("eb"), thread = s.Fresh("et");
+  std::string fuse = "fuse";
+  for (const std::string& l : loops) fuse += " " + l;
+  s.Step(fuse, " -> ", all)
+      .Step("split ", all, " ", std::min<int64_t>(target.device->limits.threads, block_threads), " -> ", block, " ",
+            thread);
+  s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " threadIdx.x");
+  return scan;
+}
+
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target) {
   ASSIGN_OR_RETURN(ir::Func loops, ir::ToLoops(group));
   ir::Schedule s(std::move(loops));
   if (target.HasKernels()) {
-    // A kernel a stage, one thread an element; what one writes for another stays in memory.
-    for (const ir::Stage& stage : group.stages) {
-      std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
-      size_t data = 0;
-      std::string scan;
-      for (const ir::StageIter& i : stage.iters) {
-        if (ir::IsInt(i.extent, 1)) continue;
-        RET_CHECK(data < loops.size(), group.name, ": ", stage.name);
-        if (i.var != stage.along) {
-          ++data;
-          continue;
-        }
-        scan = loops[data];
-        loops.erase(loops.begin() + static_cast<ptrdiff_t>(data));
-      }
-      RET_CHECK(data <= loops.size(), group.name, ": ", stage.name);
-      for (ir::Buffer b : stage.running) s.Step("scope ", b->name, " local");
-      if (!scan.empty() && data > 0) {  // each thread goes along it
-        std::string order = "reorder";
-        for (size_t k = 0; k < data; ++k) order += " " + loops[k];
-        s.Step(order, " ", scan);
-      }
-      if (data == 0) continue;  // a kernel of one thread: guard_stores
-      loops.resize(data);
-      const std::string all = s.Fresh("e"), block = s.Fresh("eb"), thread = s.Fresh("et");
-      std::string fuse = "fuse";
-      for (const std::string& l : loops) fuse += " " + l;
-      s.Step(fuse, " -> ", all)
-          .Step("split ", all, " ", std::min<int64_t>(target.device->limits.threads, 128), " -> ", block, " ", thread);
-      s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " threadIdx.x");
-    }
+    // A kernel a stage; what one writes for another stays in memory.
+    for (const ir::Stage& stage : group.stages)
+      RETURN_IF_ERROR(Annotate(ThreadAnElement(stage, s, target).status(), group.name));
     RETURN_IF_ERROR(s.status());
   }
   return Proposal{"naive", s.func(), s.text(), kNaiveSeconds};

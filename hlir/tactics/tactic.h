@@ -8,6 +8,7 @@
 
 #include "cinn_like/base/target.h"
 #include "hlir/tactics/point.h"
+#include "ir/schedule/schedule.h"
 #include "ir/te.h"
 
 namespace cinn_like::hlir {
@@ -37,6 +38,10 @@ const std::vector<Tactic>& BuiltInTactics();
 // Loops as they stand: every group on every target has this proposal, whatever becomes of the others, at a price that
 // wins no bid.
 constexpr double kNaiveSeconds = 1e3;
+// One thread an element of the stage's results, in a kernel of its own; of a scan, one for each that runs, and the loop
+// along it is the result (empty: none).
+StatusOr<std::string> ThreadAnElement(const ir::Stage& stage, ir::Schedule& s, const Target& target,
+                                      int64_t block_threads = 128);
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target);
 
 struct Choice {

@@ -110,6 +110,7 @@ TEST_F(SimplifyTest, Digits) {
   // The two are digits of one number, as 98 * 256 is a multiple of 14, and so of 7.
   EXPECT_EQ(S("(k % 98 * 256 + t) / 14 * 14 + (k * 256 + t) % 14"), "k % 98 * 256 + t");
   EXPECT_EQ(S("(k % 98 * 256 + t) / 14 * 112 + (k * 256 + t) % 14 * 8 + v"), "k % 98 * 2048 + t * 8 + v");
+  EXPECT_EQ(S("k / 0 * 98 + t % 98"), "k / 0 * 98 + t % 98");
   EXPECT_EQ(S("(k % 98 * 256 + t) / 15 * 15 + (k * 256 + t) % 15"),
             "(k % 98 * 256 + t) / 15 * 15 + (k * 256 + t) % 15");
   EXPECT_EQ(S("k * 2048 + t * 8 + v < 4096"), "k < 2");
