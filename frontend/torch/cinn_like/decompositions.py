@@ -33,6 +33,7 @@ def table():
         _log_softmax _log_softmax_backward_data
     """.split()
     result.update(get_decompositions([getattr(aten, name) for name in extra]))
+    result.update(get_decompositions(resampling.DIFFERENTIATED))
     # What the emitter writes out needs no smaller ops: each that is traced and partitioned costs the first call. The
     # partitioner takes an alias and a permutation for the views they are.
     for written in TABLE.keys() - {aten.detach.default, aten.transpose.int}:
