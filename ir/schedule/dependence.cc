@@ -1,6 +1,7 @@
 #include "ir/schedule/dependence.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ir/join.h"
 #include "ir/linear.h"
@@ -113,7 +114,7 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     }
     return true;
   };
-  bool changed = true;
+  bool changed = true, all_joined = false;
   for (int round = 0; changed && round < 9; ++round) {
     changed = false;
     bool settled = true;
@@ -171,18 +172,17 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     }
     // Digits of one index in neighbouring dimensions: where these agree, so does what they make together. That says
     // nothing new where variables alone have settled each dimension.
-    const bool joins = round == 0 && a.buffer != nullptr && !(settled && same.empty());
-    const auto join = [&](size_t first, size_t last, const std::vector<Expr>& at, const VarMap& map) {
-      Expr e = at[first];
-      for (size_t d = first + 1; d <= last; ++d) e = c_.Add(c_.Mul(e, a.buffer->shape[d]), at[d]);
-      return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
+    const auto join = [&](size_t first, size_t last) {
+      const auto number = [&](const std::vector<Expr>& at, const VarMap& map) {
+        Expr e = at[first];
+        for (size_t d = first + 1; d <= last; ++d) e = c_.Add(c_.Mul(e, a.buffer->shape[d]), at[d]);
+        return a_.Simplify(map.empty() ? e : Substitute(c_, e, map));
+      };
+      open.push_back({number(at, {}), number(theirs, rename)});
+      changed = true;
     };
-    for (size_t first = 0; joins && first < at.size(); ++first) {
-      for (size_t last = first + 1; last < at.size(); ++last) {
-        open.push_back({join(first, last, at, {}), join(first, last, theirs, rename)});
-        changed = true;
-      }
-    }
+    const bool joins = a.buffer != nullptr && !(settled && same.empty());
+    for (size_t d = 1; joins && round == 0 && d < at.size(); ++d) join(d - 1, d);
     // e / k and e % k agree: so does e, which may be a digit itself.
     std::vector<Equal> whole;
     for (Expr m : same) {
@@ -197,6 +197,11 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
       if (e.x->op == ExprOp::kDiv || e.x->op == ExprOp::kMod) same.insert(e.x);
     }
     open.insert(open.end(), whole.begin(), whole.end());
+    // More dimensions than two take longer: once, where nothing else is left to find out.
+    if (changed || !joins || std::exchange(all_joined, true)) continue;
+    for (size_t first = 0; first + 2 < at.size(); ++first) {
+      for (size_t last = first + 2; last < at.size(); ++last) join(first, last);
+    }
   }
   return known;
 }
