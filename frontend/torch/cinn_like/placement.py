@@ -34,9 +34,11 @@ def bring_to_device(gm, device):
                     moved[source] = _move(gm, node, source, fake, device, constants)
             if moved[source] is not None:
                 node.replace_input_with(source, moved[source])
-    unread = {source for source, copy in moved.items() if copy is not None} | constants.known.keys()
+    replaced = {source for source, copy in moved.items() if copy is not None}
+    if not replaced:
+        return
     for node in reversed(list(gm.graph.nodes)):
-        if node in unread and not node.users and node.op in ("call_function", "get_attr"):
+        if not node.users and node.op in ("call_function", "get_attr") and (node in replaced or node in constants.known):
             gm.graph.erase_node(node)
 
 
