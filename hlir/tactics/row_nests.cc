@@ -331,7 +331,7 @@ int64_t RowNests::LikelyExtent(int dim) const {
   return static_cast<int64_t>(std::min(TypicalSize(space.dims[dim].extent, group.symbols), kMostLikely));
 }
 
-int RowNests::VectorDim() const {
+int RowNests::VectorDim(bool of_rows) const {
   Context& c = *group.context;
   Analyzer a(c);
   std::vector<double> votes(space.dims.size(), 0);
@@ -348,9 +348,9 @@ int RowNests::VectorDim() const {
     }
     for (size_t d : contiguous) votes[d] += elements;
   }
-  int best = static_cast<int>(votes.size()) - 1;
-  for (int d = best; d >= 0; --d) {
-    if (votes[d] > votes[best]) best = d;
+  int best = -1;
+  for (int d = static_cast<int>(votes.size()) - 1; d >= 0; --d) {
+    if ((of_rows || !space.dims[d].reduced) && (best < 0 || votes[d] > votes[best])) best = d;
   }
   return best;
 }

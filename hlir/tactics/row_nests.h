@@ -78,8 +78,9 @@ struct RowNests {
   int64_t LargestExtent(int dim) const;
   // What to expect of a dimension: symbols count as TypicalSize says.
   int64_t LikelyExtent(int dim) const;
-  // The dimension along which most of what is read and written is contiguous, later ones first.
-  int VectorDim() const;
+  // The dimension along which most of what is read and written is contiguous, later ones first; `of_rows`: it may be
+  // one that is reduced.
+  int VectorDim(bool of_rows = true) const;
   // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one.
   // nullopt: nothing is, or too short a dimension for it to matter.
   struct Transposition {

@@ -299,7 +299,8 @@ class RowsGpu {
 
   Status AcrossRows() {
     RETURN_IF_ERROR(r_.JoinReductions());
-    const int vector = r_.VectorDim();  // the stages may come in another order now, and so their dimensions
+    // The stages may come in another order now, and so their dimensions.
+    const int vector = r_.VectorDim(/*of_rows=*/false);
     const std::vector<int> reduced = r_.Dims(true), along = r_.LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
