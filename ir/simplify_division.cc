@@ -26,8 +26,8 @@ bool Analyzer::IsMultipleOf(Linear l, int64_t c, DType t) {
 
 // x / c * c + x % c -> x, whatever both are multiplied by, and x / c * c -> x where c divides x. A digit's x may be a
 // quotient that is no quotient any more, (8 * y + z) / 8 = y + z / 8, where that of the digits before it is,
-// (8 * y + z) / (8 * c), and the remainder's may be another number that leaves as much: x % 98 / 14 * 14 + x % 14 = x
-// % 98.
+// (8 * y + z) / (8 * c), and the remainder's may be another number that leaves as much,
+// x % 98 / 14 * 14 + x % 14 = x % 98.
 Linear Analyzer::Recombine(Linear l, DType t) {
   auto find = [&](Expr atom) {
     return std::find_if(l.terms.begin(), l.terms.end(), [&](const LinearTerm& x) { return x.atom == atom; });

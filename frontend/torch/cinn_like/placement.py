@@ -47,6 +47,13 @@ def _devices(node):
     return [t.device for t in (fake if isinstance(fake, (tuple, list)) else [fake]) if isinstance(t, torch.Tensor)]
 
 
+def _is_of_constant_size(node):
+    """Not of one that a value decides (nonzero), which other nodes have by name."""
+    fake = node.meta["val"]
+    parts = fake if isinstance(fake, (tuple, list)) else [fake]
+    return all(isinstance(n, int) for t in parts if isinstance(t, torch.Tensor) for n in t.shape)
+
+
 def _move(gm, node, source, fake, device, constants):
     """A node with the value of `source` on `device`, or None."""
     value = constants.value(source)
@@ -90,7 +97,7 @@ class _Constants:
         """Whether it is one where its operands are."""
         if node.op == "get_attr":
             return isinstance(getattr(self.gm, node.target, None), torch.Tensor)
-        if node.op != "call_function" or {d.type for d in _devices(node)} != {"cpu"}:
+        if node.op != "call_function" or {d.type for d in _devices(node)} != {"cpu"} or not _is_of_constant_size(node):
             return False
         if partition.is_getitem(node):
             return True
