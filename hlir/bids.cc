@@ -132,9 +132,7 @@ bool IsDepthwise(const ir::Stage& s) {
 double SecondsOfStep(const ir::Stage& s) {
   constexpr double kFloat = 0.8e-9, kInt = 0.28e-9, kPair = 0.5e-9, kApart = 1.3e-9;
   if (!s.IsScan()) return 0;
-  for (size_t i = s.iters.size(); i-- > 0 && s.iters[i].var != s.along;) {
-    if (!ir::IsInt(s.iters[i].extent, 1)) return kApart;
-  }
+  if (ScansColumns(s)) return kApart;
   return s.outputs.size() > 1 ? kPair : IsFloat(s.outputs[0]->dtype) ? kFloat : kInt;
 }
 
@@ -143,12 +141,8 @@ double SecondsOfStep(const ir::Stage& s) {
 double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols) {
   constexpr double kStep = 0.155e-6, kRow = 5.9e-9, kManyRows = 1024;
   double rows = 1, steps = 1;
-  bool by_columns = false;
-  for (const ir::StageIter& i : s.iters) {
-    (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
-    by_columns = by_columns || (steps > 1 && i.var != s.along && !ir::IsInt(i.extent, 1));
-  }
-  if (by_columns) return steps * kStep;
+  for (const ir::StageIter& i : s.iters) (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
+  if (ScansColumns(s)) return steps * kStep;
   return rows >= kManyRows * steps ? rows * kRow : 0;
 }
 

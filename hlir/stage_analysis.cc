@@ -282,4 +282,11 @@ bool IsParam(const ir::TeProgram& p, ir::Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const ir::Param& q) { return q.buffer == b; });
 }
 
+bool ScansColumns(const Stage& s) {
+  for (size_t i = s.iters.size(); i-- > 0 && s.iters[i].var != s.along;) {
+    if (!IsInt(s.iters[i].extent, 1)) return true;
+  }
+  return false;
+}
+
 }  // namespace cinn_like::hlir

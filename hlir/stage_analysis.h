@@ -67,4 +67,7 @@ bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var);
 // d, where `e` speaks of `var` only as var / d, as groups of channels are read; 0 where it does not.
 int64_t DivisorOf(ir::Expr e, ir::Expr var);
 
+// Whether a scan has elements of other sums between its own: it goes along columns, and not along rows.
+bool ScansColumns(const ir::Stage& s);
+
 }  // namespace cinn_like::hlir

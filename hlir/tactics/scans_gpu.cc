@@ -19,14 +19,6 @@ constexpr int64_t kMostThreads = 128;  // of a block
 constexpr int64_t kAtOnce = 16;        // elements that a thread asks for
 constexpr double kSector = 32;         // bytes that memory is read by
 
-// Whether threads next to each other go along elements that are not.
-bool IsApart(const Stage& s) {
-  for (size_t i = s.iters.size(); i-- > 0;) {
-    if (!IsInt(s.iters[i].extent, 1)) return s.iters[i].var == s.along;
-  }
-  return false;
-}
-
 double ThreadsOf(const Stage& s, const TeProgram& group) {
   double threads = 1;
   for (const StageIter& i : s.iters) threads *= i.var == s.along ? 1 : TypicalSize(i.extent, group.symbols);
@@ -42,7 +34,7 @@ double SecondsOf(const Stage& s, const TeProgram& group, const Target& target) {
   if (s.IsScan()) {
     const double threads = ThreadsOf(s, group), elements = TypicalSize(s.iters, group.symbols),
                  steps = elements / threads;
-    const bool is_apart = IsApart(s) && threads > 1;
+    const bool is_apart = !ScansColumns(s) && threads > 1;  // threads side by side, not their elements
     const bool is_wide =
         std::any_of(s.running.begin(), s.running.end(), [](Buffer b) { return b->dtype == DType::kF64; });
     double turn = 0;
