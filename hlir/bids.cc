@@ -136,14 +136,22 @@ double SecondsOfStep(const ir::Stage& s) {
   return s.outputs.size() > 1 ? kPair : IsFloat(s.outputs[0]->dtype) ? kFloat : kInt;
 }
 
-// And on a GPU, beside what it moves: threads that go along columns, each as the value before is there, and rows a
-// thread each, where they are many and short. Measured on an H100 (docs/performance.md).
-double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols) {
-  constexpr double kStep = 0.155e-6, kRow = 5.9e-9, kManyRows = 1024;
+// And on a GPU, beside what it moves: threads that go along columns, each as the value before is there; a row alone by
+// all of the machine in two kernels; rows by 512 threads a block, so many of them a row as its length and the number of
+// rows say (ATen's get_log_num_threads_x_inner_scan), in turns of two elements a thread, and a thread each where they
+// are many and short. Measured on an H100 (docs/performance.md).
+double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols, double bytes, const Target& target) {
+  constexpr double kStep = 0.155e-6, kAlone = 2e-6, kTurn = 1.15e-6, kPairTurn = 2.1e-6, kPart = 0.55, kRow = 5.9e-9;
+  constexpr double kManyRows = 1024;
   double rows = 1, steps = 1;
   for (const ir::StageIter& i : s.iters) (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
   if (ScansColumns(s)) return steps * kStep;
-  return rows >= kManyRows * steps ? rows * kRow : 0;
+  if (rows < 2) return kAlone + bytes / BytesPerSecond(target);
+  if (rows >= kManyRows * steps) return rows * kRow;
+  const double threads =
+      std::exp2(std::clamp(std::trunc((9 + std::ceil(std::log2(steps)) - std::ceil(std::log2(rows))) / 2), 4.0, 9.0));
+  const double turns = std::ceil(steps / (2 * threads)) * (s.outputs.size() > 1 ? kPairTurn : kTurn);
+  return std::max(turns, bytes / (kPart * BytesPerSecond(target)));
 }
 
 // What one stage of a group stands for in the framework: a tuned kernel of `dtype`, or nothing (it is computed with its
@@ -170,7 +178,8 @@ double SecondsOfKernel(ir::Context& c, const ir::Stage& s, FrameworkKernel kind,
   if (kind == FrameworkKernel::kProduct) rate = ProductRate(s, s.outputs[0], symbols, row, target, dtype);
   double seconds = kind == FrameworkKernel::kScatter || kind == FrameworkKernel::kScan ? 0 : flops / rate;
   if (kind == FrameworkKernel::kScan)
-    seconds = target.HasKernels() ? SecondsOfDeviceScan(s, symbols) : places * SecondsOfStep(s) / Cores(target);
+    seconds = target.HasKernels() ? SecondsOfDeviceScan(s, symbols, bytes, target)
+                                  : places * SecondsOfStep(s) / Cores(target);
   // Its convolutions read their windows in place, not as the rows of a product.
   if (kind == FrameworkKernel::kProduct && s.origin_row_alignment > 0)
     seconds /= PartAtAlignment(row, s.origin_row_alignment);

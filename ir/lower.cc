@@ -24,7 +24,8 @@ constexpr std::string_view kCheck = "check_bounds";  // where options.check_boun
 constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch",     "unroll",
                                             "flatten",      "simplify", "vectorize",     "simplify",     "cascade_sums",
                                             "lower_checks", kCheck,     "legalize",      "narrow_lanes", "keep_wide"};
-constexpr std::string_view kDevicePasses[] = {"lower_thread_reductions",
+constexpr std::string_view kDevicePasses[] = {"lower_thread_scans",
+                                              "lower_thread_reductions",
                                               "lower_blocks",
                                               "simplify",
                                               "guard_stores",

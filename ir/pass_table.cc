@@ -13,6 +13,7 @@
 #include "ir/passes/lower_pipeline.h"
 #include "ir/passes/lower_tensor_copies.h"
 #include "ir/passes/lower_thread_reductions.h"
+#include "ir/passes/lower_thread_scans.h"
 #include "ir/passes/narrow_index.h"
 #include "ir/passes/place_buffers.h"
 #include "ir/passes/plan_memory.h"
@@ -44,6 +45,7 @@ StatusOr<Func> RunCascadeSums(Func f, const PassContext&) { return CascadeSums(s
 
 const std::vector<Pass<Func>>& PassTable() {
   static const auto* table = new std::vector<Pass<Func>>{
+      {"lower_thread_scans", RunFor<LowerThreadScans>, true},
       {"lower_thread_reductions", RunFor<LowerThreadReductions>, true},
       {"lower_blocks", Run<LowerBlocks>, true},
       {"simplify", Run<Simplify>},

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5] [--symbolic]
-                      [--only TEXT,TEXT] [--list]
+    function_bench.py [--set small|large] [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5]
+                      [--symbolic all|first] [--inductor] [--only TEXT,TEXT] [--list]
 
-Nothing is set but the backend. Cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers
-and scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
-tools/reduction_bench.py).
+Nothing is set but the backend. The small set's cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers and
+scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
+tools/reduction_bench.py); the large set's (bench/large.py) are what a GPU's memory takes its time for, with gradients, each of the type that
+its name ends in.
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
-to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, and the time with constant ones
-beside it. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
+to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, or the first of each tensor, and the time
+with constant ones beside it. `--inductor`: the figure is the median of ours / the faster one of eager and Inductor, whose time is the second
+column. Results are checked against float64 where they are floats. Exit code 1 where one is wrong or does not run.
 """
 
 import argparse
@@ -19,6 +21,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from bench.large import LARGE
 from bench.sizes import with_symbolic_sizes
 from bench.turns import in_turns
 
@@ -278,65 +281,77 @@ def is_right(got, eager, right, most):
     return True
 
 
-def measure(make, dtype, most, lasts, device, symbolic):
+def measure(make, dtype, most, lasts, device, symbolic, inductor):
     torch.manual_seed(0)
-    f, args = make(lambda *shape: torch.randn(shape).to(dtype))
-    args = [a.to(device) for a in args]
-    torch._dynamo.reset()
-    contenders = [lambda: f(*args)]
-    if symbolic:
-        # Code of its own for each, or the second would be another size of the first.
-        constant = torch.compile(lambda *xs: f(*xs), backend="cinn_like", dynamic=False)
-        contenders.append(lambda: constant(*args))
-        contenders[-1](), contenders[-1]()
-    cinn_like.reset_report()
-    ours = torch.compile(lambda *xs: f(*xs), backend="cinn_like")
-    given = with_symbolic_sizes(args) if symbolic else args
-    contenders.append(lambda: ours(*given))
-    for _ in range(2):
-        got, eager = ours(*given), f(*args)
-    right = f(*(a.double() if a.is_floating_point() else a for a in args))
-    report = cinn_like.report()
-    times = in_turns(contenders, lasts, device)
+    f, args, *dy = make(lambda *shape: torch.randn(shape, device=device).to(dtype))
+    args = [a.to(device).requires_grad_(bool(dy) and a.is_floating_point()) for a in args]
+
+    def result(f, args, dy=dy):
+        y = f(*args)
+        return (y, *torch.autograd.grad(y, [a for a in args if a.requires_grad], *dy)) if dy else y
+
+    with torch.set_grad_enabled(bool(dy)):
+        torch._dynamo.reset()
+        contenders = [lambda: result(f, args)]
+        # Code of its own for each, or a symbolic one would be another size of a constant one.
+        for backend in ["inductor"] * inductor + ["cinn_like"] * bool(symbolic):
+            constant = torch.compile(lambda *xs: f(*xs), backend=backend, dynamic=False)
+            contenders.append(lambda constant=constant: result(constant, args))
+            contenders[-1](), contenders[-1]()
+        cinn_like.reset_report()
+        ours = torch.compile(lambda *xs: f(*xs), backend="cinn_like")
+        given = with_symbolic_sizes(args, only_first=symbolic == "first") if symbolic else args
+        contenders.append(lambda: result(ours, given))
+        for _ in range(2):
+            got, eager = contenders[-1](), contenders[0]()
+        wide = [a.detach().double().requires_grad_(a.requires_grad) if a.is_floating_point() else a for a in args]
+        right = result(f, wide, [d.double() for d in dy])
+        report = cinn_like.report()
+        wrong = bool(report.failures) or not is_right(got, eager, right, most)
+        del got, eager, wide, right
+        times = in_turns(contenders, lasts, device)
+    peer = min(times[: 1 + inductor], key=statistics.median)
     return {
-        "ratio": statistics.median(o / e for e, o in zip(times[0], times[-1])),
+        "ratio": statistics.median(o / p for p, o in zip(peer, times[-1])),
         "us": [statistics.median(t) * 1e6 for t in times],
         "left": [name.split(".")[1] for name in report.fallback_ops],
-        "wrong": bool(report.failures) or not is_right(got, eager, right, most),
+        "wrong": wrong,
     }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--set", default="small", choices=["small", "large"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=0.5, help="that a case is measured for")
-    parser.add_argument("--symbolic", action="store_true", help="all sizes symbolic; beside it, constant ones")
+    parser.add_argument("--symbolic", nargs="?", const="all", choices=["all", "first"], help="sizes of each tensor; beside them, constant ones")
+    parser.add_argument("--inductor", action="store_true", help="Inductor is a peer, too")
     parser.add_argument("--only", default="", help="cases whose names contain one of these")
     parser.add_argument("--list", action="store_true", help="the names of the cases")
     args = parser.parse_args()
-    names = [n for n in CASES if any(text in n for text in args.only.split(","))]
+    cases = LARGE if args.set == "large" else CASES
+    names = [n for n in cases if any(text in n for text in args.only.split(","))]
     if args.list:
         print("\n".join(names))
         return 0
     if not names:
         parser.error(f"no case is named so: {args.only}")
     torch.set_num_threads(args.threads)
-    dtype, most = DTYPES[args.dtype]
     rows, broken = [], []
-    with torch.no_grad():
-        for name in names:
-            try:
-                rows.append((name, measure(CASES[name], dtype, most, args.seconds, args.device, args.symbolic)))
-            except Exception as e:  # noqa: BLE001: one case that does not run is a row
-                broken.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
+    for name in names:
+        try:
+            dtype, most = DTYPES[name.split()[-1] if args.set == "large" else args.dtype]
+            rows.append((name, measure(cases[name], dtype, most, args.seconds, args.device, args.symbolic, args.inductor)))
+        except Exception as e:  # noqa: BLE001: one case that does not run is a row
+            broken.append(f"{name}: {type(e).__name__}: {str(e).splitlines()[0] if str(e) else ''}")
     for name, row in sorted(rows, key=lambda x: -x[1]["ratio"]):
         print(f"{row['ratio']:6.2f} {' '.join(f'{us:10.{0 if us > 100 else 1}f}' for us in row['us'])} us  {name}"
               f"{'  WRONG' if row['wrong'] else ''}{'  left: ' + ', '.join(row['left']) if row['left'] else ''}")  # fmt: skip
     if rows:
         ratios = [row["ratio"] for _, row in rows]
-        print(f"geomean of ours / eager {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, "
+        print(f"geomean of ours / {'the faster peer' if args.inductor else 'eager'} {math.exp(statistics.fmean(map(math.log, ratios))):.2f}, "
               f"{sum(r > 1.05 for r in ratios)} of {len(ratios)} above 1.05")  # fmt: skip
     for text in broken:
         print("does not run:", text)

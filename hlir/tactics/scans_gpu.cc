@@ -1,13 +1,16 @@
 // Scans on a GPU: a thread for each sum that runs, which asks for some elements at once and adds them one after the
-// other.
+// other; or, along rows, the threads of a block for each, which join what their elements come to.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
+#include "absl/strings/str_join.h"
 #include "cinn_like/base/costs.h"
 #include "cinn_like/base/powers_of_two.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/tactics.h"
+#include "ir/analyzer.h"
 
 namespace cinn_like::hlir {
 
@@ -18,11 +21,25 @@ namespace {
 constexpr int64_t kMostThreads = 128;  // of a block
 constexpr int64_t kAtOnce = 16;        // elements that a thread asks for
 constexpr double kSector = 32;         // bytes that memory is read by
+constexpr int64_t kAccess = 16;        // bytes of a thread's access
+constexpr int64_t kLeastOfBlock = 128;
+
+// A row by threads, each of which has some elements of each of its turns.
+struct RowThreads {
+  int64_t threads = 1, lanes = 1;
+  bool is_vector = false;  // its elements of a turn are one access
+  int64_t rows = 1;        // of a block
+  double seconds = 0;
+};
+
+Expr ExtentAlong(const Stage& s) {
+  return std::find_if(s.iters.begin(), s.iters.end(), [&](const StageIter& i) { return i.var == s.along; })->extent;
+}
 
 double ThreadsOf(const Stage& s, const TeProgram& group) {
   double threads = 1;
   for (const StageIter& i : s.iters) threads *= i.var == s.along ? 1 : TypicalSize(i.extent, group.symbols);
-  return threads;
+  return std::max(threads, 1.0);
 }
 
 double SecondsOf(const Stage& s, const TeProgram& group, const Target& target) {
@@ -48,27 +65,111 @@ double SecondsOf(const Stage& s, const TeProgram& group, const Target& target) {
   return gpu.kernel_seconds + seconds;
 }
 
+// What a scan along rows takes by so many threads a row, each with `lanes` elements a turn.
+double SecondsOf(const Stage& s, const RowThreads& by, const TeProgram& group, const Target& target) {
+  const GpuCosts& gpu = GpuCostsOf(target);
+  double bytes = 0, running = 0;
+  for (Buffer b : InputsOf(s)) bytes += BytesRead(s, b, group.symbols);
+  for (Buffer b : s.outputs) bytes += TypicalBytes(b, group.symbols);
+  for (Buffer b : s.running) running += BytesOf(b->dtype) / 8.0;
+  const double rows = ThreadsOf(s, group), steps = TypicalSize(s.iters, group.symbols) / rows;
+  const auto warp = static_cast<double>(target.device->limits.warp), threads = static_cast<double>(by.threads);
+  const double turns = std::ceil(steps / (threads * static_cast<double>(by.lanes))), warps = std::ceil(threads / warp);
+  const double at_once = std::floor(gpu.threads / threads) * Cores(target);
+  const double times = s.running.size() > 1 ? gpu.scan_pairs : 1;
+  const double wait = gpu.scan_wait_seconds + (warps > 1 ? warps * gpu.scan_warp_wait_seconds : 0);
+  const double work = times * running * (gpu.scan_warp_seconds + (warps > 1 ? warps * gpu.scan_exchange_seconds : 0));
+  return gpu.kernel_seconds + std::max({bytes / BytesPerSecond(target), std::ceil(rows / at_once) * turns * wait,
+                                        rows * turns * threads / warp * work / Cores(target)});
+}
+
+std::optional<RowThreads> ThreadsOfRows(const Stage& s, const TeProgram& group, const Target& target, Analyzer& a,
+                                        Point& point) {
+  const LaunchLimits& limits = target.device->limits;
+  if (!s.IsScan() || ScansColumns(s) || limits.warp < 2 || limits.shared_bytes == 0) return std::nullopt;
+  const Expr extent = ExtentAlong(s);
+  if (IsInt(extent, 1)) return std::nullopt;
+  int64_t widest = 1;
+  for (Buffer b : s.outputs) widest = std::max<int64_t>(widest, BytesOf(b->dtype));
+  for (Buffer b : InputsOf(s)) widest = std::max<int64_t>(widest, BytesOf(b->dtype));
+  RowThreads r;
+  r.lanes = point.Choose("lanes", {1, 2, 4, 8}, std::clamp<int64_t>(kAccess / widest, 1, 8));
+  r.is_vector = r.lanes > 1 && a.KnownDivisor(extent) % r.lanes == 0;
+  const int64_t enough = PowerOfTwoAbove(static_cast<int64_t>(TypicalSize(extent, group.symbols)) / r.lanes);
+  std::vector<int64_t> options = {1};
+  while (options.back() < std::min({enough, limits.threads, limits.block[0]})) options.push_back(2 * options.back());
+  std::optional<RowThreads> best;
+  for (int64_t n : options) {
+    r.threads = n;
+    r.seconds = SecondsOf(s, r, group, target);
+    // Of equals the most that are a block at least.
+    if (!best || r.seconds < best->seconds || (r.seconds == best->seconds && n <= kLeastOfBlock)) best = r;
+  }
+  best->threads = point.Choose("threads", options, best->threads);
+  best->seconds = SecondsOf(s, *best, group, target);
+  best->rows = std::max<int64_t>(kLeastOfBlock / best->threads, 1);
+  return best;
+}
+
+// Its rows are blocks, or parts of them.
+Status ScheduleRows(const Stage& s, const RowThreads& by, Schedule& schedule) {
+  std::vector<std::string> loops = schedule.LoopsAround("b_" + s.name);
+  for (Buffer b : s.running) schedule.Step("scope ", b->name, " local");
+  const std::string along = loops.back(), o = schedule.Fresh("k"), t = schedule.Fresh("t"), u = schedule.Fresh("u");
+  loops.pop_back();
+  schedule.Step("split ", along, " ", by.threads, " ", by.lanes, " -> ", o, " ", t, " ", u);
+  if (!loops.empty()) {
+    const std::string all = schedule.Fresh("e"), block = schedule.Fresh("eb"), row = schedule.Fresh("er");
+    schedule.Step("fuse ", absl::StrJoin(loops, " "), " -> ", all)
+        .Step("split ", all, " ", by.rows, " -> ", block, " ", row)
+        .Step("bind ", block, " blockIdx.x")
+        .Step("bind ", row, " threadIdx.y");
+  }
+  schedule.Step("bind ", t, " threadIdx.x").Step(by.is_vector ? "vectorize " : "unroll ", u);
+  return schedule.status();
+}
+
 }  // namespace
 
-StatusOr<std::vector<Proposal>> ProposeScansGpu(const TeProgram& group, const Target& target, Until until, Point&) {
+StatusOr<std::vector<Proposal>> ProposeScansGpu(const TeProgram& group, const Target& target, Until until,
+                                                Point& point) {
   const auto is_known = [](const Stage& s) { return s.IsPointwise() || s.IsScan(); };
   const std::vector<Stage>& stages = group.stages;
   if (!target.IsGpu() || !std::all_of(stages.begin(), stages.end(), is_known) ||
       std::none_of(stages.begin(), stages.end(), [](const Stage& s) { return s.IsScan(); }))
     return std::vector<Proposal>();
+  Analyzer a(*group.context);
+  for (const SymbolFact& f : group.symbols) a.BindSymbol(f);
   Proposal r{"scans_gpu", {}, "", 0};
-  for (const Stage& s : stages) r.seconds += SecondsOf(s, group, target);
+  std::vector<std::optional<RowThreads>> rows;
+  for (const Stage& s : stages) {
+    const double alone = SecondsOf(s, group, target);
+    rows.push_back(ThreadsOfRows(s, group, target, a, point));
+    if (rows.back() && rows.back()->seconds > alone) rows.back() = std::nullopt;
+    r.seconds += rows.back() ? rows.back()->seconds : alone;
+  }
   if (until == Until::kPrice) return std::vector<Proposal>{std::move(r)};
   ASSIGN_OR_RETURN(Func loops, ToLoops(group));
   Schedule schedule(std::move(loops));
-  for (const Stage& s : stages) {
+  for (size_t k = 0; k < stages.size(); ++k) {
+    const Stage& s = stages[k];
+    if (rows[k]) {
+      RETURN_IF_ERROR(ScheduleRows(s, *rows[k], schedule));
+      continue;
+    }
     // As many blocks as there are cores, where these have a warp each.
     const auto threads = PowerOfTwoAbove(static_cast<int64_t>(ThreadsOf(s, group) / Cores(target)));
     ASSIGN_OR_RETURN(const std::string along,
                      ThreadAnElement(s, schedule, target, std::clamp<int64_t>(threads, 32, kMostThreads)));
     if (along.empty()) continue;
     const std::string outer = schedule.Fresh("k"), inner = schedule.Fresh("u");
-    schedule.Step("split ", along, " ", kAtOnce, " -> ", outer, " ", inner).Step("unroll ", inner);
+    const Expr extent = ExtentAlong(s);
+    const int64_t at_once = IsInt(extent) ? std::clamp<int64_t>(extent->int_value, 1, kAtOnce) : kAtOnce;
+    schedule.Step("split ", along, " ", at_once, " -> ", outer, " ", inner).Step("unroll ", inner);
+    // Only of the last ones does each ask whether it is there.
+    if (a.KnownDivisor(extent) % at_once != 0)
+      schedule.Step("split_init b_", s.name, " ", outer, " -> ", schedule.Fresh("start"))
+          .Step("peel ", outer, " back 1 -> ", schedule.Fresh("rest"));
   }
   RETURN_IF_ERROR(schedule.status());
   r.func = schedule.func();

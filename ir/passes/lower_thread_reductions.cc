@@ -110,7 +110,7 @@ class Lowering {
           return Unimplemented("block ", b.name, ": a cluster of ", blocks, " blocks of ", threads, " threads");
         const int64_t own = threads / warp_, warps = own * blocks;
         const Expr lane = c_.Mod(loop.var, c_.Int(warp_)), warp = c_.Div(loop.var, c_.Int(warp_));
-        auto [row, rows] = OtherThreads(path, outer_index);
+        auto [row, rows] = ThreadsAround(c_, path, outer_index);
         const Expr has = c_.Lt(lane, c_.Int(warps));
         std::vector<Buffer> red;
         for (size_t k = 0; k < part_.size(); ++k) red.push_back(Shared(out, k, {rows, c_.Int(warps)}));
@@ -135,7 +135,7 @@ class Lowering {
         AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
       }
     } else {
-      const std::pair<Expr, Expr> column = OtherThreads(path, outer_index);
+      const std::pair<Expr, Expr> column = ThreadsAround(c_, path, outer_index);
       // Many parts are combined in two rounds: by groups of threads, then their results.
       const bool groups = threads > kDirect && threads % kDirect == 0;
       const Expr group = c_.Div(loop.var, c_.Int(kDirect)), leads = c_.Eq(c_.Mod(loop.var, c_.Int(kDirect)), c_.Int(0));
@@ -282,18 +282,6 @@ class Lowering {
     if (b.predicate != nullptr) add(b.predicate);
     return r;
   }
-  // The index and number of the groups of threads that reduce apart: the other thread axes around.
-  std::pair<Expr, Expr> OtherThreads(const StmtPath& path, size_t loop_index) {
-    Expr index = c_.Int(0), count = c_.Int(1);
-    for (size_t i = 0; i < loop_index; ++i) {
-      const For* n = As<For>(path[i]);
-      if (n == nullptr || !IsThreadAxis(n->kind)) continue;
-      index = c_.Add(c_.Mul(index, n->extent), n->var);
-      count = c_.Mul(count, n->extent);
-    }
-    return {index, count};
-  }
-
   Context& c_;
   NameSupply names_;
   const int64_t warp_;  // threads that shuffle

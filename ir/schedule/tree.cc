@@ -189,6 +189,17 @@ VarMap Bindings(const Block& b) {
   return m;
 }
 
+std::pair<Expr, Expr> ThreadsAround(Context& c, const StmtPath& path, size_t at) {
+  Expr index = c.Int(0), count = c.Int(1);
+  for (size_t i = 0; i < at; ++i) {
+    const For* n = As<For>(path[i]);
+    if (n == nullptr || !IsThreadAxis(n->kind)) continue;
+    index = c.Add(c.Mul(index, n->extent), n->var);
+    count = c.Mul(count, n->extent);
+  }
+  return {index, count};
+}
+
 StatusOr<Stmt> NestOfResults(Context& c, NameSupply& names, const StmtPath& path, size_t depth,
                              const std::string& block, const std::string& suffix,
                              const std::function<Stmt(const VarMap&)>& body) {

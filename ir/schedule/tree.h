@@ -44,6 +44,8 @@ std::string StartedBy(const Stmt& loop);
 bool IsParam(const Func& f, Buffer b);
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);
+// The index of this group of threads among those that the thread axes around path[at] make, and their number.
+std::pair<Expr, Expr> ThreadsAround(Context& c, const StmtPath& path, size_t at);
 // The loops from path[depth] inwards that move the results of a reduction, path's end, again (`i` as i_SUFFIX), around
 // a block that runs once for each of these; `body` gets its iterators for the reduction's. InvalidArgument where the
 // reduction's condition mixes these loops with others.

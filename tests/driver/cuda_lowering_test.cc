@@ -613,10 +613,11 @@ TEST(CudaLowering, ReductionsOfPairs) {
   EXPECT_NE(source.find("cinn_min_i32(int"), source.npos) << source;
 }
 
-// A thread goes along a scan; the others are side by side, and what computes its elements is in its loop.
+// Along columns a thread goes along a scan, the others are side by side; along rows a block's threads do together, in
+// turns. What computes the elements is in their loop.
 TEST(CudaLowering, Scans) {
   std::mt19937 rng(8);
-  for (const char* shape : {"3,127", "300,40", "1,1"}) {
+  for (const char* shape : {"3,127", "300,40", "1,1", "5,1", "2,5000", "9,1024"}) {
     for (const char* op : {"cumsum", "cummax"}) {
       for (int axis : {0, 1}) {
         const std::string t = Cat("f32[", shape, "]"), two = op[3] == 's' ? "" : Cat(", i64[", shape, "]");
@@ -632,7 +633,23 @@ TEST(CudaLowering, Scans) {
       ParseGraph("graph @scan(%x: f32[64,300,4096]) {\n  %0 = exp(%x) : f32[64,300,4096]\n  %1 = cumsum(%0) {axis=1} : "
                  "f32[64,300,4096]\n  return %1\n}\n"));
   EXPECT_EQ(Count(source, "__global__"), 1) << source;
-  EXPECT_NE(source.find("< 19"), source.npos) << source;  // a thread's loop, 16 elements at once
+  EXPECT_NE(source.find("< 18"), source.npos) << source;  // a thread's loop, 16 elements at once, and a rest
+  for (const char* op : {"cumsum", "cumprod"}) {
+    for (const char* t : {"f32", "f64", "bf16", "i64"}) {
+      for (const int64_t n : {1, 7, 700}) {
+        const std::string type = Cat(t, "[3,n]");
+        ExpectRuns(ParseGraph(Cat("graph @scan(%x: ", type, ") where n in 1..65536 hint ", 1 + n / 2, " {\n  %0 = ", op,
+                                  "(%x) {axis=1} : ", type, "\n  return %0\n}\n")),
+                   n, rng);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+  const std::string rows = Emit(
+      ParseGraph("graph @scan(%x: f32[512,4096]) {\n  %0 = cumsum(%x) {axis=1} : f32[512,4096]\n  return %0\n}\n"));
+  EXPECT_EQ(Count(rows, "__shfl_xor_sync"), 5) << rows;   // of 32 threads
+  EXPECT_EQ(Count(rows, "= cinn_load16(p0"), 1) << rows;  // a thread's elements
+  EXPECT_EQ(Count(rows, "*(uint4*)(p1"), 1) << rows;
 }
 
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.

@@ -6,6 +6,8 @@
 #include "ir/passes/insert_barriers.h"
 #include "ir/passes/lower_blocks.h"
 #include "ir/passes/lower_thread_reductions.h"
+#include "ir/passes/lower_thread_scans.h"
+#include "ir/passes/place_buffers.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -145,6 +147,69 @@ TEST(Device, ThreadsReduceSeveralResultsTogether) {
     ASSERT_TRUE(ran.ok()) << ran << Print(*f);
     for (int i = 0; i < 6; ++i) EXPECT_EQ(y.Get(i), 319 * 160 + i * 320) << Print(*f);
   }
+}
+
+constexpr char kRunningSum[] = R"(func @f(x: f32[2, 250], y: f32[2, 250]) {
+  alloc s: f64[2] @local
+  for i in 0..2 @threadIdx.y {
+    for o in 0..2 {
+      for t in 0..64 @threadIdx.x {
+        for u in 0..2 @unrolled {
+          block b(v in 0..2 = i, r reduce 0..250 = o * 128 + t * 2 + u) if o * 128 + t * 2 + u < 250 init {
+            s[v] = f64(0.0)
+          } {
+            let w = s[v] + f64(x[v, r])
+            s[v] = w
+            y[v, r] = f32(w)
+          }
+        }
+      }
+    }
+  }
+}
+)";
+
+// Warps of any width give the same running sums.
+TEST(Device, ThreadsScanTogether) {
+  for (const int64_t warp : {4, 32, 64, 128}) {
+    LaunchLimits limits;
+    limits.warp = warp;
+    StatusOr<Func> f = LowerThreadScans(*ParseFunc(kRunningSum), limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = LowerBlocks(*std::move(f));
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = PlaceBuffers(*std::move(f));
+    ASSERT_TRUE(f.ok()) << f.status();
+    f = InsertBarriers(*std::move(f), limits);
+    ASSERT_TRUE(f.ok()) << f.status();
+    EXPECT_EQ(Print(*f).find("@shared") == std::string::npos, warp >= 64) << warp << Print(*f);
+    HostArray x(DType::kF32, {2, 250}), y(DType::kF32, {2, 250});
+    for (int i = 0; i < 500; ++i) x.Set(i, i % 250 + 3 * (i / 250));
+    const Status ran = Interpret(*f, {&x, &y}, {}, {.limits = limits});
+    ASSERT_TRUE(ran.ok()) << ran << Print(*f);
+    for (int i = 0; i < 500; ++i) {
+      const int r = i % 250;
+      ASSERT_EQ(y.Get(i), r * (r + 1) / 2 + 3 * (i / 250) * (r + 1)) << i << " " << warp << Print(*f);
+    }
+  }
+}
+
+TEST(Device, ScansThatThreadsCannotShare) {
+  const auto refusal = [](std::string_view from, std::string_view to, int64_t warp = 32) {
+    std::string text = kRunningSum;
+    const size_t at = from.empty() ? 0 : text.find(from);
+    EXPECT_NE(at, text.npos) << from;
+    LaunchLimits limits;
+    limits.warp = warp;
+    return Message(LowerThreadScans(*ParseFunc(text.replace(at, from.size(), to)), limits).status());
+  };
+  EXPECT_EQ(refusal("", "", 1), "block b: a scan by 64 iterations of threadIdx.x where a warp has 1 threads");
+  EXPECT_EQ(refusal("0..64 @threadIdx.x", "0..48 @threadIdx.x"),
+            "block b: a scan by 48 iterations of threadIdx.x where a warp has 32 threads");
+  EXPECT_EQ(refusal("f64[2] @local", "f64[2] @global"), "block b: threads would share what runs, s");
+  EXPECT_EQ(refusal("s[v] + f64(x[v, r])", "s[v] * s[v] + f64(x[v, r])"),
+            "block b: s[v] * s[v] + f64(x[v, r]) is no associative combination");
+  EXPECT_EQ(refusal("for o in 0..2 {", "for o in 0..2 @blockIdx.x {"), "block b: loop o around thread loop t");
 }
 
 }  // namespace
