@@ -137,16 +137,16 @@ double SecondsOfStep(const ir::Stage& s) {
 }
 
 // And on a GPU, beside what it moves: threads that go along columns, each as the value before is there; a row alone by
-// all of the machine in two kernels; rows by 512 threads a block, so many of them a row as its length and the number of
-// rows say (ATen's get_log_num_threads_x_inner_scan), in turns of two elements a thread, and a thread each where they
-// are many and short. Measured on an H100 (docs/performance.md).
+// all of the machine in two kernels, but for pairs; rows by 512 threads a block, so many of them a row as its length
+// and the number of rows say (ATen's get_log_num_threads_x_inner_scan), in turns of two elements a thread, and a thread
+// each where they are many and short. Measured on an H100 (docs/performance.md).
 double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols, double bytes, const Target& target) {
   constexpr double kStep = 0.155e-6, kAlone = 2e-6, kTurn = 1.15e-6, kPairTurn = 2.1e-6, kPart = 0.55, kRow = 5.9e-9;
   constexpr double kManyRows = 1024;
   double rows = 1, steps = 1;
   for (const ir::StageIter& i : s.iters) (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
   if (ScansColumns(s)) return steps * kStep;
-  if (rows < 2) return kAlone + bytes / BytesPerSecond(target);
+  if (rows < 2 && s.outputs.size() == 1) return kAlone + bytes / BytesPerSecond(target);
   if (rows >= kManyRows * steps) return rows * kRow;
   const double threads =
       std::exp2(std::clamp(std::trunc((9 + std::ceil(std::log2(steps)) - std::ceil(std::log2(rows))) / 2), 4.0, 9.0));

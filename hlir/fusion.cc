@@ -484,9 +484,10 @@ class Planner {
     for (int i : group) stages.push_back(p_.stages[i]);
     auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
-    // Only on CPUs does a tactic take scans along with others.
+    // Only on CPUs does a tactic take scans along with others than what reads them where they are.
     const auto scans = [](const Stage& s) { return s.IsScan(); };
-    if (target_.HasKernels() && kept->size() > 1 && std::any_of(kept->begin(), kept->end(), scans)) return false;
+    if (target_.HasKernels() && kept->size() > 1 && std::any_of(kept->begin(), kept->end(), scans))
+      return IsScanWithReaders(*kept, outputs);
     const bool contraction = std::any_of(kept->begin(), kept->end(), [&](const Stage& s) {
       const auto same = [&](int i) { return p_.stages[i].outputs == s.outputs && IsRowSum(i, group); };
       return FindContraction(s) && std::none_of(group.begin(), group.end(), same);

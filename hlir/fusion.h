@@ -11,6 +11,7 @@
 //     operand, on GPUs;
 //   - so does, on CPUs, what else is computed of a contraction's results, element by element;
 //   - so does what computes an operand of a contraction, element by element (weights of integers, scaled; masks);
+//   - a scan takes, on GPUs, what reads its results where they are (IsScanWithReaders), and nothing else;
 //   - parts of column sums join what goes through the same rows (FindColumnSums);
 //   - all other stages join where they can share the loops of one row space (hlir/row_space.h), across reductions.
 // A kernel is never fused with something that would multiply its work, and groups never form a cycle.

@@ -289,4 +289,30 @@ bool ScansColumns(const Stage& s) {
   return false;
 }
 
+bool IsScanWithReaders(const std::vector<Stage>& stages, const std::vector<ir::Buffer>& outputs) {
+  if (stages.empty() || !stages[0].IsScan()) return false;
+  const Stage& scan = stages[0];
+  std::vector<ir::Buffer> read;
+  for (size_t k = 1; k < stages.size(); ++k) {
+    const Stage& s = stages[k];
+    bool reads = false;
+    const bool is_there =
+        s.IsPointwise() && s.at.empty() &&
+        std::equal(s.iters.begin(), s.iters.end(), scan.iters.begin(), scan.iters.end(),
+                   [](const ir::StageIter& a, const ir::StageIter& b) { return a.extent == b.extent; });
+    if (!is_there) return false;
+    for (ir::Buffer b : InputsOf(s)) {
+      if (!Contains(scan.outputs, b)) continue;
+      if (reads || Contains(read, b) || Contains(outputs, b)) return false;
+      read.push_back(b);
+      reads = true;
+    }
+    for (ir::Expr e : LoadsOf(s)) {
+      if (Contains(scan.outputs, e->buffer) && (e->has_mask || IndicesOf(e) != VarsOf(s.iters))) return false;
+    }
+    if (!reads) return false;
+  }
+  return true;
+}
+
 }  // namespace cinn_like::hlir

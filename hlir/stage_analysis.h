@@ -69,5 +69,8 @@ int64_t DivisorOf(ir::Expr e, ir::Expr var);
 
 // Whether a scan has elements of other sums between its own: it goes along columns, and not along rows.
 bool ScansColumns(const ir::Stage& s);
+// Whether the first stage is a scan, and each other one computes an element from one of its results there, which no
+// other reads and which is none of `outputs`: what the scan's loop can do as well.
+bool IsScanWithReaders(const std::vector<ir::Stage>& stages, const std::vector<ir::Buffer>& outputs);
 
 }  // namespace cinn_like::hlir

@@ -88,7 +88,8 @@ std::optional<ScanStep> ScanStepOf(Context& c, const Stmt& body, const absl::fla
     r.running.values.push_back(value->second);
   }
   if (r.vars.empty() || r.results.empty()) return std::nullopt;
-  // A result is made of what runs alone, or of what nothing here stores.
+  // A result is made of what runs, and of what nothing here stores.
+  const std::vector<Buffer> stored = BuffersWritten(body);
   for (Store& s : r.results) {
     VarMap others = lets;
     for (Expr v : r.vars) others.erase(v);
@@ -97,7 +98,7 @@ std::optional<ScanStep> ScanStepOf(Context& c, const Stmt& body, const absl::fla
     for (Expr e : r.running.values) {
       VisitLoads(e, [&](Expr x) { reads |= x->buffer == s.buffer; });
     }
-    VisitLoads(s.value, [&](Expr) { reads = true; });
+    VisitLoads(s.value, [&](Expr x) { reads |= std::find(stored.begin(), stored.end(), x->buffer) != stored.end(); });
     if (reads) return std::nullopt;
   }
   return r;

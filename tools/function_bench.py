@@ -32,7 +32,8 @@ CASES = {}
 
 
 def case(name):
-    """Registers a function of `r`, which makes random tensors of the dtype asked for. It returns what to call, and with what."""
+    """Registers a function of `r`, which makes random tensors of the dtype asked for. It returns what to call, with what, and where
+    gradients belong to the call, the result's."""
 
     def register(make):
         CASES[name] = make
@@ -60,6 +61,7 @@ simple("running sum, first axis", lambda x: x.cumsum(0) * 2, (1024, 1024))
 simple("running sum of 64 rows", lambda x: x.cumsum(1), (64, 4096))
 simple("running sum of 64 columns", lambda x: x.cumsum(0), (4096, 64))
 simple("running sum, middle axis", lambda x: x.cumsum(1), (8, 512, 128))
+simple("running sum of short rows", lambda x: x.cumsum(1), (100000, 7))
 simple("running sum of one row", lambda x: x.cumsum(1), (1, 1000000))
 simple("running product and its function", lambda x: (x.sigmoid().cumprod(-1) + 1).log(), (256, 2048))
 simple("running maximum", lambda x: x.cummax(-1), (256, 2048))
@@ -197,6 +199,15 @@ simple("small products in a batch", torch.bmm, (4096, 8, 8), (4096, 8, 8))
 simple("each channel 7x7", lambda x, w: F.conv2d(x, w, padding=3, groups=64), (8, 64, 56, 56), (64, 1, 7, 7))
 simple("each channel 3x3, dilated", lambda x, w: F.conv2d(x, w, padding=2, dilation=2, groups=64), (8, 64, 56, 56), (64, 1, 3, 3))
 
+# ---- interpolation, forward and gradient --------------------------------------------------------------------------------
+
+for mode in ("nearest", "bilinear", "bicubic"):
+    CASES[f"gradient of interpolation, {mode}"] = lambda r, mode=mode: (
+        lambda x: F.interpolate(x, (60, 60), mode=mode),
+        [r(4, 64, 28, 28)],
+        r(4, 64, 60, 60),
+    )
+
 # ---- elements -------------------------------------------------------------------------------------------------------
 
 
@@ -267,7 +278,7 @@ simple("elementwise fmod", torch.fmod, (256, 1024), (256, 1024))
 
 def is_right(got, eager, right, most):
     """`right` is of float64; where rounding chooses (argmax), eager's result will do."""
-    for g, e, r in zip(*(torch.utils._pytree.tree_leaves(x) for x in (got, eager, right))):
+    for g, e, r in zip(*([y.detach() for y in torch.utils._pytree.tree_leaves(x)] for x in (got, eager, right))):
         if g.shape != e.shape or g.dtype != e.dtype or g.stride() != e.stride():
             return False
         if not g.is_floating_point():

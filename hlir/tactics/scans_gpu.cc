@@ -32,6 +32,31 @@ struct RowThreads {
   double seconds = 0;
 };
 
+// Stages that are one kernel: a scan with what reads it, or one alone. What it moves, and the widest element.
+struct Kernel {
+  std::vector<const Stage*> stages;
+  double reads = 0, writes = 0;
+  int64_t widest = 1;
+};
+
+Kernel KernelOf(std::vector<const Stage*> stages, const TeProgram& group) {
+  Kernel r{std::move(stages)};
+  const auto any = [&](const auto& uses) { return std::any_of(r.stages.begin(), r.stages.end(), uses); };
+  for (const Stage* s : r.stages) {
+    for (Buffer b : InputsOf(*s)) {
+      if (any([&](const Stage* t) { return Contains(t->outputs, b); })) continue;
+      r.reads += BytesRead(*s, b, group.symbols);
+      r.widest = std::max<int64_t>(r.widest, BytesOf(b->dtype));
+    }
+    for (Buffer b : s->outputs) {
+      if (any([&](const Stage* t) { return Contains(InputsOf(*t), b); })) continue;
+      r.writes += TypicalBytes(b, group.symbols);
+      r.widest = std::max<int64_t>(r.widest, BytesOf(b->dtype));
+    }
+  }
+  return r;
+}
+
 Expr ExtentAlong(const Stage& s) {
   return std::find_if(s.iters.begin(), s.iters.end(), [&](const StageIter& i) { return i.var == s.along; })->extent;
 }
@@ -42,11 +67,10 @@ double ThreadsOf(const Stage& s, const TeProgram& group) {
   return std::max(threads, 1.0);
 }
 
-double SecondsOf(const Stage& s, const TeProgram& group, const Target& target) {
+double SecondsOf(const Kernel& kernel, const TeProgram& group, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
-  double bytes = 0, reads = 0;
-  for (Buffer b : InputsOf(s)) reads += BytesRead(s, b, group.symbols);
-  for (Buffer b : s.outputs) bytes += TypicalBytes(b, group.symbols);
+  const Stage& s = *kernel.stages[0];
+  const double reads = kernel.reads, bytes = kernel.writes;
   double seconds = (bytes + reads) / BytesPerSecond(target);
   if (s.IsScan()) {
     const double threads = ThreadsOf(s, group), elements = TypicalSize(s.iters, group.symbols),
@@ -66,47 +90,48 @@ double SecondsOf(const Stage& s, const TeProgram& group, const Target& target) {
 }
 
 // What a scan along rows takes by so many threads a row, each with `lanes` elements a turn.
-double SecondsOf(const Stage& s, const RowThreads& by, const TeProgram& group, const Target& target) {
+double SecondsOf(const Kernel& kernel, const RowThreads& by, const TeProgram& group, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
-  double bytes = 0, running = 0;
-  for (Buffer b : InputsOf(s)) bytes += BytesRead(s, b, group.symbols);
-  for (Buffer b : s.outputs) bytes += TypicalBytes(b, group.symbols);
+  const Stage& s = *kernel.stages[0];
+  double running = 0;
   for (Buffer b : s.running) running += BytesOf(b->dtype) / 8.0;
   const double rows = ThreadsOf(s, group), steps = TypicalSize(s.iters, group.symbols) / rows;
   const auto warp = static_cast<double>(target.device->limits.warp), threads = static_cast<double>(by.threads);
   const double turns = std::ceil(steps / (threads * static_cast<double>(by.lanes))), warps = std::ceil(threads / warp);
   const double at_once = std::floor(gpu.threads / threads) * Cores(target);
-  const double times = s.running.size() > 1 ? gpu.scan_pairs : 1;
-  const double wait = gpu.scan_wait_seconds + (warps > 1 ? warps * gpu.scan_warp_wait_seconds : 0);
-  const double work = times * running * (gpu.scan_warp_seconds + (warps > 1 ? warps * gpu.scan_exchange_seconds : 0));
-  return gpu.kernel_seconds + std::max({bytes / BytesPerSecond(target), std::ceil(rows / at_once) * turns * wait,
-                                        rows * turns * threads / warp * work / Cores(target)});
+  const bool is_pair = s.running.size() > 1;
+  const double times = is_pair ? gpu.scan_pairs : 1;
+  const double wait = times * (gpu.scan_wait_seconds + (warps > 1 ? warps * gpu.scan_warp_wait_seconds : 0));
+  const double exchange = warps * gpu.scan_exchange_seconds * (is_pair ? gpu.scan_pair_exchanges : 1);
+  const double work = times * running * (gpu.scan_warp_seconds + (warps > 1 ? exchange : 0));
+  return gpu.kernel_seconds +
+         std::max({(kernel.reads + kernel.writes) / BytesPerSecond(target), std::ceil(rows / at_once) * turns * wait,
+                   rows * turns * threads / warp * work / Cores(target)});
 }
 
-std::optional<RowThreads> ThreadsOfRows(const Stage& s, const TeProgram& group, const Target& target, Analyzer& a,
+std::optional<RowThreads> ThreadsOfRows(const Kernel& kernel, const TeProgram& group, const Target& target, Analyzer& a,
                                         Point& point) {
+  const Stage& s = *kernel.stages[0];
   const LaunchLimits& limits = target.device->limits;
   if (!s.IsScan() || ScansColumns(s) || limits.warp < 2 || limits.shared_bytes == 0) return std::nullopt;
   const Expr extent = ExtentAlong(s);
   if (IsInt(extent, 1)) return std::nullopt;
-  int64_t widest = 1;
-  for (Buffer b : s.outputs) widest = std::max<int64_t>(widest, BytesOf(b->dtype));
-  for (Buffer b : InputsOf(s)) widest = std::max<int64_t>(widest, BytesOf(b->dtype));
   RowThreads r;
-  r.lanes = point.Choose("lanes", {1, 2, 4, 8}, std::clamp<int64_t>(kAccess / widest, 1, 8));
+  r.lanes = point.Choose("lanes", {1, 2, 4, 8}, std::clamp<int64_t>(kAccess / kernel.widest, 1, 8));
   r.is_vector = r.lanes > 1 && a.KnownDivisor(extent) % r.lanes == 0;
   const int64_t enough = PowerOfTwoAbove(static_cast<int64_t>(TypicalSize(extent, group.symbols)) / r.lanes);
-  std::vector<int64_t> options = {1};
+  // Rows of fewer threads than a warp has lie apart.
+  std::vector<int64_t> options = {std::min(enough, limits.warp)};
   while (options.back() < std::min({enough, limits.threads, limits.block[0]})) options.push_back(2 * options.back());
   std::optional<RowThreads> best;
   for (int64_t n : options) {
     r.threads = n;
-    r.seconds = SecondsOf(s, r, group, target);
+    r.seconds = SecondsOf(kernel, r, group, target);
     // Of equals the most that are a block at least.
     if (!best || r.seconds < best->seconds || (r.seconds == best->seconds && n <= kLeastOfBlock)) best = r;
   }
   best->threads = point.Choose("threads", options, best->threads);
-  best->seconds = SecondsOf(s, *best, group, target);
+  best->seconds = SecondsOf(kernel, *best, group, target);
   best->rows = std::max<int64_t>(kLeastOfBlock / best->threads, 1);
   return best;
 }
@@ -141,18 +166,31 @@ StatusOr<std::vector<Proposal>> ProposeScansGpu(const TeProgram& group, const Ta
   Analyzer a(*group.context);
   for (const SymbolFact& f : group.symbols) a.BindSymbol(f);
   Proposal r{"scans_gpu", {}, "", 0};
+  std::vector<Buffer> results;
+  for (const Param& p : group.params) {
+    if (p.role == ParamRole::kResult) results.push_back(p.buffer);
+  }
+  std::vector<Kernel> kernels;
+  std::vector<const Stage*> all;
+  for (const Stage& s : stages) all.push_back(&s);
+  if (IsScanWithReaders(stages, results))
+    kernels.push_back(KernelOf(all, group));
+  else
+    for (const Stage* s : all) kernels.push_back(KernelOf({s}, group));
   std::vector<std::optional<RowThreads>> rows;
-  for (const Stage& s : stages) {
-    const double alone = SecondsOf(s, group, target);
-    rows.push_back(ThreadsOfRows(s, group, target, a, point));
+  for (const Kernel& k : kernels) {
+    const double alone = SecondsOf(k, group, target);
+    rows.push_back(ThreadsOfRows(k, group, target, a, point));
     if (rows.back() && rows.back()->seconds > alone) rows.back() = std::nullopt;
     r.seconds += rows.back() ? rows.back()->seconds : alone;
   }
   if (until == Until::kPrice) return std::vector<Proposal>{std::move(r)};
   ASSIGN_OR_RETURN(Func loops, ToLoops(group));
   Schedule schedule(std::move(loops));
-  for (size_t k = 0; k < stages.size(); ++k) {
-    const Stage& s = stages[k];
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    const Stage& s = *kernels[k].stages[0];
+    for (size_t i = 1; i < kernels[k].stages.size(); ++i)
+      schedule.Step("reverse_inline b_", kernels[k].stages[i]->name);
     if (rows[k]) {
       RETURN_IF_ERROR(ScheduleRows(s, *rows[k], schedule));
       continue;

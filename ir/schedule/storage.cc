@@ -173,8 +173,22 @@ StatusOr<Func> ReverseInline(Func f, const std::string& block) {
     return refuse("it stands under other conditions than what it reads");
 
   Block fused = *As<Block>(producer_path.back());
-  const Store* store = As<Store>(fused.body);
-  if (reduces(fused) || store == nullptr || store->mask != nullptr)
+  // Of a scan, the store of one of its results, behind what runs.
+  Stmt stored = fused.body;
+  bool is_free = !reduces(fused);
+  absl::flat_hash_set<Expr> reduced;
+  for (const BlockIter& i : fused.iters) {
+    if (i.kind == IterKind::kReduce) reduced.insert(i.var);
+  }
+  const Seq* steps = As<Seq>(fused.body);
+  if (steps != nullptr && As<Store>(reader.body) != nullptr && ScanStepOf(c, fused.body, reduced)) {
+    for (const Stmt& x : steps->stmts) {
+      if (As<Store>(x) != nullptr && As<Store>(x)->buffer == buffer) stored = x;
+    }
+    is_free = true;
+  }
+  const Store* store = As<Store>(stored);
+  if (!is_free || store == nullptr || store->mask != nullptr)
     return refuse("block ", fused.name, " is not one store to ", buffer->name, " without mask or reduction");
   // An element of the buffer is an iteration of both blocks.
   VarMap values;  // the reader's iterators in terms of the producer's
@@ -236,7 +250,7 @@ StatusOr<Func> ReverseInline(Func f, const std::string& block) {
     return MapChildren(s, [&](Expr e) { return InlineLoads(c, e, buffer, at, value); }, go);
   };
   // The reader's iterators first: the value speaks of the producer's.
-  fused.body = go(Substitute(c, reader.body, values));
+  fused.body = Replace(fused.body, stored, go(Substitute(c, reader.body, values)));
   for (const BlockIter& i : fused.iters) {  // it may have been padded
     const Expr inside = c.Lt(i.binding, i.extent);
     fused.predicate = fused.predicate == nullptr ? inside : c.And(fused.predicate, inside);

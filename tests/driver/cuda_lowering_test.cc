@@ -645,6 +645,17 @@ TEST(CudaLowering, Scans) {
       }
     }
   }
+  // What reads a result there is the same kernel, unless others have the result, too.
+  for (const char* results : {"%3", "%1, %3"}) {
+    const std::string t = "i64[32,500]";
+    const hlir::Graph g =
+        ParseGraph(Cat("graph @scan(%x: bool[32,500], %y: ", t, ") {\n  %0 = cast(%x) {dtype=i64} : ", t,
+                       "\n  %1 = cumsum(%0) {axis=1} : ", t, "\n  %2 = mul(%1, %y) : ", t, "\n  %3 = add(%2, %y) : ", t,
+                       "\n  return ", results, "\n}\n"));
+    ExpectRuns(g, 1, rng);
+    EXPECT_EQ(Count(Emit(g), "__global__"), results[1] == '3' ? 1 : 2) << results;
+    if (HasFatalFailure()) return;
+  }
   const std::string rows = Emit(
       ParseGraph("graph @scan(%x: f32[512,4096]) {\n  %0 = cumsum(%x) {axis=1} : f32[512,4096]\n  return %0\n}\n"));
   EXPECT_EQ(Count(rows, "__shfl_xor_sync"), 5) << rows;   // of 32 threads
