@@ -18,10 +18,11 @@ using namespace ir;  // NOLINT: stages are all there is here
 
 namespace {
 
-constexpr int64_t kMostThreads = 128;  // of a block
-constexpr int64_t kAtOnce = 16;        // elements that a thread asks for
-constexpr double kSector = 32;         // bytes that memory is read by
-constexpr int64_t kAccess = 16;        // bytes of a thread's access
+constexpr int64_t kMostThreads = 128;                   // of a block
+constexpr int64_t kLeastAtOnce = 16, kMostAtOnce = 32;  // elements that a thread asks for
+constexpr double kManyThreads = 32;                     // of a core, for which these are too many
+constexpr double kSector = 32;                          // bytes that memory is read by
+constexpr int64_t kAccess = 16;                         // bytes of a thread's access
 constexpr int64_t kLeastOfBlock = 128;
 
 // A row by threads, each of which has some elements of each of its turns.
@@ -67,6 +68,11 @@ double ThreadsOf(const Stage& s, const TeProgram& group) {
   return std::max(threads, 1.0);
 }
 
+// Elements that a thread asks for at once: more where few threads do, which wait for memory alone.
+int64_t AtOnce(const Stage& s, const TeProgram& group, const Target& target) {
+  return ThreadsOf(s, group) < kManyThreads * Cores(target) ? kMostAtOnce : kLeastAtOnce;
+}
+
 double SecondsOf(const Kernel& kernel, const TeProgram& group, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
   const Stage& s = *kernel.stages[0];
@@ -80,8 +86,8 @@ double SecondsOf(const Kernel& kernel, const TeProgram& group, const Target& tar
         std::any_of(s.running.begin(), s.running.end(), [](Buffer b) { return b->dtype == DType::kF64; });
     double turn = 0;
     if (reads > 0) turn = gpu.scan_turn_seconds + (is_apart ? gpu.scan_apart_seconds * std::min(1.0, threads / 32) : 0);
-    const double waits =
-        std::ceil(steps / kAtOnce) * turn + steps * (is_wide ? gpu.scan_wide_step_seconds : gpu.scan_step_seconds);
+    const double waits = std::ceil(steps / static_cast<double>(AtOnce(s, group, target))) * turn +
+                         steps * (is_wide ? gpu.scan_wide_step_seconds : gpu.scan_step_seconds);
     seconds = std::max(seconds, std::ceil(threads / (static_cast<double>(gpu.threads) * Cores(target))) * waits);
     if (is_apart && bytes / threads > kSector)
       seconds = std::max(seconds, elements * (reads > 0 ? 2 : 1) * gpu.scan_apart_access / Cores(target));
@@ -202,7 +208,8 @@ StatusOr<std::vector<Proposal>> ProposeScansGpu(const TeProgram& group, const Ta
     if (along.empty()) continue;
     const std::string outer = schedule.Fresh("k"), inner = schedule.Fresh("u");
     const Expr extent = ExtentAlong(s);
-    const int64_t at_once = IsInt(extent) ? std::clamp<int64_t>(extent->int_value, 1, kAtOnce) : kAtOnce;
+    int64_t at_once = point.Choose("at_once", {8, 16, 32, 64}, AtOnce(s, group, target));
+    if (IsInt(extent)) at_once = std::clamp<int64_t>(extent->int_value, 1, at_once);
     schedule.Step("split ", along, " ", at_once, " -> ", outer, " ", inner).Step("unroll ", inner);
     // Only of the last ones does each ask whether it is there.
     if (a.KnownDivisor(extent) % at_once != 0)
