@@ -146,6 +146,7 @@ double SecondsOfDeviceScan(const ir::Stage& s, const Symbols& symbols, double by
   double rows = 1, steps = 1;
   for (const ir::StageIter& i : s.iters) (i.var == s.along ? steps : rows) *= TypicalSize(i.extent, symbols);
   if (ScansColumns(s)) return steps * kStep;
+  rows = std::max(rows, 1.0), steps = std::max(steps, 1.0);
   if (rows < 2 && s.outputs.size() == 1) return kAlone + bytes / BytesPerSecond(target);
   if (rows >= kManyRows * steps) return rows * kRow;
   const double threads =

@@ -23,7 +23,7 @@ constexpr int64_t kLeastAtOnce = 16, kMostAtOnce = 32;  // elements that a threa
 constexpr double kManyThreads = 32;                     // of a core, for which these are too many
 constexpr double kSector = 32;                          // bytes that memory is read by
 constexpr int64_t kAccess = 16;                         // bytes of a thread's access
-constexpr int64_t kLeastOfBlock = 128;
+constexpr int64_t kLeastOfBlock = 128;                  // threads of several rows
 
 // A row by threads, each of which has some elements of each of its turns.
 struct RowThreads {
@@ -73,6 +73,7 @@ int64_t AtOnce(const Stage& s, const TeProgram& group, const Target& target) {
   return ThreadsOf(s, group) < kManyThreads * Cores(target) ? kMostAtOnce : kLeastAtOnce;
 }
 
+// Of a kernel with a thread for each sum that runs.
 double SecondsOf(const Kernel& kernel, const TeProgram& group, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
   const Stage& s = *kernel.stages[0];

@@ -1,9 +1,9 @@
 // A scan over a thread-bound loop: each thread goes along its own elements, warps exchange by shuffles and through
 // shared memory what their threads' elements come to, and what is before a thread is joined to what it has come to.
 //
-//   for o in 0..8 { for t in 0..256 @threadIdx.x { for v in 0..4 @vectorized { block b(i = p, r reduce = o*1024 + t*4 +
-//   v)
-//     init {s[i] = 0.0} {let w = s[i] + x[i, r]; s[i] = w; y[i, r] = w} } } }
+//   for o in 0..8 { for t in 0..256 @threadIdx.x { for v in 0..4 @vectorized {
+//     block b(i = p, r reduce = o*1024 + t*4 + v) init {s[i] = 0.0} {let w = s[i] + x[i, r]; s[i] = w; y[i, r] = w}
+//   } } }
 //     =>
 //   s[p] = 0.0
 //   for o in 0..8 { for t in 0..256 @threadIdx.x {
