@@ -179,8 +179,11 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // Lanes reduce by one operator only.
-  static bool IsTuple(const Stage& s) { return s.IsReduction() && s.outputs.size() > 1; }
+  // Lanes reduce several values by an operator each, and not pairs.
+  static bool IsTuple(const Stage& s) {
+    return s.IsReduction() && s.outputs.size() > 1 &&
+           std::any_of(s.values.begin(), s.values.end(), [](Expr v) { return v->op == ExprOp::kSelect; });
+  }
 
   // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
   // nowhere (recomputed).
@@ -233,8 +236,13 @@ class RowsGpu {
   }
 
   Status AlongRow(int vector) {
-    const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     RowsGpuPlan::Row row = plan_.PlanRow(vector);
+    if (!row.in_registers) {  // what comes from memory each time comes once for all reductions of it
+      RETURN_IF_ERROR(r_.JoinReductions());
+      vector = r_.VectorDim();
+      row = plan_.PlanRow(vector);
+    }
+    const std::vector<int> parallel = r_.Dims(false), reduced = r_.Dims(true);
     std::optional<int64_t> chosen;
     if (plan_.CanShare() && row.blocks == 1) {
       chosen =

@@ -352,7 +352,16 @@ class Vectorizer {
     return Substitute(c_, n.body, {{n.var, c_.Int(0)}});
   }
 
-  // A nest of serial loops and one vectorized loop around one lane reduction: lanes accumulate apart. Null: not such.
+  // What lanes accumulate apart, in `partial`, and what joins these.
+  struct LaneSum {
+    Buffer buffer;
+    std::vector<Expr> indices;
+    ExprOp op, across;
+    Combiner combiner;
+    Expr element, neutral = nullptr;
+    Buffer partial = nullptr;
+  };
+  // A nest of serial loops and one vectorized loop around lane reductions: lanes accumulate apart. Null: not such.
   Stmt Reduction(const For& outer) {
     std::vector<const For*> loops;
     const For* n = &outer;
@@ -370,7 +379,7 @@ class Vectorizer {
     for (const For* l : loops) vars.insert(l->var);
     // What does not change in the nest stays around all of it: the result may only be touched there.
     Expr around = nullptr, condition = nullptr;
-    const Store* store = As<Store>(vector.body);
+    Stmt steps = vector.body;
     if (const If* guard = As<If>(vector.body); guard != nullptr && guard->otherwise == nullptr) {
       std::function<void(Expr)> add = [&](Expr e) {
         if (e->op == ExprOp::kAnd) return add(e->args[0]), add(e->args[1]);
@@ -378,29 +387,31 @@ class Vectorizer {
         to = to == nullptr ? e : c_.And(to, e);
       };
       add(guard->cond);
-      store = As<Store>(guard->then);
+      steps = guard->then;
     }
-    if (store == nullptr || store->mask != nullptr || store->value->args.size() != 2) return nullptr;
-    auto op = LaneOp(store->value->op);
-    if (!op) return nullptr;
-    const Expr running = c_.Load(store->buffer, store->indices);
-    const Expr element = store->value->args[0] == running   ? store->value->args[1]
-                         : store->value->args[1] == running ? store->value->args[0]
-                                                            : nullptr;
-    if (element == nullptr) return nullptr;
-    bool fixed = true;
-    for (const For* l : loops) {
-      for (Expr i : store->indices) fixed &= !Uses(i, l->var);
-      a_.BindRange(l->var, c_.Int(0), l->extent);
+    // Several results are reduced side by side, each by an operator of its own.
+    const std::optional<Stores> stores = StoresOf(c_, steps);
+    if (!stores) return nullptr;
+    std::vector<LaneSum> sums;
+    for (const For* l : loops) a_.BindRange(l->var, c_.Int(0), l->extent);
+    for (size_t k = 0; k < stores->values.size(); ++k) {
+      const Expr value = stores->values[k], running = c_.Load(stores->buffers[k], stores->indices[k]);
+      const auto op = value->args.size() == 2 ? LaneOp(value->op) : std::nullopt;
+      if (!op) return nullptr;
+      const Expr element = value->args[0] == running   ? value->args[1]
+                           : value->args[1] == running ? value->args[0]
+                                                       : nullptr;
+      if (element == nullptr) return nullptr;
+      bool is_free = true;
+      for (Expr i : stores->indices[k]) is_free = is_free && !Uses(i, vars);
+      VisitLoads(element, [&](Expr e) { is_free = is_free && !Contains(stores->buffers, e->buffer); });
+      if (!is_free) return nullptr;
+      sums.push_back({stores->buffers[k], stores->indices[k], value->op, op->first, op->second, element});
     }
-    bool reads_result = false;
-    Visit(element, [&](Expr e) {
-      reads_result |= e->op == ExprOp::kLoad && e->buffer == store->buffer;
-      return true;
-    });
-    if (!fixed || reads_result) return nullptr;
+    const bool is_local =
+        std::all_of(sums.begin(), sums.end(), [](const LaneSum& x) { return x.buffer->scope == Scope::kLocal; });
     // A result that others see is written only if some iteration would: the first, if any.
-    if (condition != nullptr && store->buffer->scope != Scope::kLocal) {
+    if (condition != nullptr && !is_local) {
       VarMap zeros;
       for (Expr v : vars) zeros[v] = c_.Int(0, v->type.dtype);
       for (Expr e : Lanes::Conjuncts(condition)) {
@@ -410,18 +421,28 @@ class Vectorizer {
         if (!IsTrue(first)) around = around == nullptr ? first : c_.And(around, first);
       }
     }
-    const DType t = store->buffer->dtype, joined_in = t == DType::kBool ? DType::kU8 : t;
-    const Expr neutral = Identity(c_, op->second, t);
     Lanes spread(a_, names_, vector.var, lanes);
-    const Buffer partial = c_.MakeBuffer(
-        {.name = names_.Fresh("lanes"), .dtype = t, .shape = {c_.Int(lanes)}, .scope = Scope::kLocal, .alignment = 64});
     const Expr at = c_.Ramp(c_.Int(0), c_.Int(1), lanes);
-    const Expr part = c_.Load(partial, {at});
+    std::vector<Stmt> all;
+    for (LaneSum& x : sums) {
+      x.neutral = Identity(c_, x.combiner, x.buffer->dtype);
+      x.partial = c_.MakeBuffer({.name = names_.Fresh("lanes"),
+                                 .dtype = x.buffer->dtype,
+                                 .shape = {c_.Int(lanes)},
+                                 .scope = Scope::kLocal,
+                                 .alignment = 64});
+      all.push_back(MakeStmt(Alloc{x.partial}));
+      all.push_back(MakeStmt(Store{x.partial, {at}, c_.Broadcast(x.neutral, lanes)}));
+    }
     auto accumulate = [&](Expr mask) -> Stmt {
       spread.set_mask(mask);
-      Expr value = spread.Wide(spread.Vector(element));
-      if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(neutral, lanes));
-      return MakeStmt(Store{partial, {at}, c_.Make(store->value->op, {part, value})});
+      std::vector<Stmt> r;
+      for (const LaneSum& x : sums) {
+        Expr value = spread.Wide(spread.Vector(x.element));
+        if (mask != nullptr) value = c_.Select(mask, value, c_.Broadcast(x.neutral, lanes));
+        r.push_back(MakeStmt(Store{x.partial, {at}, c_.Make(x.op, {c_.Load(x.partial, {at}), value})}));
+      }
+      return MakeSeq(std::move(r));
     };
     Expr uniform = nullptr;
     if (condition != nullptr) {
@@ -440,10 +461,14 @@ class Vectorizer {
     if (uniform != nullptr) body = MakeStmt(If{uniform, body, nullptr});
     for (size_t i = loops.size() - 1; i-- > 0;)
       body = MakeStmt(For{loops[i]->var, loops[i]->extent, loops[i]->kind, body});
-    const Expr joined = c_.Cast(t, c_.Make(op->first, {c_.Cast(joined_in, part)}));
-    Stmt all = MakeSeq({MakeStmt(Alloc{partial}), MakeStmt(Store{partial, {at}, c_.Broadcast(neutral, lanes)}), body,
-                        MakeStmt(Store{store->buffer, store->indices, c_.Make(store->value->op, {running, joined})})});
-    return around == nullptr ? all : MakeStmt(If{around, all, nullptr});
+    all.push_back(body);
+    for (const LaneSum& x : sums) {
+      const DType t = x.buffer->dtype, joined_in = t == DType::kBool ? DType::kU8 : t;
+      const Expr joined = c_.Cast(t, c_.Make(x.across, {c_.Cast(joined_in, c_.Load(x.partial, {at}))}));
+      all.push_back(MakeStmt(Store{x.buffer, x.indices, c_.Make(x.op, {c_.Load(x.buffer, x.indices), joined})}));
+    }
+    const Stmt r = MakeSeq(std::move(all));
+    return around == nullptr ? r : MakeStmt(If{around, r, nullptr});
   }
 
   // A vectorized loop around one step of a scan: in lanes, parts of 1, 2, 4, ... are joined with those before them,

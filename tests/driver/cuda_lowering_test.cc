@@ -663,6 +663,25 @@ TEST(CudaLowering, Scans) {
   EXPECT_EQ(Count(rows, "*(uint4*)(p1"), 1) << rows;
 }
 
+// Two sums of rows that no registers hold are one pass over them, by 16 bytes at a time.
+TEST(CudaLowering, LongRowsComeOnceForTwoSums) {
+  const auto graph = [](const std::string& rows, const std::string& columns) {
+    const std::string t = Cat("bf16[", rows, ",", columns, "]"), wide = Cat("f32[", rows, ",", columns, "]"),
+                      one = Cat("f32[", rows, ",1]");
+    return ParseGraph(Cat("graph @sums(%x: ", t, ", %y: ", t, ") {\n  %0 = cast(%x) {dtype=f32} : ", wide,
+                          "\n  %1 = cast(%y) {dtype=f32} : ", wide,
+                          "\n  %2 = reduce_sum(%0) {axes=[1], keepdims=true} : ", one, "\n  %3 = mul(%0, %1) : ", wide,
+                          "\n  %4 = reduce_sum(%3) {axes=[1], keepdims=true} : ", one, "\n  %5 = add(%2, %4) : ", one,
+                          "\n  %6 = mul(%0, %5) : ", wide, "\n  %7 = cast(%6) {dtype=bf16} : ", t,
+                          "\n  return %7\n}\n"));
+  };
+  const std::string source = Emit(graph("512", "200704"));
+  EXPECT_EQ(Count(source, "for (int"), 2) << source;  // the sums, and the results
+  EXPECT_EQ(Count(source, "*(uint4*)(p2"), 1) << source;
+  std::mt19937 rng(8);
+  ExpectRuns(graph("2", "70000"), 1, rng);
+}
+
 // Few results of many elements: parts, each by blocks of its own, then one kernel for the parts.
 TEST(CudaLowering, ReductionsToFewResults) {
   std::mt19937 rng(8);
