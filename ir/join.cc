@@ -42,6 +42,19 @@ std::vector<Expr> Stores::Running(Context& c) const {
   return r;
 }
 
+std::vector<Expr> Named(Context& c, NameSupply& names, std::vector<Stmt>& out, const std::vector<Expr>& values) {
+  std::vector<Expr> r;
+  for (Expr v : values) {
+    if (IsConst(v)) {
+      r.push_back(v);
+      continue;
+    }
+    r.push_back(c.Var(names.Fresh("v"), v->type));
+    out.push_back(MakeStmt(Let{r.back(), v}));
+  }
+  return r;
+}
+
 std::optional<Stores> StoresOf(Context& c, const Stmt& s) {
   Stores r;
   VarMap lets;

@@ -22,6 +22,9 @@ struct Stores {
 };
 std::optional<Stores> StoresOf(Context& c, const Stmt& s);  // nullopt: it is no such sequence
 
+// Lets for these values behind `out`, and their variables; constants stay what they are.
+std::vector<Expr> Named(Context& c, NameSupply& names, std::vector<Stmt>& out, const std::vector<Expr>& values);
+
 // A step of a scan: lets, then stores of what runs, then of results, which lie where `along` says.
 //   let v = s[i] + x[i, k]; s[i] = v; y[i, k] = f32(v)
 struct ScanStep {

@@ -21,6 +21,7 @@ import sys
 
 import torch
 import torch.nn.functional as F
+from bench.cases import Cases, integers
 from bench.large import LARGE
 from bench.sizes import with_symbolic_sizes
 from bench.turns import in_turns
@@ -28,27 +29,8 @@ from bench.turns import in_turns
 import cinn_like
 
 DTYPES = {"f32": (torch.float32, 1e-3), "bf16": (torch.bfloat16, 3e-2), "f64": (torch.float64, 1e-10)}
-CASES = {}
-
-
-def case(name):
-    """Registers a function of `r`, which makes random tensors of the dtype asked for. It returns what to call, with what, and where
-    gradients belong to the call, the result's."""
-
-    def register(make):
-        CASES[name] = make
-        return make
-
-    return register
-
-
-def simple(name, f, *shapes):
-    CASES[name] = lambda r: (f, [r(*s) for s in shapes])
-
-
-def integers(high, *shape, dtype=torch.int64):
-    return torch.randint(0, high, shape, dtype=dtype)
-
+CASES = Cases()
+case, simple = CASES.case, CASES.simple
 
 # ---- reductions and scans -----------------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kMostThreads = 128;                   // of a block
 constexpr int64_t kLeastAtOnce = 16, kMostAtOnce = 32;  // elements that a thread asks for
-constexpr double kManyThreads = 32;                     // of a core, for which these are too many
+constexpr double kManyThreads = 32;                     // of a core, for which the least is enough
 constexpr double kSector = 32;                          // bytes that memory is read by
 constexpr int64_t kAccess = 16;                         // bytes of a thread's access
 constexpr int64_t kLeastOfBlock = 128;                  // threads of several rows

@@ -129,7 +129,7 @@ class Lowering {
             if (q == 0)
               StoreParts(to, others);
             else
-              JoinWith(to, others.size() > 1 ? Named(to, others) : others);
+              JoinWith(to, others.size() > 1 ? Named(c_, names_, to, others) : others);
           });
         }
         AddShuffles(out, warp_);  // lanes past the warps hold the neutral element
@@ -209,20 +209,8 @@ class Lowering {
   }
   // The parts become `values`, which may read them.
   void StoreParts(std::vector<Stmt>& out, std::vector<Expr> values) {
-    if (values.size() > 1) values = Named(out, values);
+    if (values.size() > 1) values = Named(c_, names_, out, values);
     for (size_t k = 0; k < part_.size(); ++k) out.push_back(MakeStmt(Store{part_[k], PartAt(), values[k]}));
-  }
-  std::vector<Expr> Named(std::vector<Stmt>& out, const std::vector<Expr>& values) {
-    std::vector<Expr> r;
-    for (Expr v : values) {
-      if (IsConst(v)) {
-        r.push_back(v);
-        continue;
-      }
-      r.push_back(c_.Var(names_.Fresh("v"), v->type));
-      out.push_back(MakeStmt(Let{r.back(), v}));
-    }
-    return r;
   }
   void JoinWith(std::vector<Stmt>& out, const std::vector<Expr>& others) {
     StoreParts(out, join_->Joined(c_, Parts(), others));
@@ -261,7 +249,7 @@ class Lowering {
       ForResults(out, [&](std::vector<Stmt>& to) {
         std::vector<Expr> others;
         for (Expr p : Parts()) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(s, DType::kI32)}));
-        JoinWith(to, others.size() > 1 ? Named(to, others) : others);
+        JoinWith(to, others.size() > 1 ? Named(c_, names_, to, others) : others);
       });
     }
   }
@@ -282,6 +270,7 @@ class Lowering {
     if (b.predicate != nullptr) add(b.predicate);
     return r;
   }
+
   Context& c_;
   NameSupply names_;
   const int64_t warp_;  // threads that shuffle
@@ -299,19 +288,12 @@ StatusOr<Func> LowerThreadReductions(Func f, const LaunchLimits& limits) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const StmtPath& path : FindBlocks(f)) {
-      const Block& b = *As<Block>(path.back());
-      for (size_t i = 0; i < path.size() && !changed; ++i) {
-        const For* n = As<For>(path[i]);
-        if (n == nullptr || !IsThreadAxis(n->kind)) continue;
-        const bool carries = std::any_of(b.iters.begin(), b.iters.end(), [&](const BlockIter& it) {
-          return it.kind == IterKind::kReduce && Uses(it.binding, n->var);
-        });
-        if (!carries) continue;
-        ASSIGN_OR_RETURN(Stmt s, Lowering(f, limits.warp).Run(path, i));
-        f.body = Replace(f.body, path[i], s);
-        changed = true;
-      }
-      if (changed) break;
+      const std::optional<size_t> loop = ReducingThreads(path);
+      if (!loop) continue;
+      ASSIGN_OR_RETURN(Stmt s, Lowering(f, limits.warp).Run(path, *loop));
+      f.body = Replace(f.body, path[*loop], s);
+      changed = true;
+      break;
     }
   }
   return f;

@@ -10,11 +10,6 @@
 namespace cinn_like::ir {
 namespace {
 
-bool Carries(const Block& b, const For& n, IterKind kind = IterKind::kReduce) {
-  return std::any_of(b.iters.begin(), b.iters.end(),
-                     [&](const BlockIter& i) { return i.kind == kind && Uses(i.binding, n.var); });
-}
-
 absl::flat_hash_set<Expr> ReducedOf(const Block& b) {
   absl::flat_hash_set<Expr> r;
   for (const BlockIter& i : b.iters) {
@@ -88,10 +83,9 @@ class Lowering {
     const Buffers e = Local(out, "e", start, shape), part = Local(out, "part", start, {c_.Int(1)}),
                   before = Local(out, "before", start, {c_.Int(1)});
     for (const Buffers& x : {part, before}) Set(out, x, {c_.Int(0)}, neutral);
-    Exprs elements = join_->elements;
     if (b.predicate != nullptr)
       out.push_back(Along([&](std::vector<Stmt>& to, const Exprs& own) { Set(to, e, own, neutral); }));
-    out.push_back(Each(b, [&](std::vector<Stmt>& to, const Exprs& own) { Set(to, e, own, elements); }));
+    out.push_back(Each(b, [&](std::vector<Stmt>& to, const Exprs& own) { Set(to, e, own, join_->elements); }));
     out.push_back(Along([&](std::vector<Stmt>& to, const Exprs& own) {
       Set(to, part, {c_.Int(0)}, join_->Joined(c_, Loads(part, {c_.Int(0)}), Loads(e, own)));
       Set(to, e, own, Loads(part, {c_.Int(0)}));
@@ -104,13 +98,13 @@ class Lowering {
     Set(out, before, none, join_->Joined(c_, ran, Loads(before, none)));
     out.push_back(Each(b, [&](std::vector<Stmt>& to, const Exprs& own) {
       Exprs whole = join_->Joined(c_, Loads(before, none), Loads(e, own));
-      if (values > 1) whole = Named(to, whole);
+      if (values > 1) whole = Named(c_, names_, to, whole);
       VarMap now;
       for (size_t k = 0; k < values; ++k) now[step.vars[k]] = whole[k];
       for (const Store& s : step.results)
         to.push_back(MakeStmt(Store{s.buffer, s.indices, Substitute(c_, s.value, now), nullptr}));
     }));
-    const Exprs next = Named(out, join_->Joined(c_, ran, Loads(part, none)));
+    const Exprs next = Named(c_, names_, out, join_->Joined(c_, ran, Loads(part, none)));
     for (size_t k = 0; k < values; ++k)
       out.push_back(MakeStmt(Store{step.running.buffers[k], ran_at(k), next[k], nullptr}));
 
@@ -125,21 +119,9 @@ class Lowering {
     for (Buffer b : from) r.push_back(c_.Load(b, at));
     return r;
   }
-  Exprs Named(std::vector<Stmt>& out, const Exprs& values) {
-    Exprs r;
-    for (Expr v : values) {
-      if (IsConst(v)) {
-        r.push_back(v);
-        continue;
-      }
-      r.push_back(c_.Var(names_.Fresh("v"), v->type));
-      out.push_back(MakeStmt(Let{r.back(), v}));
-    }
-    return r;
-  }
   // What is stored may be read by other values.
   void Set(std::vector<Stmt>& out, const Buffers& to, const Exprs& at, Exprs values) {
-    if (values.size() > 1) values = Named(out, values);
+    if (values.size() > 1) values = Named(c_, names_, out, values);
     for (size_t k = 0; k < to.size(); ++k) out.push_back(MakeStmt(Store{to[k], at, values[k], nullptr}));
   }
   Buffers Make(std::vector<Stmt>& out, std::string_view name, const Exprs& like, const Exprs& shape, Scope scope) {
@@ -212,7 +194,7 @@ class Lowering {
     for (int64_t d = 1; d < width; d *= 2) {
       Exprs others;
       for (Expr p : Loads(part, none)) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(d, DType::kI32)}));
-      others = Named(out, others);
+      others = Named(c_, names_, out, others);
       take_before(c_.Eq(c_.Mod(c_.Div(thread, c_.Int(d)), c_.Int(2)), c_.Int(1)), others);
       Set(out, part, none, join_->Joined(c_, Loads(part, none), others));
     }
@@ -224,7 +206,7 @@ class Lowering {
     out.push_back(MakeStmt(If{c_.Eq(c_.Mod(thread, c_.Int(warp_)), c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
     Set(out, part, none, neutral);
     for (int64_t w = 0; w < threads_ / warp_; ++w) {
-      const Exprs others = Named(out, Loads(found, {row.first, c_.Int(w)}));
+      const Exprs others = Named(c_, names_, out, Loads(found, {row.first, c_.Int(w)}));
       take_before(c_.Lt(c_.Int(w), warp), others);
       Set(out, part, none, join_->Joined(c_, Loads(part, none), others));
     }
@@ -245,15 +227,11 @@ StatusOr<Func> LowerThreadScans(Func f, const LaunchLimits& limits) {
     changed = false;
     for (const StmtPath& path : FindBlocks(f)) {
       const Block& b = *As<Block>(path.back());
-      const auto loop = std::find_if(path.begin(), path.end(), [&](const Stmt& s) {
-        const For* n = As<For>(s);
-        return n != nullptr && IsThreadAxis(n->kind) && Carries(b, *n);
-      });
-      if (loop == path.end()) continue;
+      const std::optional<size_t> loop = ReducingThreads(path);
+      if (!loop) continue;
       const std::optional<ScanStep> step = ScanStepOf(*f.context, b.body, ReducedOf(b));
       if (!step) continue;
-      ASSIGN_OR_RETURN(f.body,
-                       Lowering(f, limits.warp).Run(f.body, path, static_cast<size_t>(loop - path.begin()), *step));
+      ASSIGN_OR_RETURN(f.body, Lowering(f, limits.warp).Run(f.body, path, *loop, *step));
       changed = true;
       break;
     }

@@ -189,6 +189,19 @@ VarMap Bindings(const Block& b) {
   return m;
 }
 
+bool Carries(const Block& b, const For& n, IterKind kind) {
+  return std::any_of(b.iters.begin(), b.iters.end(),
+                     [&](const BlockIter& i) { return i.kind == kind && Uses(i.binding, n.var); });
+}
+
+std::optional<size_t> ReducingThreads(const StmtPath& path) {
+  for (size_t k = 0; k < path.size(); ++k) {
+    const For* n = As<For>(path[k]);
+    if (n != nullptr && IsThreadAxis(n->kind) && Carries(*As<Block>(path.back()), *n)) return k;
+  }
+  return std::nullopt;
+}
+
 std::pair<Expr, Expr> ThreadsAround(Context& c, const StmtPath& path, size_t at) {
   Expr index = c.Int(0), count = c.Int(1);
   for (size_t i = 0; i < at; ++i) {

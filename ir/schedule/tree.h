@@ -1,6 +1,7 @@
 // Finding and replacing parts of a Func by name: what every schedule primitive is built from.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,10 @@ std::string StartedBy(const Stmt& loop);
 bool IsParam(const Func& f, Buffer b);
 // Block iterators to their bindings.
 VarMap Bindings(const Block& b);
+// Whether iterators of this kind are bound through the loop.
+bool Carries(const Block& b, const For& n, IterKind kind = IterKind::kReduce);
+// The place of the outermost loop over threads that carries the reduction of the path's end.
+std::optional<size_t> ReducingThreads(const StmtPath& path);
 // The index of this group of threads among those that the thread axes around path[at] make, and their number.
 std::pair<Expr, Expr> ThreadsAround(Context& c, const StmtPath& path, size_t at);
 // The loops from path[depth] inwards that move the results of a reduction, path's end, again (`i` as i_SUFFIX), around

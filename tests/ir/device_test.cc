@@ -86,6 +86,14 @@ TEST(Device, BlocksShareWhatItHas) {
   EXPECT_EQ(error("barrier\n"), "function g: a barrier; blocks of this device have none");
 }
 
+// Threads' loops that a pass has lowered, so that the interpreter can judge them.
+StatusOr<Func> WithBarriers(StatusOr<Func> f, const LaunchLimits& limits) {
+  RETURN_IF_ERROR(f.status());
+  ASSIGN_OR_RETURN(Func lowered, LowerBlocks(*std::move(f)));
+  ASSIGN_OR_RETURN(lowered, PlaceBuffers(std::move(lowered)));
+  return InsertBarriers(std::move(lowered), limits);
+}
+
 // Warps of any width, down to none, give the same sum.
 TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
   constexpr char kSum[] = R"(func @f(x: f32[256], y: f32[1]) {
@@ -99,11 +107,7 @@ TEST(Device, ReductionsOverThreadsNeedNoShuffles) {
   for (const int64_t warp : {1, 8, 32, 64}) {
     LaunchLimits limits;
     limits.warp = warp;
-    StatusOr<Func> f = LowerThreadReductions(*ParseFunc(kSum), limits);
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = LowerBlocks(*std::move(f));
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = InsertBarriers(*std::move(f), limits);
+    const StatusOr<Func> f = WithBarriers(LowerThreadReductions(*ParseFunc(kSum), limits), limits);
     ASSERT_TRUE(f.ok()) << f.status();
     const std::string text = Print(*f);
     // 8 warps of 32 are joined by one of them; 32 of 8 by none.
@@ -135,11 +139,7 @@ TEST(Device, ThreadsReduceSeveralResultsTogether) {
 }
 )"));
     const LaunchLimits limits;
-    StatusOr<Func> f = LowerThreadReductions(given, limits);
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = LowerBlocks(*std::move(f));
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = InsertBarriers(*std::move(f), limits);
+    const StatusOr<Func> f = WithBarriers(LowerThreadReductions(given, limits), limits);
     ASSERT_TRUE(f.ok()) << f.status();
     HostArray x(DType::kF32, {3, 2, 64, 5}), y(DType::kF32, {3, 2});
     for (int i = 0; i < 3 * 2 * 64 * 5; ++i) x.Set(i, i % 320 + i / 320);
@@ -174,13 +174,7 @@ TEST(Device, ThreadsScanTogether) {
   for (const int64_t warp : {4, 32, 64, 128}) {
     LaunchLimits limits;
     limits.warp = warp;
-    StatusOr<Func> f = LowerThreadScans(*ParseFunc(kRunningSum), limits);
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = LowerBlocks(*std::move(f));
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = PlaceBuffers(*std::move(f));
-    ASSERT_TRUE(f.ok()) << f.status();
-    f = InsertBarriers(*std::move(f), limits);
+    const StatusOr<Func> f = WithBarriers(LowerThreadScans(*ParseFunc(kRunningSum), limits), limits);
     ASSERT_TRUE(f.ok()) << f.status();
     EXPECT_EQ(Print(*f).find("@shared") == std::string::npos, warp >= 64) << warp << Print(*f);
     HostArray x(DType::kF32, {2, 250}), y(DType::kF32, {2, 250});

@@ -3,27 +3,10 @@
 import torch
 import torch.nn.functional as F
 
-LARGE = {}
+from .cases import Cases, integers
 
-
-def case(name):
-    """Registers a function of `r`, which makes random tensors. It returns what to call, with what, and where gradients belong to the
-    call, the result's."""
-
-    def register(make):
-        LARGE[name] = make
-        return make
-
-    return register
-
-
-def simple(name, f, *shapes):
-    LARGE[name] = lambda r: (f, [r(*s) for s in shapes])
-
-
-def integers(high, *shape):
-    return torch.randint(0, high, shape)
-
+LARGE = Cases()
+case, simple = LARGE.case, LARGE.simple
 
 simple("gelu(x + b) * 0.5 + r, 32768x4096 bf16", lambda x, b, r: F.gelu(x + b) * 0.5 + r, (32768, 4096), (4096,), (32768, 4096))
 simple("softmax 16384x4096 bf16", lambda x: F.softmax(x, -1), (16384, 4096))
