@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "absl/container/flat_hash_set.h"
+#include "ir/join.h"
+#include "ir/linear.h"
 #include "ir/schedule/stage_steps.h"
 
 namespace cinn_like::hlir {
@@ -280,6 +282,21 @@ bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var) {
 
 bool IsParam(const ir::TeProgram& p, ir::Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const ir::Param& q) { return q.buffer == b; });
+}
+
+bool EndsInMemory(Context& c, const Stage& s) {
+  if (!s.IsReduction() || s.outputs.size() != 1) return false;
+  const auto join = FindJoin(c, s.values, RunningOf(c, s));
+  const Expr neutral = join ? NeutralOf(c, s.values[0]->op, s.values[0]->type.dtype) : nullptr;
+  if (neutral == nullptr) return false;
+  absl::flat_hash_set<Expr> reduced;
+  for (const StageIter& i : s.reduce_iters) reduced.insert(i.var);
+  const std::vector<Expr> conditions = ConditionsOf(join->elements[0], neutral, false);
+  return std::any_of(conditions.begin(), conditions.end(), [&](Expr e) {
+    bool reads = false;
+    Visit(e, [&](Expr x) { return !(reads |= x->op == ExprOp::kLoad); });
+    return reads && (FirstFalse(c, e, s.reduce_iters.back().var) != nullptr || !Uses(e, reduced));
+  });
 }
 
 bool ScansColumns(const Stage& s) {

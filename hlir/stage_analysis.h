@@ -64,6 +64,10 @@ bool IsComputed(ir::Expr factor);
 // Whether the element at `offset` for the next value of `var` lies next to it.
 bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var);
 
+// Whether a value in memory says from where on elements of a reduction change nothing (rows of a tensor that are summed
+// up to a length of each), or that none do: loops over them stop there.
+bool EndsInMemory(ir::Context& c, const ir::Stage& s);
+
 // d, where `e` speaks of `var` only as var / d, as groups of channels are read; 0 where it does not.
 int64_t DivisorOf(ir::Expr e, ir::Expr var);
 

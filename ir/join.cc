@@ -179,7 +179,7 @@ std::vector<Expr> ConjunctsOf(Expr e) {
 
 static bool IsZero(Expr e) { return IsInt(e, 0) || (e->op == ExprOp::kFloat && e->float_value == 0); }
 
-std::vector<Expr> ConditionsOf(Expr element, Expr neutral) {
+std::vector<Expr> ConditionsOf(Expr element, Expr neutral, bool of_factors) {
   std::vector<Expr> r;
   const bool is_zero = IsZero(neutral);
   const std::function<void(Expr)> add = [&](Expr e) {
@@ -189,7 +189,7 @@ std::vector<Expr> ConditionsOf(Expr element, Expr neutral) {
       add(e->args[1]);
     } else if (is_zero && e->op == ExprOp::kLoad && e->has_mask) {
       found = ConjunctsOf(MaskOf(e));
-    } else if (is_zero && (e->op == ExprOp::kCast || e->op == ExprOp::kMul)) {
+    } else if (is_zero && (e->op == ExprOp::kCast || (of_factors && e->op == ExprOp::kMul))) {
       for (Expr x : e->args) add(x);
     }
     for (Expr x : found) {

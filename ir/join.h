@@ -43,9 +43,9 @@ struct Join {
 std::optional<Join> FindJoin(Context& c, const std::vector<Expr>& values, const std::vector<Expr>& running);
 
 // Conditions without any one of which `element`, which a reduction joins, is `neutral`, which changes nothing: those
-// under which it is read, if that is 0, also of any factor.
+// under which it is read, if that is 0, also of any factor, if `of_factors`: 0 times infinity is not 0.
 //   x[i, k; a && b] * f32(w[k; c]), 0  ->  a, b, c
-std::vector<Expr> ConditionsOf(Expr element, Expr neutral);
+std::vector<Expr> ConditionsOf(Expr element, Expr neutral, bool of_factors = true);
 // The operands of a tree of &&.
 std::vector<Expr> ConjunctsOf(Expr e);
 

@@ -187,4 +187,21 @@ int64_t GcdOfCoefs(const Linear& l) {
   return g;
 }
 
+Expr FirstFalse(Context& c, Expr condition, Expr var) {
+  if (condition->op != ExprOp::kLt || condition->type != kBoolType || condition->args[0]->type != kIndexType)
+    return nullptr;
+  Linear rest = AddScaled(ToLinear(c, condition->args[1]), ToLinear(c, condition->args[0]), -1);  // > 0
+  int64_t step = 0;
+  for (const LinearTerm& t : rest.terms) {
+    if (t.atom == var)
+      step = -t.coef;
+    else if (Uses(t.atom, var))
+      return nullptr;
+  }
+  if (!rest.exact || step <= 0) return nullptr;
+  RemoveTerm(rest, var);
+  AddConstant(rest, step - 1);
+  return c.Div(FromLinear(c, rest, DType::kI64), c.Int(step));
+}
+
 }  // namespace cinn_like::ir

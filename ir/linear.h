@@ -45,5 +45,9 @@ void AddTerm(Linear& l, Expr atom, int64_t coef);
 void RemoveTerm(Linear& l, Expr atom);
 // The greatest common divisor of the coefficients (0 if none).
 int64_t GcdOfCoefs(const Linear& l);
+// The first value of `var` at which `condition`, an a < b of indices, is false, as it is from there on; it may be below
+// 0. Null if it is no such condition.
+//   k * 4 + u < n, k  ->  (n - u + 3) / 4
+Expr FirstFalse(Context& c, Expr condition, Expr var);
 
 }  // namespace cinn_like::ir

@@ -17,6 +17,7 @@
 #include "ir/passes/narrow_index.h"
 #include "ir/passes/place_buffers.h"
 #include "ir/passes/plan_memory.h"
+#include "ir/passes/read_chosen.h"
 #include "ir/passes/simplify.h"
 #include "ir/passes/unroll.h"
 #include "ir/passes/unswitch.h"
@@ -58,6 +59,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"unswitch", Run<Unswitch>},
       {"unroll", Run<Unroll>},
       {"flatten", Run<Flatten>, true},
+      {"read_chosen", Run<ReadChosen>},
       {"vectorize", Run<Vectorize>, true},
       {"cascade_sums", RunCascadeSums},
       {"lower_checks", Run<LowerChecks>, true},

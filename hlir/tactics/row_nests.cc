@@ -141,7 +141,7 @@ StatusOr<std::optional<RowNests>> RowNests::CreateInPhases(const TeProgram& grou
   return std::optional<RowNests>(std::move(r));
 }
 
-Status RowNests::KeepResults(bool rows) {
+Status RowNests::KeepResults(bool rows, bool sums) {
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const Stage& s = group.stages[k];
     bool row_sized = false;
@@ -158,7 +158,8 @@ Status RowNests::KeepResults(bool rows) {
         return std::count(inputs.begin(), inputs.end(), out) > 0;
       };
       if (IsParam(group, out) &&
-          (apart || std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads)))
+          (apart || (sums && s.IsReduction()) ||
+           std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads)))
         schedule.Step("keep ", out->name, " -> ", schedule.Fresh("kept_" + out->name));
     }
   }

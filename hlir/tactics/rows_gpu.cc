@@ -32,6 +32,7 @@ constexpr int64_t kLineLoads = 2;         // of 16 bytes, a thread's in flight t
 constexpr int64_t kReserved = 10 * 1024;  // of shared memory, for exchanges between threads
 constexpr int64_t kRowsTogether = 4;      // of a block that adds up columns, on their way
 constexpr int64_t kUnroll = RowsGpuPlan::kUnroll;
+constexpr int64_t kOwnLoads = 2;  // the same where memory says when they end: more leave registers for fewer threads
 constexpr int64_t kMostLoads = RowsGpuPlan::kMostLoads;
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
@@ -316,9 +317,9 @@ class RowsGpu {
     }
     const int64_t length = plan_.RowLength(), longest = plan_.LongestRow();
     RowsGpuPlan::Strip strip = plan_.PlanStrip(vector);
-    auto& [columns, sharers, blocks, in_registers] = strip;
+    auto& [columns, sharers, lanes, blocks, in_registers] = strip;
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
-    RETURN_IF_ERROR(r_.KeepResults(in_registers));
+    RETURN_IF_ERROR(r_.KeepResults(in_registers, lanes > 1));
     if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
     size_t staged = 0;
     if (!in_registers && plan_.CanShare()) {
@@ -343,23 +344,28 @@ class RowsGpu {
       std::string rows, columns;
       bool staged;
     };
-    std::vector<std::string> clusters, strips, columns_of, rows;
+    const bool ends = plan_.EndsInMemory();
+    std::vector<std::string> clusters, strips, columns_of, rows, elements;
     std::vector<Line> lines;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
       if (s_.LoopsAround(nest.block).empty()) continue;
       const std::string chunk = s_.Fresh("c"), lane = s_.Fresh("x"), block = s_.Fresh("b");
-      s_.Step("split ", r_.FuseDims(nest, along, "v"), " ", columns, " -> ", chunk, " ", lane);
+      const std::string element = lanes > 1 ? s_.Fresh("l") : "";
+      s_.Step("split ", r_.FuseDims(nest, along, "v"), " ", columns / lanes, lanes > 1 ? Cat(" ", lanes) : "", " -> ",
+              chunk, " ", lane, lanes > 1 ? " " + element : "");
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       strips.push_back(block);
       columns_of.push_back(lane);
+      if (lanes > 1) elements.push_back(element);
       if (line.empty() || sharers == 1) {
         if (line.empty()) continue;
         if (!in_registers) {
-          if (length > 0) continue;
-          const std::string u = s_.Fresh("u");
-          s_.Step("split ", line, " ", kUnroll, " -> ", s_.Fresh("k"), " ", u).Step("unroll ", u);
+          if (length > 0 && !ends) continue;
+          const std::string k = s_.Fresh("k"), u = s_.Fresh("u");
+          s_.Step("split ", line, " ", ends ? kOwnLoads : kUnroll, " -> ", k, " ", u).Step("unroll ", u);
+          if (lanes > 1) s_.Step("reorder ", lane, " ", k, " ", u, " ", element);
           continue;
         }
         const std::string k = may_be_shorter ? s_.Fresh("k") : line;
@@ -369,6 +375,7 @@ class RowsGpu {
       }
       lines.push_back({line, lane, i < staged});
     }
+    for (const std::string& element : elements) s_.Step("vectorize ", element);
     Merge(strips);
     int64_t unroll = plan_.LoadsOfStrip(vector, columns, sharers);
     if (staged == 0 && !in_registers) unroll = point_.Choose("unroll", {4, kUnroll, 16, kMostLoads}, unroll);
@@ -400,7 +407,7 @@ class RowsGpu {
       }
     }
     std::string block = strips[0];
-    if (const int64_t together = std::max<int64_t>(kThreads / columns, 1); sharers == 1 && together > 1) {
+    if (const int64_t together = std::max<int64_t>(kThreads * lanes / columns, 1); sharers == 1 && together > 1) {
       s_.Step("split ", block, " ", together, " -> pb py").Run("bind py threadIdx.y");
       block = "pb";
     }

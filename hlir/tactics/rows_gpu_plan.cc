@@ -23,6 +23,7 @@ constexpr int64_t kWarpRowElements = 32;  // of all inputs, a thread's of a row 
 constexpr int64_t kClusterThreads = 256;  // of each of the blocks that share a row
 constexpr int64_t kStripThreads = 512;    // of a block that shares a strip of columns
 constexpr int64_t kLongestRow = 1 << 20;  // more than registers hold
+constexpr int64_t kLikelyEnd = 8;         // of rows whose end a value in memory says
 constexpr int64_t kLikelyRow = 2048;      // a row whose length is not known is expected to be at least that long
 
 // Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
@@ -90,15 +91,16 @@ double RowsGpuPlan::Seconds(int vector) const {
   } else {
     const Strip strip = PlanStrip(vector);
     in_registers = strip.in_registers;
-    const auto length = static_cast<double>(in_registers ? LongestRow() : LikelyRowLength());
-    parts = rows * length / kWarp;
+    const int64_t likely = EndsInMemory() ? std::min(kLikelyEnd, LikelyRowLength()) : LikelyRowLength();
+    const auto length = static_cast<double>(in_registers ? LongestRow() : likely);
+    parts = rows * length / static_cast<double>(kWarp * strip.lanes);
     double line = 1;
     for (int d : r_.LineAround(vector)) line *= static_cast<double>(r_.LikelyExtent(d));
     const auto columns = static_cast<double>(strip.columns), sharers = static_cast<double>(strip.sharers);
     const double blocks = rows / line * std::ceil(line / columns);
-    const double at_once =
-        std::min(static_cast<double>(gpu.threads) / (columns * sharers), static_cast<double>(gpu.blocks)) *
-        Cores(target_) / static_cast<double>(strip.blocks);
+    const double at_once = std::min(static_cast<double>(gpu.threads * strip.lanes) / (columns * sharers),
+                                    static_cast<double>(gpu.blocks)) *
+                           Cores(target_) / static_cast<double>(strip.blocks);
     // What registers don't hold is asked for by so many loads at once, which wait for those before them.
     const double asked = sharers * static_cast<double>(LoadsOfStrip(vector, strip.columns, strip.sharers));
     const double turns = in_registers ? 1 : std::ceil(length / asked);
@@ -169,15 +171,19 @@ bool RowsGpuPlan::IsRowSized(size_t k) const {
 }
 
 int64_t RowsGpuPlan::VectorFor(const std::vector<int>& dims) const {
+  return VectorFor(dims, AccessElements(dims.back()));
+}
+
+int64_t RowsGpuPlan::VectorFor(const std::vector<int>& dims, int64_t access) const {
   // Where all elements are one line, each access but the last is a whole one, whatever their number.
-  if (dims.size() == r_.space.dims.size()) return AccessElements(dims.back());
+  if (dims.size() == r_.space.dims.size()) return access;
   Context& c = *r_.group.context;
   Analyzer a(c);
   for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
   Expr length = c.Int(1);
   for (int d : dims) length = c.Mul(length, r_.space.dims[d].extent);
   const int64_t divisor = a.KnownDivisor(length);
-  return std::gcd(AccessElements(dims.back()), divisor);
+  return std::gcd(access, divisor);
 }
 
 bool RowsGpuPlan::CanShare() const {
@@ -188,6 +194,11 @@ bool RowsGpuPlan::CanShare() const {
            return !s.IsReduction() ||
                   FindJoin(*r_.group.context, s.values, RunningOf(*r_.group.context, s)).has_value();
          });
+}
+
+bool RowsGpuPlan::EndsInMemory() const {
+  return std::any_of(r_.group.stages.begin(), r_.group.stages.end(),
+                     [&](const Stage& s) { return hlir::EndsInMemory(*r_.group.context, s); });
 }
 
 int64_t RowsGpuPlan::RowLength() const {
@@ -274,6 +285,22 @@ int64_t RowsGpuPlan::LoadsOfStrip(int vector, int64_t columns, int64_t sharers) 
   return !asks && (length == 0 || length >= 4 * most * sharers) ? most : kUnroll;
 }
 
+std::optional<RowsGpuPlan::Strip> RowsGpuPlan::PlanOwn(const std::vector<int>& along, double all_columns) const {
+  if (!EndsInMemory()) return std::nullopt;
+  double most = 0;
+  int64_t bytes = 1;
+  for (const Param& p : r_.group.params) {
+    if (p.buffer == nullptr || TypicalBytes(p.buffer, r_.group.symbols) <= most) continue;
+    most = TypicalBytes(p.buffer, r_.group.symbols);
+    bytes = BytesOf(p.buffer->dtype);
+  }
+  Strip own;
+  own.lanes = VectorFor(along, kAccessBytes / bytes);
+  own.columns = (ColumnsOfStrip(along, kThreads * own.lanes) + own.lanes - 1) / own.lanes * own.lanes;
+  const double threads = static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_);
+  return 4 * all_columns < static_cast<double>(own.lanes) * threads ? std::nullopt : std::optional(own);
+}
+
 RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
   const std::vector<int> along = r_.LineAround(vector);
   const int64_t length = RowLength(), longest = LongestRow();
@@ -284,6 +311,9 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
   for (int d : r_.Dims(false)) all_columns *= static_cast<double>(r_.LikelyExtent(d));
   const bool unknown = length == 0 && longest >= kLongestRow;
   const bool fills = all_columns >= static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_);
+  const bool again =
+      !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
+  if (const std::optional<Strip> own = PlanOwn(along, all_columns); own && !again) return *own;
   const int64_t likely = !unknown ? longest : fills ? LikelyRowLength() : 64;
   const int64_t useful = CanShare() ? PowerOfTwoBelow(std::max<int64_t>(likely / 8, 1)) : 1;
   Strip strip{ColumnsOfStrip(along, std::max(kWarp, kThreads / useful))};
@@ -295,8 +325,6 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
   // Columns that are read again and too long for a block's registers are a cluster's, with few threads to a column:
   // two blocks fit on a core, so that one loads while another stores.
   const auto kept = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
-  const bool again =
-      !SharedOf(r_.FindInputs()).empty() || std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
   int64_t reductions = 0;
   for (const Stage& s : r_.group.stages) reductions += s.IsReduction() ? static_cast<int64_t>(s.outputs.size()) : 0;
   for (const int64_t threads : {most_sharers / 2, most_sharers}) {  // of a column in a block

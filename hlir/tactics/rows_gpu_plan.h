@@ -32,11 +32,15 @@ class RowsGpuPlan {
   int64_t AccessElements(int dim) const { return kAccessBytes / r_.WidestAlong(dim); }
   // Of one access where `dims` are one line of memory.
   int64_t VectorFor(const std::vector<int>& dims) const;
+  int64_t VectorFor(const std::vector<int>& dims, int64_t access) const;  // of one of so many elements
   // Threads can share a reduction, each with a part of it; else one does it all. Of short windows each has its own:
   // then they read neighbours.
   bool CanShare() const;
   // What stage k writes has an element for each of a row's.
   bool IsRowSized(size_t k) const;
+
+  // A value in memory says where rows end.
+  bool EndsInMemory() const;
 
   // A row's length; 0 if symbolic.
   int64_t RowLength() const;
@@ -58,7 +62,8 @@ class RowsGpuPlan {
 
   // How a block takes columns.
   struct Strip {
-    int64_t columns = 1, sharers = 1;  // threads: of neighbours, of each column
+    int64_t columns = 1, sharers = 1;  // neighbours, and threads of each column
+    int64_t lanes = 1;                 // columns of a thread: of one access
     int64_t blocks = 1;                // that share a column
     bool in_registers = false;
   };
@@ -69,6 +74,9 @@ class RowsGpuPlan {
   int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const;
 
  private:
+  // Where memory says how long columns are, most may be short: where there are enough of them for a quarter of a
+  // device, each is one thread's, which has as many as 16 bytes hold of the largest tensor.
+  std::optional<Strip> PlanOwn(const std::vector<int>& along, double all_columns) const;
   // The most elements that a line of these dimensions can have, counted as LongestRow says.
   int64_t Longest(const std::vector<int>& line) const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.

@@ -5,10 +5,18 @@
 #include "ir/clone.h"
 #include "ir/join.h"
 #include "ir/linear.h"
+#include "ir/te.h"
 
 namespace cinn_like::ir {
 
 namespace {
+
+// What is read may be written in the loop.
+bool ReadsMemory(Expr e) {
+  bool r = false;
+  Visit(e, [&](Expr x) { return !(r |= x->op == ExprOp::kLoad); });
+  return r;
+}
 
 // What a condition says of no loop around it is asked before those loops:
 //   for k { if a && k < b { S } }  ->  if a { for k { if k < b { S } } }
@@ -63,29 +71,101 @@ class Trimmer {
         For{n->var, extent, n->kind, stays == nullptr ? guard->then : MakeStmt(If{stays, guard->then, nullptr})});
   }
 
-  // The first step at which `e` is false, as it is from there on; null if it is no such condition.
-  Expr EndOf(Expr e, Expr var) {
-    if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType || Uses(e, others_))
-      return nullptr;
-    bool reads = false;
-    Visit(e, [&](Expr x) { return !(reads |= x->op == ExprOp::kLoad); });
-    Linear rest = AddScaled(ToLinear(c_, e->args[1]), ToLinear(c_, e->args[0]), -1);  // > 0
-    int64_t step = 0;
-    for (const LinearTerm& t : rest.terms) {
-      if (t.atom == var)
-        step = -t.coef;
-      else if (Uses(t.atom, var))
-        return nullptr;
-    }
-    if (reads || !rest.exact || step <= 0) return nullptr;
-    RemoveTerm(rest, var);
-    AddConstant(rest, step - 1);
-    return c_.Div(FromLinear(c_, rest, DType::kI64), c_.Int(step));
-  }
+  // As FirstFalse; null also where it says what an end may not.
+  Expr EndOf(Expr e, Expr var) { return Uses(e, others_) || ReadsMemory(e) ? nullptr : FirstFalse(c_, e, var); }
 
  private:
   Context& c_;
   absl::flat_hash_set<Expr> others_;  // that an end may not speak of
+};
+
+// A serial loop of sums whose elements change nothing from an end on that a value in memory says stops there: threads
+// and lanes at the last of theirs. Ends that memory doesn't say are those of windows, in loops that compilers unroll.
+class Ender {
+ public:
+  explicit Ender(const Func& f) : c_(*f.context) {
+    VisitStmts(f.body, [&](const Stmt& s) {
+      if (const Store* store = As<Store>(s)) written_.insert(store->buffer);
+      may_write_ |= As<Call>(s) != nullptr;
+      return true;
+    });
+  }
+
+  Stmt operator()(const Stmt& s) {
+    const Stmt r = MapChildren(s, [](Expr e) { return e; }, [&](const Stmt& x) { return (*this)(x); });
+    const For* n = As<For>(r);
+    if (n == nullptr || n->kind != ForKind::kSerial || may_write_) return r;
+    const Expr end = EndOf(n->body, *n, {});
+    return end == nullptr ? r : MakeStmt(For{n->var, c_.Min(n->extent, c_.Max(end, c_.Int(0))), n->kind, n->body});
+  }
+
+ private:
+  // Where the last store ends; null: one goes on, or `s` does something else. `inner`: the loops between.
+  Expr EndOf(const Stmt& s, const For& loop, std::vector<const For*> inner) {
+    if (const For* n = As<For>(s)) {
+      inner.push_back(n);
+      return EndOf(n->body, loop, std::move(inner));
+    }
+    if (const If* n = As<If>(s)) return n->otherwise == nullptr ? EndOf(n->then, loop, std::move(inner)) : nullptr;
+    if (const Seq* n = As<Seq>(s)) {
+      Expr last = nullptr;
+      for (const Stmt& x : n->stmts) {
+        const Expr end = EndOf(x, loop, inner);
+        if (end == nullptr) return nullptr;
+        last = last == nullptr ? end : c_.Max(last, end);
+      }
+      return last;
+    }
+    const Store* store = As<Store>(s);
+    const Expr neutral = store == nullptr ? nullptr : NeutralOf(c_, store->value->op, store->value->type.dtype);
+    if (neutral == nullptr || store->value->args.size() != 2) return nullptr;
+    const Expr running = c_.Load(store->buffer, store->indices);
+    const auto& [a, b] = std::tie(store->value->args[0], store->value->args[1]);
+    if (a != running && b != running) return nullptr;
+    Expr first = nullptr;
+    for (Expr e : ConditionsOf(a == running ? b : a, neutral, false)) {
+      if (!ReadsInputs(e)) continue;
+      const Expr end = EndFor(e, loop, inner);
+      if (end != nullptr) first = first == nullptr ? end : c_.Min(first, end);
+    }
+    return first;
+  }
+
+  // FirstFalse for whatever the loops between are at; null if that is not known. At once, or never, where no loop moves
+  // the condition.
+  Expr EndFor(Expr condition, const For& loop, const std::vector<const For*>& inner) {
+    const auto moves = [&](const For* n) { return Uses(condition, n->var); };
+    if (!Uses(condition, loop.var) && std::none_of(inner.begin(), inner.end(), moves))
+      return c_.Select(condition, loop.extent, c_.Int(0));
+    if (condition->op != ExprOp::kLt || condition->args[0]->type != kIndexType) return nullptr;
+    const Linear difference = AddScaled(ToLinear(c_, condition->args[0]), ToLinear(c_, condition->args[1]), -1);  // < 0
+    VarMap at;
+    for (const LinearTerm& t : difference.terms) {
+      for (const For* n : inner) {
+        if (t.atom == n->var)
+          at[n->var] = t.coef > 0 ? c_.Int(0) : c_.Sub(n->extent, c_.Int(1));
+        else if (Uses(t.atom, n->var))
+          return nullptr;
+      }
+    }
+    return FirstFalse(c_, at.empty() ? condition : Substitute(c_, condition, at), loop.var);
+  }
+
+  // Whether memory has a part in it, none of which is written here.
+  bool ReadsInputs(Expr e) {
+    bool reads = false, written = false;
+    Visit(e, [&](Expr x) {
+      if (x->op != ExprOp::kLoad) return true;
+      reads = true;
+      written |= written_.contains(x->buffer);
+      return true;
+    });
+    return reads && !written;
+  }
+
+  Context& c_;
+  absl::flat_hash_set<Buffer> written_;
+  bool may_write_ = false;
 };
 
 class Unswitcher {
@@ -177,13 +257,6 @@ class Unswitcher {
   }
 
   static bool IsAtOnce(const For& n) { return n.kind == ForKind::kUnrolled || n.kind == ForKind::kVectorized; }
-
-  // What is read may be written in the loop.
-  static bool ReadsMemory(Expr e) {
-    bool r = false;
-    Visit(e, [&](Expr x) { return !(r |= x->op == ExprOp::kLoad); });
-    return r;
-  }
 
   // The condition under which every guard in the loop is true; null if there are none. Guards are then in guards_. Of a
   // serial loop they must be all that move with it: else the loops inside ask for more of them.
@@ -280,7 +353,7 @@ class Unswitcher {
 }  // namespace
 
 StatusOr<Func> Unswitch(Func f) {
-  f.body = Unswitcher(f)(Trimmer(f)(AskFirst(*f.context, f.body)));
+  f.body = Unswitcher(f)(Ender(f)(Trimmer(f)(AskFirst(*f.context, f.body))));
   return f;
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "cinn_like/base/matmul_spec.h"
 #include "hlir/lower_graph.h"
@@ -820,6 +821,31 @@ TEST(RowsGpu, ThreadsHaveWindowsOfTheirOwn) {
     ASSERT_TRUE(choice.ok()) << choice.status();
     EXPECT_EQ(choice->proposal.tactic, "rows_gpu");
     EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "threadIdx.y"), !own) << choice->proposal.schedule;
+  }
+}
+
+// Columns whose lengths memory says: where they fill a quarter of a device each is a thread's, which has 16 bytes of a
+// row.
+TEST(RowsGpu, ColumnsEndInMemory) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132");
+  constexpr char kGraph[] = R"(graph @g(%x: bf16[ROWS,64,256], %length: i64[ROWS,1]) {
+    %i = iota() {dtype=i64, shape=[ROWS,64], axis=1} : i64[ROWS,64]
+    %inside = CONDITION(%i, %length) : bool[ROWS,64]
+    %mask = reshape(%inside) {shape=[ROWS,64,1]} : bool[ROWS,64,1]
+    %zero = full() {value=0.0, dtype=bf16, shape=[]} : bf16[]
+    %y = select(%mask, %x, %zero) : bf16[ROWS,64,256]
+    %z = reduce_sum(%y) {axes=[1]} : bf16[ROWS,256]
+    return %z
+  })";
+  for (const auto& [rows, condition, own] :
+       {std::tuple("8192", "lt", true), {"64", "lt", false}, {"8192", "gt", false}}) {
+    const auto group = GroupOf(absl::StrReplaceAll(kGraph, {{"ROWS", rows}, {"CONDITION", condition}}), target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "vectorize"), own) << choice->proposal.schedule;
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "threadIdx.y"), !own || rows[0] == '8')
+        << choice->proposal.schedule;
   }
 }
 

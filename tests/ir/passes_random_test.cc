@@ -201,7 +201,7 @@ TEST(PassesRandom, HostWithoutSimplify) {
 TEST(PassesRandom, Device) {
   Check(
       {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
-       "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
+       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {

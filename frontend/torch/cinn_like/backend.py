@@ -13,7 +13,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext, detect_fake_mode
 
-from . import decompositions, dynamic, function, in_place, library, partition, placement, regions, sizes
+from . import decompositions, dynamic, function, in_place, library, partition, placement, regions, scatters, sizes
 
 _OPTIONS = ("dynamic_batch", "freeze", "leave_to_framework", "target")
 
@@ -94,6 +94,7 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         placement.bring_to_device(gm, device)
         sizes.read_from_inputs(graph)
         in_place.restore(graph)
+        scatters.replace(graph)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
         target = target or function.default_target(device)

@@ -13,7 +13,16 @@ import sympy
 import torch
 from torch.fx.node import map_arg
 
-from . import dims, ops_gradients, ops_matrix, ops_movement, ops_normalization, ops_pointwise, ops_reduction  # noqa: F401
+from . import (  # noqa: F401
+    dims,
+    ops_gradients,
+    ops_matrix,
+    ops_movement,
+    ops_normalization,
+    ops_pointwise,
+    ops_reduction,
+    ops_segments,
+)
 from .errors import Unsupported
 from .table import TABLE
 from .writer import GraphWriter, Value
@@ -173,7 +182,7 @@ def check_result(result, out):
         raise Unsupported(f"written as {result.dtype}{list(result.shape)}, expected {out.dtype}{list(out.shape)}")
 
 
-def _hint(size):
+def hint(size):
     return size.node.hint if isinstance(size, torch.SymInt) else int(size)
 
 
@@ -187,7 +196,7 @@ def dense_permutation(fake):
     shape, strides = [dims.to_expr(s) for s in fake.shape], dims.strides_of(fake)
     if dims.is_contiguous(shape, strides):
         return None
-    perm = sorted(range(fake.ndim), key=lambda i: (-_hint(fake.stride(i)), i))
+    perm = sorted(range(fake.ndim), key=lambda i: (-hint(fake.stride(i)), i))
     if dims.is_contiguous([shape[p] for p in perm], [strides[p] for p in perm]):
         return perm
     return False

@@ -5,9 +5,11 @@ A trace reads `x.view(-1, n).size(0)` from the view, so that the view would be w
     %view = view(%x, [-1, 64]); %n = sym_size(%view, 0)  ->  %s = sym_size(%input, 0); %n = mul(16, %s)
 """
 
+import contextlib
 import functools
 
 import torch
+from torch._guards import detect_fake_mode
 
 from . import dims, partition
 
@@ -41,15 +43,18 @@ def _compute(graph, e, symbols):
         if e not in symbols:
             return None
         tensor, d = symbols[e]
-        return tensor if d is None else _call(graph, torch.ops.aten.sym_size.int, tensor, d)
+        return tensor if d is None else call(graph, torch.ops.aten.sym_size.int, tensor, d)
     args = [_compute(graph, a, symbols) for a in e.args]
     if e.func not in dims.PYTHON_OPERATORS or None in args:
         return None
     _, operator = dims.PYTHON_OPERATORS[e.func]
-    return functools.reduce(functools.partial(_call, graph, operator), args)
+    return functools.reduce(functools.partial(call, graph, operator), args)
 
 
-def _call(graph, target, *args):
-    node = graph.call_function(target, args)
-    node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]))
+def call(graph, target, *args, **named):
+    """A node that calls `target`, and what it is known to give."""
+    node = graph.call_function(target, args, named)
+    args, named = torch.fx.map_arg((args, named), lambda n: n.meta["val"])
+    with detect_fake_mode(args) or contextlib.nullcontext():
+        node.meta["val"] = target(*args, **named)
     return node
