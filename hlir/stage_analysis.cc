@@ -293,9 +293,7 @@ bool EndsInMemory(Context& c, const Stage& s) {
   for (const StageIter& i : s.reduce_iters) reduced.insert(i.var);
   const std::vector<Expr> conditions = ConditionsOf(join->elements[0], neutral, false);
   return std::any_of(conditions.begin(), conditions.end(), [&](Expr e) {
-    bool reads = false;
-    Visit(e, [&](Expr x) { return !(reads |= x->op == ExprOp::kLoad); });
-    return reads && (FirstFalse(c, e, s.reduce_iters.back().var) != nullptr || !Uses(e, reduced));
+    return e->reads && (FirstFalse(c, e, s.reduce_iters.back().var) != nullptr || !Uses(e, reduced));
   });
 }
 

@@ -11,13 +11,6 @@ namespace cinn_like::ir {
 
 namespace {
 
-// What is read may be written in the loop.
-bool ReadsMemory(Expr e) {
-  bool r = false;
-  Visit(e, [&](Expr x) { return !(r |= x->op == ExprOp::kLoad); });
-  return r;
-}
-
 // What a condition says of no loop around it is asked before those loops:
 //   for k { if a && k < b { S } }  ->  if a { for k { if k < b { S } } }
 Stmt AskFirst(Context& c, const Stmt& s) {
@@ -71,8 +64,8 @@ class Trimmer {
         For{n->var, extent, n->kind, stays == nullptr ? guard->then : MakeStmt(If{stays, guard->then, nullptr})});
   }
 
-  // As FirstFalse; null also where it says what an end may not.
-  Expr EndOf(Expr e, Expr var) { return Uses(e, others_) || ReadsMemory(e) ? nullptr : FirstFalse(c_, e, var); }
+  // As FirstFalse; null also where it says what an end may not. What is read may be written in the loop.
+  Expr EndOf(Expr e, Expr var) { return Uses(e, others_) || e->reads ? nullptr : FirstFalse(c_, e, var); }
 
  private:
   Context& c_;
@@ -153,14 +146,9 @@ class Ender {
 
   // Whether memory has a part in it, none of which is written here.
   bool ReadsInputs(Expr e) {
-    bool reads = false, written = false;
-    Visit(e, [&](Expr x) {
-      if (x->op != ExprOp::kLoad) return true;
-      reads = true;
-      written |= written_.contains(x->buffer);
-      return true;
-    });
-    return reads && !written;
+    bool written = false;
+    VisitLoads(e, [&](Expr load) { written |= written_.contains(load->buffer); });
+    return e->reads && !written;
   }
 
   Context& c_;
@@ -287,7 +275,7 @@ class Unswitcher {
       Visit(root, [&](Expr e) {
         alone = alone && e->op != ExprOp::kShuffleXor;
         if (e->op != ExprOp::kLt || e->type != kBoolType || e->args[0]->type != kIndexType) return true;
-        if (guards_.contains(e) || !Uses(e, symbols_) || ReadsMemory(e)) return false;
+        if (guards_.contains(e) || !Uses(e, symbols_) || e->reads) return false;
         Expr worst = Uses(e, own) ? nullptr : AtWorst(e, extents);
         if (worst != nullptr) {
           guards_.insert(e);

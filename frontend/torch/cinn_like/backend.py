@@ -94,12 +94,14 @@ def compile_graph(gm, example_inputs, freeze=False, target=None, leave_to_framew
         placement.bring_to_device(gm, device)
         sizes.read_from_inputs(graph)
         in_place.restore(graph)
-        scatters.replace(graph)
         fake_mode = detect_fake_mode(example_inputs)
         shape_env = fake_mode.shape_env if fake_mode is not None else None
         target = target or function.default_target(device)
+        is_near = not function.computes_elsewhere(target, device)
+        if is_near:
+            scatters.replace(graph)
         is_whole = "-framework=" in target or ";" in target  # of several devices none leaves ops to the framework
-        if leave_to_framework and not is_whole and not function.computes_elsewhere(target, device):
+        if leave_to_framework and not is_whole and is_near:
             target = f"{target} -framework=auto"
         pending = regions.start(gm, device, target, static, shape_env)
 

@@ -13,10 +13,11 @@ _LEVELS = 2  # parts, and parts of parts
 
 def segment_sum(x, order, keys, segments):
     """Row s of the result is the sum of the rows x[order[p]] with keys[p] == s. `x`: [n, ...]; `order`: [n], its places;
-    `keys`: [n], ascending; those outside of 0..segments are dropped. n < 2^31. Returns [segments, ...] in x's dtype."""
-    keys = keys.long()
+    `keys`: [n], ascending; those outside of 0..segments are dropped. n < 2^31. Returns [segments, ...] in x's dtype, summed in f32 or f64."""
+    keys, wide = keys.long(), x if x.dtype == torch.float64 else x.float()
     kept = torch.where((keys < 0) | (keys > segments), segments, keys)
-    return x.new_zeros((segments + 1, *x.shape[1:])).index_add_(0, kept, x[order]).narrow(0, 0, segments)
+    sums = wide.new_zeros((segments + 1, *x.shape[1:])).index_add_(0, kept, wide[order])
+    return sums.narrow(0, 0, segments).to(x.dtype, copy=True)
 
 
 @row(segment_sum)

@@ -27,7 +27,8 @@ def replace(graph):
             continue
         grad, words, count, padding, by_frequency = node.args
         number = words.meta["val"].numel()
-        if by_frequency or emit.hint(number) <= _FEW or number > dims.LARGEST:
+        is_known = not isinstance(number, torch.SymInt) or number.node.has_hint()  # not a number that depends on data
+        if by_frequency or not is_known or emit.hint(number) <= _FEW or number > dims.LARGEST:
             continue
         types = (t for t in (torch.int8, torch.int16) if isinstance(count, int) and count <= torch.iinfo(t).max)
         with graph.inserting_before(node):
