@@ -364,6 +364,20 @@ int64_t Analyzer::KnownDivisor(Expr e) {
     case ExprOp::kSub:
       if (exact) r = e->type.lanes == 1 ? DivisorOf(LinearOf(e)) : Gcd(arg(0), arg(1));
       if (may_wrap) r = wrapped(Gcd(arg(0), arg(1)));
+      // x - x % m is a multiple of m.
+      if (e->type.lanes == 1 && (exact || may_wrap)) {
+        const Linear l = LinearOf(e);
+        for (const auto [atom, coef] : l.terms) {
+          const bool leaves = atom->op == ExprOp::kMod || atom->op == ExprOp::kTruncMod;
+          if (!leaves || !IsInt(atom->args[1]) || atom->args[1]->int_value <= r) continue;
+          Linear whole = l;
+          RemoveTerm(whole, atom);
+          whole = AddScaled(std::move(whole), LinearOf(atom->args[0]), coef);
+          if (!whole.exact) continue;
+          const int64_t found = Gcd(WrapInt(coef) * atom->args[1]->int_value, DivisorOf(whole));
+          r = std::max(r, exact ? found : wrapped(found));
+        }
+      }
       break;
     case ExprOp::kNeg:
       if (exact) r = arg(0);

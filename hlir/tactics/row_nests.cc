@@ -317,6 +317,27 @@ StatusOr<size_t> RowNests::StageInputs(const std::vector<Input>& inputs) {
   return staged;
 }
 
+Status RowNests::TakePowersOf2() {
+  bool any = false;
+  for (size_t k = 0; k < group.stages.size(); ++k) any |= schedule.Try(Cat("exp2 ", group.stages[k].name));
+  return any ? ReadAgain() : absl::OkStatus();
+}
+
+Status RowNests::Shift(int dim, Expr by) {
+  Context& c = *group.context;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const Expr var = IterOf(group, space, k, dim);
+    if (var == nullptr) continue;
+    VarMap own;
+    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
+      if (const Expr i = IterOf(group, space, k, d); i != nullptr) own[SpaceVar(d)] = i;
+    }
+    schedule.Step("shift ", group.stages[k].name, " ", var->name, " ", Print(Substitute(c, by, own)));
+  }
+  RETURN_IF_ERROR(schedule.status());
+  return ReadAgain();
+}
+
 int64_t RowNests::ConstExtent(int dim) const {
   const Expr e = space.dims[dim].extent;
   return IsInt(e) ? e->int_value : 0;

@@ -74,6 +74,11 @@ struct RowNests {
   // many.
   StatusOr<size_t> StageInputs(const std::vector<Input>& inputs);
 
+  // exp as exp2, wherever that stands (the step exp2).
+  Status TakePowersOf2();
+  // A dimension begins before its first value in all stages, by a number of other dimensions (SpaceVar).
+  Status Shift(int dim, ir::Expr by);
+
   int64_t ConstExtent(int dim) const;  // 0: symbolic
   // The most that a dimension's extent can be, and no more than a billion.
   int64_t LargestExtent(int dim) const;

@@ -53,6 +53,7 @@ class RowsGpu {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     const double seconds = plan_.Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
+    RETURN_IF_ERROR(TakePowersOf2());
     Status status = absl::OkStatus();
     if (r_.sums)
       status = WithSums();
@@ -75,6 +76,24 @@ class RowsGpu {
     std::erase_if(options, [&](int64_t n) { return n > most_threads_; });
     if (options.empty()) options = {most_threads_};
     return point_.Choose("threads", options, std::min(predicted, options.back()));
+  }
+
+  // Of what is read and written in 16 bits powers of e are powers of 2, an instruction with an error that rounding to
+  // 16 bits hides.
+  Status TakePowersOf2() {
+    const auto is_wide = [](const Param& p) {
+      return p.buffer != nullptr && IsFloat(p.buffer->dtype) && BytesOf(p.buffer->dtype) > 2;
+    };
+    const bool any = std::any_of(r_.group.params.begin(), r_.group.params.end(), is_wide);
+    return r_.group.exact || any ? absl::OkStatus() : r_.TakePowersOf2();
+  }
+
+  bool ReadsUnderConditions() const {
+    bool r = false;
+    for (const Stage& s : r_.group.stages) {
+      for (Expr v : s.values) VisitLoads(v, [&](Expr load) { r |= load->has_mask; });
+    }
+    return r;
   }
 
   void Merge(const std::vector<std::string>& loops) {
@@ -166,6 +185,8 @@ class RowsGpu {
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     const double busy = static_cast<double>(GpuCostsOf(target_).threads / kThreads) * Cores(target_);
     while (accesses > 1 && blocks / static_cast<double>(accesses) < busy) accesses /= 2;
+    // What is read under a condition is waited for where that is asked: a second access waits for the first.
+    if (ReadsUnderConditions()) accesses = 1;
     accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);
     const int64_t threads = ChooseThreads({kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
     if (accesses > 1)
@@ -186,9 +207,9 @@ class RowsGpu {
            std::any_of(s.values.begin(), s.values.end(), [](Expr v) { return v->op == ExprOp::kSelect; });
   }
 
-  // Where row-sized temporaries live: those of the first `staged` stages in shared memory, the others in registers or
-  // nowhere (recomputed).
-  void PlaceTemporaries(bool in_registers, size_t staged = 0) {
+  // Where row-sized temporaries live: those of the first `staged` stages in registers, or else in shared memory, the
+  // others in registers or, `again`, nowhere (recomputed).
+  void PlaceTemporaries(bool in_registers, size_t staged = 0, bool again = false) {
     for (Buffer b : r_.Temporaries()) {
       bool row_sized = false, is_staged = false;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
@@ -197,10 +218,10 @@ class RowsGpu {
         is_staged = k < staged;
         row_sized |= plan_.IsRowSized(k);
       }
-      if (row_sized && !in_registers && !is_staged)
+      if (row_sized && !is_staged && (!in_registers || again))
         s_.Step("inline b_", b->name);
       else
-        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
+        s_.Step("scope ", b->name, is_staged && !in_registers ? " shared" : " local");
     }
   }
 
@@ -255,16 +276,21 @@ class RowsGpu {
     if (row.in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && row.v > 1 && !row.in_registers) row = plan_.PlanRow(vector, 1, chosen);
-    const auto& [longest, v, threads, blocks, in_registers] = row;
+    const auto& [longest, v, shifted, threads, blocks, in_registers] = row;
     const int64_t rows = plan_.RowsTogether(threads);
     // A row of a symbolic length has as many parts as the longest, each under a condition; there is one such row.
     const bool may_be_shorter = in_registers && plan_.RowLength() == 0;
     const int64_t parts = ((longest + v - 1) / v + threads * blocks - 1) / (threads * blocks);
+    const Expr shift = shifted ? plan_.ShiftOfRow(vector, v) : nullptr;
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
-    if (in_registers)
-      RETURN_IF_ERROR(r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
-    PlaceTemporaries(in_registers);
+    size_t copies = 0;
+    if (in_registers) {
+      ASSIGN_OR_RETURN(copies, r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())));
+    }
+    if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
+    // More elements than registers are 16-bit ones alone: what is computed of them is computed again.
+    PlaceTemporaries(in_registers, copies, in_registers && parts * v > kMaxRegisterElements);
     if (in_registers) LayOutKept();
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops, cluster_loops;

@@ -19,10 +19,14 @@ namespace {
 
 constexpr int64_t kRowLoads = 4;          // of 16 bytes, of all inputs, a thread's of a row in registers
 constexpr int64_t kOwnRegisters = 24;     // a thread's, beside its elements of a row
+constexpr int64_t kNarrowRegisters = 36;  // the same where these have 16 bits
+constexpr int64_t kMostNarrow = 112;      // of a thread's elements of a row
 constexpr int64_t kWarpRowElements = 32;  // of all inputs, a thread's of a row whose length is not known
 constexpr int64_t kClusterThreads = 256;  // of each of the blocks that share a row
 constexpr int64_t kStripThreads = 512;    // of a block that shares a strip of columns
 constexpr int64_t kLongestRow = 1 << 20;  // more than registers hold
+constexpr int64_t kNarrow = 4;            // accesses that many times as narrow as can be are made wide
+constexpr int64_t kFewAccesses = 4;       // of a thread
 constexpr int64_t kLikelyEnd = 8;         // of rows whose end a value in memory says
 constexpr int64_t kLikelyRow = 2048;      // a row whose length is not known is expected to be at least that long
 
@@ -76,7 +80,8 @@ double RowsGpuPlan::Seconds(int vector) const {
   if (along) {
     const Row row = PlanRow(vector);
     in_registers = row.in_registers;
-    if (row.blocks > 1) seconds *= 1 + gpu.narrow_cluster * narrow({vector});
+    if (row.blocks > 1)
+      seconds *= 1 + gpu.narrow_cluster * std::log2(static_cast<double>(AccessElements(vector) / row.v));
     const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
     const auto threads = static_cast<double>(row.threads * row.blocks);
     // All parts that a row can have are asked for, of all of a block's rows.
@@ -224,10 +229,24 @@ int64_t RowsGpuPlan::LikelyRowLength() const {
 RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, std::optional<int64_t> threads) const {
   const bool constant = RowLength() > 0;
   Row row{LongestRow()};
-  row.v = width.value_or(r_.Dims(true).back() == vector && CanShare() ? VectorFor({vector}) : 1);
-  const int64_t v = row.v, access = AccessElements(vector);
-  const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+  const int64_t access = AccessElements(vector);
+  const int64_t own = r_.Dims(true).back() == vector && CanShare() ? VectorFor({vector}) : 1;
+  // Of a symbolic length each access asks anyway whether it is there.
+  row.shifted = constant && !width && own * kNarrow <= access && CanShare() && ShiftOfRow(vector, access) != nullptr;
+  row.v = row.shifted ? access : width.value_or(own);
+  const int64_t v = row.v;
+  if (row.shifted) row.longest += v - 1;
+  const std::vector<RowNests::Input> read = r_.FindInputs();
+  const auto inputs = std::max<int64_t>(static_cast<int64_t>(read.size()), 1);
   const int64_t loads = std::max<int64_t>(kRowLoads / inputs, 2);
+  // Registers of an element, and a thread's own: two of 16 bits share one, and more are used to take them apart.
+  double each = 0;
+  for (const RowNests::Input& input : read) each += BytesOf(input.load->type.dtype) / 4.0;
+  const bool narrow = !read.empty() && std::all_of(read.begin(), read.end(), [](const RowNests::Input& input) {
+    return BytesOf(input.load->type.dtype) <= 2;
+  });
+  if (!narrow) each = static_cast<double>(inputs);
+  const int64_t beside = narrow ? kNarrowRegisters : kOwnRegisters;
   const auto share = [&](int64_t length) {
     const int64_t accesses = (length + v - 1) / v;
     row.threads = std::clamp<int64_t>(PowerOfTwoBelow(std::max<int64_t>(accesses * v / (loads * access), 1)), kWarp,
@@ -235,32 +254,57 @@ RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, 
     if (const int64_t few = ThreadsOfShortRow(accesses, access / v); few > 0) row.threads = few;
     row.threads = CanShare() ? threads.value_or(std::min(row.threads, most_threads_)) : 1;
   };
-  const auto fits = [&] {
-    const int64_t threads = row.threads * row.blocks;
-    return ((row.longest + v - 1) / v + threads - 1) / threads * v <= kMaxRegisterElements;
+  const auto accesses_of = [&](const Row& x) {
+    const int64_t all = x.threads * x.blocks;
+    return ((x.longest + v - 1) / v + all - 1) / all;
+  };
+  const auto fits = [&](const Row& x) {
+    return accesses_of(x) * v <= (each < 1 && 2 * x.threads <= kMostThreads ? kMostNarrow : kMaxRegisterElements);
   };
   share(row.longest);
   // Of one that may be much shorter a warp has all: others would wait for each other.
   if (!constant && CanShare() && !threads && (row.longest + v - 1) / v * v * inputs <= kWarp * kWarpRowElements)
     row.threads = std::min(row.threads, kWarp);
-  row.in_registers = fits();
+  row.in_registers = fits(row);
   // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
   // cluster, that have a part of a row each, do so side by side.
-  if (CanShare() && 2 * (row.longest * inputs + row.threads * kOwnRegisters) > target_.registers) {
+  const double registers = static_cast<double>(row.longest) * each;
+  if (CanShare() && target_.cluster > 1 &&
+      2 * (registers + static_cast<double>(row.threads * beside)) > static_cast<double>(target_.registers)) {
     Row shared = row;
-    while (shared.blocks < target_.cluster &&
-           shared.blocks * kClusterThreads * kMaxRegisterElements < row.longest * inputs)
-      shared.blocks *= 2;
     shared.threads = kClusterThreads;
-    std::swap(row, shared);
-    row.in_registers = row.blocks > 1 && fits();
-    if (!row.in_registers) std::swap(row, shared);
+    shared.blocks = 2;
+    const auto holds = [&] {
+      return static_cast<double>(shared.blocks * kClusterThreads * kMaxRegisterElements) >= registers && fits(shared);
+    };
+    while (shared.blocks < target_.cluster && !holds()) shared.blocks *= 2;
+    shared.in_registers = fits(shared);
+    if (shared.in_registers) row = shared;
   }
+  // Each access but a row's first and last ones is a whole one: worth it where a row is long, and a thread has several.
+  const bool few = accesses_of(row) <= kFewAccesses || RowsTogether(row.threads) > 1;
+  if (row.shifted && (!row.in_registers || few)) return PlanRow(vector, own, threads);
   if (constant || row.in_registers) return row;
   // One whose length is not known may be longer than the likely one.
   row.longest = 0;
   share(std::max(LikelyRowLength(), kLikelyRow));
   return row;
+}
+
+Expr RowsGpuPlan::ShiftOfRow(int vector, int64_t v) const {
+  if (r_.Dims(true) != std::vector<int>{vector}) return nullptr;
+  const std::vector<RowNests::Input> inputs = r_.FindInputsAlong(vector);
+  const auto bytes = [&](const RowNests::Input& x) { return TypicalBytes(x.load->buffer, r_.group.symbols); };
+  const auto largest =
+      std::max_element(inputs.begin(), inputs.end(), [&](const auto& x, const auto& y) { return bytes(x) < bytes(y); });
+  if (largest == inputs.end()) return nullptr;
+  Context& c = *r_.group.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
+  for (int d : r_.Dims(false)) a.BindRange(r_.SpaceVar(d), c.Int(0), r_.space.dims[d].extent);
+  const Expr offset = ElementOffset(c, largest->load->buffer, IndicesOf(largest->load));
+  const Expr shift = a.Simplify(c.Mod(Substitute(c, offset, {{r_.SpaceVar(vector), c.Int(0)}}), c.Int(v)));
+  return shift->reads || IsInt(shift) ? nullptr : shift;
 }
 
 int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {

@@ -51,12 +51,16 @@ class RowsGpuPlan {
   struct Row {
     int64_t longest = 0;              // elements; 0: not known
     int64_t v = 1;                    // of an access
+    bool shifted = false;             // accesses begin where memory's do, before the row
     int64_t threads = 1, blocks = 1;  // that share it
     bool in_registers = false;
   };
   // With accesses of so many elements and so many threads, where these are said.
   Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
               std::optional<int64_t> threads = std::nullopt) const;
+  // Elements between where memory's accesses, of `v` each, begin and where a row does, in the largest of what is read
+  // along rows; null: always none, or rows have several dimensions.
+  ir::Expr ShiftOfRow(int vector, int64_t v) const;
   // Rows of a block.
   int64_t RowsTogether(int64_t threads) const;
 

@@ -104,6 +104,10 @@ const StepRow kSteps[] = {
        ASSIGN_OR_RETURN(const std::vector<int64_t> factors, ParseFactors(w.args, 2));
        return RoundUp(std::move(p), w.args[0], w.args[1], factors[0]);
      }},
+    {"shift", "STAGE ITERATOR EXPRESSION", 3, kAnyNumber, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) {
+       return Shift(std::move(p), w.args[0], w.args[1], absl::StrJoin(w.args.begin() + 2, w.args.end(), " "));
+     }},
     {"solve", "STAGE ITERATOR", 2, 2, 0, 0, nullptr,
      [](TeProgram p, const Words& w) { return Solve(std::move(p), w.args[0], w.args[1]); }},
     {"pad_input", "STAGE BUFFER -> NAME", 2, 2, 1, 1, nullptr,

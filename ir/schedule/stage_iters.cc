@@ -113,30 +113,42 @@ StatusOr<TeProgram> Unfold(TeProgram p, const std::string& stage, const std::str
   return p;
 }
 
-StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple) {
-  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+namespace {
+
+// The stage's iterator at `dim` has values before its first, as many as `before` says, and further ones, `extent` in
+// all; at none of those that it had not does anything change.
+StatusOr<TeProgram> Extend(TeProgram p, size_t at, size_t dim, Expr before, Expr extent) {
   Context& c = *p.context;
   Stage& s = p.stages[at];
   RETURN_IF_ERROR(CheckNoScan(s));
-  ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
   const StageIter old = AllIters(s)[dim];
-  if (multiple < 1 || multiple > INT32_MAX)
-    return InvalidArgument("expected a factor of 1 or more, below 2^31, and got ", multiple);
-  Analyzer a(c);
-  BindFacts(a, p, AllIters(s));
-  const Expr extent = a.Simplify(c.Mul(c.CeilDiv(old.extent, c.Int(multiple)), c.Int(multiple)));
-  if (a.CanProve(c.Eq(extent, old.extent))) return p;
+  const std::string& iterator = old.var->name;
   const bool reduced = dim >= s.iters.size(), reshapes = WritesAllocations(p, s);
   if (!reduced && !reshapes && s.IsReduction()) {
-    return InvalidArgument("stage ", stage, " reduces into a result: there is no place beyond ", iterator,
+    return InvalidArgument("stage ", s.name, " reduces into a result: there is no place beyond ", iterator,
                            "'s end; keep it first");
   }
   for (const auto* list : {&s.values, &s.inits}) {
     if (const Expr division = FindDivision(*list, old.var))
-      return InvalidArgument("stage ", stage, " divides or shifts by what is not known beyond ", iterator,
+      return InvalidArgument("stage ", s.name, " divides or shifts by what is not known beyond ", iterator,
                              "'s end: ", Print(division));
   }
-  const Expr inside = c.Lt(old.var, old.extent);
+  const bool moves = !IsInt(before, 0);
+  NewIters to{s.iters, s.reduce_iters, {}, [](const std::vector<Expr>& indices) { return indices; }};
+  (reduced ? to.reduce_iters[dim - s.iters.size()] : to.iters[dim]).extent = extent;
+  if (moves) {
+    to.of[old.var] = c.Sub(old.var, before);
+    to.indices = [&c, vars = VarsOf(s.iters), before, reduced, dim](std::vector<Expr> indices) {
+      VarMap own;
+      for (size_t d = 0; d < vars.size(); ++d) own[vars[d]] = indices[d];
+      if (!reduced) indices[dim] = c.Add(indices[dim], Substitute(c, before, own));
+      return indices;
+    };
+  }
+  Expr inside = c.Lt(old.var, c.Add(old.extent, before));
+  if (moves) inside = c.And(c.Le(before, old.var), inside);
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(s));
   a.BindRange(old.var, c.Int(0), extent);
   const auto is_there = [&](Expr load, Expr own) {
     const Analyzer::Assume asked(a, own == nullptr ? c.Bool(true) : own);
@@ -147,35 +159,90 @@ StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::st
   };
   const auto mask = [&](Expr v) {
     return ReplaceReads(c, v, old.var, [&](Expr load, Expr own) {
-      if (Contains(s.outputs, load->buffer)) return load;
+      if (Contains(p.stages[at].outputs, load->buffer)) return load;
       if (is_there(load, own)) return own == nullptr ? load : c.Load(load->buffer, load->args, own);
       return c.Load(load->buffer, load->args, own == nullptr ? inside : c.And(inside, own));
     });
   };
-  if (!reduced && !reshapes) {
-    if (s.at.empty()) s.at = VarsOf(s.iters);
-    s.where = s.where == nullptr ? inside : c.And(s.where, inside);
-    s.iters[dim].extent = extent;
+  if (!reduced) {
+    ASSIGN_OR_RETURN(p, Reiterate(std::move(p), at, to));
+    Stage& changed = p.stages[at];
+    if (!reshapes) {
+      changed.where = changed.where == nullptr ? inside : c.And(changed.where, inside);
+      return p;
+    }
+    for (std::vector<Expr>* list : {&changed.values, &changed.inits}) {
+      for (Expr& v : *list) v = mask(v);
+    }
     return p;
   }
-  if (!reduced) {
-    for (Expr& v : s.values) v = mask(v);
-    for (Expr& v : s.inits) v = mask(v);
-    NewIters r{s.iters, s.reduce_iters, {}, [](const std::vector<Expr>& indices) { return indices; }};
-    r.iters[dim].extent = extent;
-    return Reiterate(std::move(p), at, r);
-  }
+  // Nothing moves that is written.
   ASSIGN_OR_RETURN(const Join join, JoinOf(c, s));
+  Rewriter* self = nullptr;
+  Rewriter move(c, [&](Expr e) -> Expr {
+    if (e == old.var) return to.of.at(e);
+    if (e->op != ExprOp::kLoad) return nullptr;
+    std::vector<Expr> indices;
+    for (Expr i : IndicesOf(e)) indices.push_back(a.Simplify((*self)(i)));
+    return c.Load(e->buffer, std::move(indices), MaskOf(e) == nullptr ? nullptr : a.Simplify((*self)(MaskOf(e))));
+  });
+  self = &move;
   std::vector<Expr> elements;
   for (size_t k = 0; k < join.elements.size(); ++k) {
-    const Expr e = mask(join.elements[k]);
-    const std::vector<Expr> asked = ConditionsOf(e, s.inits[k]);
-    const bool is_neutral = std::find(asked.begin(), asked.end(), inside) != asked.end();
+    const Expr e = mask(moves ? move(join.elements[k]) : join.elements[k]);
+    const std::vector<Expr> asked = ConditionsOf(e, s.inits[k]), parts = ConjunctsOf(inside);
+    const bool is_neutral = std::all_of(
+        parts.begin(), parts.end(), [&](Expr x) { return std::find(asked.begin(), asked.end(), x) != asked.end(); });
     elements.push_back(is_neutral ? e : c.Select(inside, e, s.inits[k]));
   }
   s.values = join.Joined(c, join.running, elements);
-  s.reduce_iters[dim - s.iters.size()].extent = extent;
+  s.reduce_iters = to.reduce_iters;
   return p;
+}
+
+}  // namespace
+
+StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  ASSIGN_OR_RETURN(const size_t dim, FindIter(p.stages[at], iterator));
+  const StageIter old = AllIters(p.stages[at])[dim];
+  if (multiple < 1 || multiple > INT32_MAX)
+    return InvalidArgument("expected a factor of 1 or more, below 2^31, and got ", multiple);
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(p.stages[at]));
+  const Expr extent = a.Simplify(c.Mul(c.CeilDiv(old.extent, c.Int(multiple)), c.Int(multiple)));
+  if (a.CanProve(c.Eq(extent, old.extent))) return p;
+  return Extend(std::move(p), at, dim, c.Int(0), extent);
+}
+
+StatusOr<TeProgram> Shift(TeProgram p, const std::string& stage, const std::string& iterator, const std::string& by) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  Context& c = *p.context;
+  const Stage& s = p.stages[at];
+  ASSIGN_OR_RETURN(const size_t dim, FindIter(s, iterator));
+  const StageIter old = AllIters(s)[dim];
+  ASSIGN_OR_RETURN(const Expr before, ParseExprOf(NamesOf(p), by));
+  if (before->type != kIndexType)
+    return InvalidArgument("expected an index and got ", by, ", which is ", Print(before->type));
+  if (before->reads) return InvalidArgument(by, " reads memory");
+  for (Expr v : VarsOf(before)) {
+    const bool is_symbol =
+        std::any_of(p.symbols.begin(), p.symbols.end(), [&](const SymbolFact& f) { return f.var == v; });
+    const bool is_own =
+        v != old.var && std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& i) { return i.var == v; });
+    if (!is_symbol && !is_own)
+      return InvalidArgument(by, " depends on ", v->name, ", which is no symbol and no other data iterator of stage ",
+                             stage);
+  }
+  Analyzer a(c);
+  BindFacts(a, p, AllIters(s));
+  const auto bounds = a.ConstBounds(before);
+  if (bounds.lo < 0 || bounds.hi > INT32_MAX)
+    return InvalidArgument("expected a number of 0 or more, below 2^31, and ", by, " may be ",
+                           bounds.lo < 0 ? "less" : "more");
+  const Expr extent = a.Simplify(c.Add(old.extent, c.Int(bounds.hi)));
+  return Extend(std::move(p), at, dim, before, extent);
 }
 
 StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,

@@ -44,6 +44,12 @@ StatusOr<TeProgram> Unfold(TeProgram p, const std::string& stage, const std::str
 // be 0.
 StatusOr<TeProgram> RoundUp(TeProgram p, const std::string& stage, const std::string& iterator, int64_t multiple);
 
+// shift t k (i * 5) % 4:  t[i] += x[i, k] for k in 0..K  =>  t[i] += x[i, k - i * 5 % 4; i * 5 % 4 <= k && k < K + i *
+// 5 % 4] for k in 0..K + 3. An iterator begins before its first value, by a number of symbols and other data iterators
+// that is at least 0 and has a bound: where memory's words begin that hold the start of a row, say. As of round_up,
+// what lies before and beyond changes nothing.
+StatusOr<TeProgram> Shift(TeProgram p, const std::string& stage, const std::string& iterator, const std::string& by);
+
 // solve t e:  t[i, p] += x[i, k; (p - e) % 2 == 0] * w[k * 2 + e] over k, e  =>  t[i, p] += x[i, k] * w[k * 2 + p % 2]
 // over k. Of a digit that a reduction runs through, a condition has a step change nothing at all values but one: the
 // digit becomes that value, and the condition goes, or what it asks of others stays.

@@ -13,8 +13,9 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr const char* kStageSteps[] = {"align", "keep", "fold", "unfold", "round_up", "rfactor", "define"};
-const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "rfactor"};  // steps that no other tactics write
+constexpr const char* kStageSteps[] = {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "define"};
+const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "shift",
+                                            "rfactor"};  // steps that no other tactics write
 
 StatusOr<std::string> Replay(const std::string& stages, const std::string& schedule) {
   ASSIGN_OR_RETURN(const ir::Func loops, ir::ParseFunc(stages));

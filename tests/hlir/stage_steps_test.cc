@@ -74,7 +74,10 @@ class RandomSteps {
         if (iters.empty()) return Cat("align ", s.name, " ", s.name);
         const std::string of = Cat(s.name, " ", iters[Pick(iters.size())].var->name, " ");
         const size_t factor = 1 + Pick(5), number = folds_++;
-        switch (Pick(3)) {
+        switch (Pick(4)) {
+          case 2:
+            return Cat("shift ", of, Pick(3), " + ", iters[Pick(iters.size())].var->name, " * ", 1 + Pick(3), " % ",
+                       factor);
           case 0:
             return Cat("unfold ", of, factor, " -> d", number, "a d", number, "b");
           case 1:
@@ -226,7 +229,8 @@ TEST(StageSteps, ComputeTheSame) {
     }
   });
   if (kRoundsDivisor > 1) return;  // too few of what few graphs have
-  for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "rfactor", "separate", "define", "exp2"})
+  for (const char* step :
+       {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "separate", "define", "exp2"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
 }

@@ -129,7 +129,9 @@ class Programs {
     const Block& b = *From(blocks);
     const auto name = [](const Block& x) { return x.name.substr(2); };
     const std::string iter = From(b.iters).var->name, fresh = Cat("u", number);
-    switch (Pick(8)) {
+    switch (Pick(9)) {
+      case 6:
+        return Cat("shift ", name(b), " ", iter, " ", From(b.iters).var->name, " * ", 1 + Pick(5), " % ", 1 + Pick(4));
       case 0:
         return Cat("together ", name(b), " ", name(*From(blocks)));
       case 1:
