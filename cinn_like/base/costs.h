@@ -92,11 +92,16 @@ struct GpuCosts {
   // beside them; one of these, of a core; and a step, also of a running value in f64.
   double scan_turn_seconds = 0.21e-6, scan_apart_seconds = 0.86e-6, scan_apart_access = 1.3e-9;
   double scan_step_seconds = 2e-9, scan_wide_step_seconds = 11e-9;
-  // Of the threads of a row, in turns: until what all of them have come to is known, in one warp and more for each of
-  // several; what a warp does for 8 bytes that run, of a core, alone and more for each of several; how many times
-  // all that for pairs, and again where warps exchange them.
+  // How much longer it waits for elements of columns that come from memory, not from L2.
+  double scan_far_seconds = 0.39e-6;
+  // Of the threads of a row or of a column, in turns: until what all of them have come to is known, in one warp and
+  // more for each of several; what a warp does for 8 bytes that run, of a core, alone and more for each of several; how
+  // many times all that for pairs, and again where warps exchange them.
   double scan_wait_seconds = 0.18e-6, scan_warp_wait_seconds = 0.045e-6;
   double scan_warp_seconds = 11.5e-9, scan_exchange_seconds = 1.08e-9, scan_pairs = 3.7, scan_pair_exchanges = 4;
+  // Of columns: what each halving of so many bytes side by side adds to accesses; and what is left of waiting beside
+  // them, or of them beside waiting, where a core has one block, which does one or the other.
+  double scan_narrow = 0.05, scan_wide_bytes = 256, scan_exposed = 0.5;
 
   // Of loops over rows with products: the part of its flops (elements are converted and indexed, too); and what it
   // reads again, an element at a time, and in vectors from its own memory, which holds so much, where the other operand

@@ -1,10 +1,11 @@
 // Scans on a GPU: a thread for each sum that runs, which asks for some elements at once and adds them one after the
-// other; or, along rows, the threads of a block for each, which join what their elements come to.
+// other; or the threads of a block for each, which join what their elements come to. Neighbours along threadIdx.x
+// access neighbours: elements of a row, or columns.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
-#include "absl/strings/str_join.h"
 #include "cinn_like/base/costs.h"
 #include "cinn_like/base/powers_of_two.h"
 #include "hlir/stage_analysis.h"
@@ -21,23 +22,30 @@ namespace {
 constexpr int64_t kMostThreads = 128;                   // of a block
 constexpr int64_t kLeastAtOnce = 16, kMostAtOnce = 32;  // elements that a thread asks for
 constexpr double kManyThreads = 32;                     // of a core, for which the least is enough
-constexpr double kSector = 32;                          // bytes that memory is read by
+constexpr int64_t kSector = 32;                         // bytes that memory is read by
 constexpr int64_t kAccess = 16;                         // bytes of a thread's access
 constexpr int64_t kLeastOfBlock = 128;                  // threads of several rows
+constexpr int64_t kMostColumns = 128;                   // of a block
+constexpr double kOwnRegisters = 16;                    // of a thread, beside what runs of its elements
 
-// A row by threads, each of which has some elements of each of its turns.
-struct RowThreads {
-  int64_t threads = 1, lanes = 1;
-  bool is_vector = false;  // its elements of a turn are one access
-  int64_t rows = 1;        // of a block
+// Scans by threads, each of which has some elements of each turn.
+struct Sharing {
+  int64_t threads = 1;     // of a scan
+  int64_t at_once = 1;     // elements of a thread
+  bool is_vector = false;  // they are one access
+  int64_t scans = 1;       // of a block
   double seconds = 0;
 };
 
-// Stages that are one kernel: a scan with what reads it, or one alone. What it moves, and the widest element.
+// Stages that are one kernel: a scan with what reads it, or one alone. What it moves, the widest element, how many sums
+// run and over how many elements each (of elements alone: how many, one each), and how many columns lie side by side.
 struct Kernel {
   std::vector<const Stage*> stages;
   double reads = 0, writes = 0;
   int64_t widest = 1;
+  double scans = 1, steps = 1, columns = 1;
+  bool has_columns = false;
+  const Stage& first() const { return *stages[0]; }
 };
 
 Kernel KernelOf(std::vector<const Stage*> stages, const TeProgram& group) {
@@ -55,6 +63,13 @@ Kernel KernelOf(std::vector<const Stage*> stages, const TeProgram& group) {
       r.widest = std::max<int64_t>(r.widest, BytesOf(b->dtype));
     }
   }
+  const Stage& s = r.first();
+  for (const StageIter& i : s.iters) {
+    (i.var == s.along ? r.steps : r.scans) *= TypicalSize(i.extent, group.symbols);
+    r.columns = i.var == s.along ? 1 : r.columns * TypicalSize(i.extent, group.symbols);
+  }
+  r.scans = std::max(r.scans, 1.0), r.columns = std::max(r.columns, 1.0);
+  r.has_columns = s.IsScan() && ScansColumns(s);
   return r;
 }
 
@@ -62,102 +77,172 @@ Expr ExtentAlong(const Stage& s) {
   return std::find_if(s.iters.begin(), s.iters.end(), [&](const StageIter& i) { return i.var == s.along; })->extent;
 }
 
-double ThreadsOf(const Stage& s, const TeProgram& group) {
-  double threads = 1;
-  for (const StageIter& i : s.iters) threads *= i.var == s.along ? 1 : TypicalSize(i.extent, group.symbols);
-  return std::max(threads, 1.0);
+// Elements that a thread asks for at once: more where few threads do, which wait for memory alone.
+int64_t AtOnce(const Kernel& kernel, const Target& target) {
+  return kernel.scans < kManyThreads * Cores(target) ? kMostAtOnce : kLeastAtOnce;
 }
 
-// Elements that a thread asks for at once: more where few threads do, which wait for memory alone.
-int64_t AtOnce(const Stage& s, const TeProgram& group, const Target& target) {
-  return ThreadsOf(s, group) < kManyThreads * Cores(target) ? kMostAtOnce : kLeastAtOnce;
+double StepSeconds(const Stage& s, const GpuCosts& gpu) {
+  const auto is_wide = [](Buffer b) { return b->dtype == DType::kF64; };
+  return std::any_of(s.running.begin(), s.running.end(), is_wide) ? gpu.scan_wide_step_seconds : gpu.scan_step_seconds;
+}
+
+// What waiting for columns' elements takes longer where L2 does not have all of them.
+double FarSeconds(const Kernel& kernel, const Target& target) {
+  const double bytes = kernel.reads + kernel.writes;
+  return GpuCostsOf(target).scan_far_seconds * std::max(0.0, 1 - static_cast<double>(target.l2_bytes) / bytes);
+}
+
+// The part of moving columns' elements, or of waiting for them, that is left beside the longer one: of a core's blocks,
+// `most` at a time, one moves while others wait.
+double Exposed(double blocks, double most, const Target& target) {
+  return GpuCostsOf(target).scan_exposed / std::clamp(std::ceil(blocks / Cores(target)), 1.0, most);
 }
 
 // Of a kernel with a thread for each sum that runs.
-double SecondsOf(const Kernel& kernel, const TeProgram& group, const Target& target) {
+double SecondsOf(const Kernel& kernel, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
-  const Stage& s = *kernel.stages[0];
-  const double reads = kernel.reads, bytes = kernel.writes;
-  double seconds = (bytes + reads) / BytesPerSecond(target);
-  if (s.IsScan()) {
-    const double threads = ThreadsOf(s, group), elements = TypicalSize(s.iters, group.symbols),
-                 steps = elements / threads;
-    const bool is_apart = !ScansColumns(s) && threads > 1;  // threads side by side, not their elements
-    const bool is_wide =
-        std::any_of(s.running.begin(), s.running.end(), [](Buffer b) { return b->dtype == DType::kF64; });
-    double turn = 0;
-    if (reads > 0) turn = gpu.scan_turn_seconds + (is_apart ? gpu.scan_apart_seconds * std::min(1.0, threads / 32) : 0);
-    const double waits = std::ceil(steps / static_cast<double>(AtOnce(s, group, target))) * turn +
-                         steps * (is_wide ? gpu.scan_wide_step_seconds : gpu.scan_step_seconds);
-    seconds = std::max(seconds, std::ceil(threads / (static_cast<double>(gpu.threads) * Cores(target))) * waits);
-    if (is_apart && bytes / threads > kSector)
-      seconds = std::max(seconds, elements * (reads > 0 ? 2 : 1) * gpu.scan_apart_access / Cores(target));
-  }
+  const Stage& s = kernel.first();
+  const double reads = kernel.reads, bytes = kernel.writes, threads = kernel.scans;
+  const double moves = (bytes + reads) / BytesPerSecond(target);
+  if (!s.IsScan()) return gpu.kernel_seconds + moves;
+  const bool is_apart = !kernel.has_columns && threads > 1;  // threads side by side, not their elements
+  double turn = 0;
+  if (reads > 0)
+    turn = gpu.scan_turn_seconds +
+           (is_apart ? gpu.scan_apart_seconds * std::min(1.0, threads / 32) : FarSeconds(kernel, target));
+  const double wait =
+      std::ceil(kernel.steps / static_cast<double>(AtOnce(kernel, target))) * turn + kernel.steps * StepSeconds(s, gpu);
+  const double waits = std::ceil(threads / (static_cast<double>(gpu.threads) * Cores(target))) * wait;
+  double seconds = std::max(moves, waits);
+  if (kernel.has_columns)
+    seconds += Exposed(threads / kMostThreads, static_cast<double>(gpu.threads) / kMostThreads, target) *
+               std::min(moves, waits);
+  if (is_apart && bytes / threads > kSector)
+    seconds = std::max(seconds, threads * kernel.steps * (reads > 0 ? 2 : 1) * gpu.scan_apart_access / Cores(target));
   return gpu.kernel_seconds + seconds;
 }
 
-// What a scan along rows takes by so many threads a row, each with `lanes` elements a turn.
-double SecondsOf(const Kernel& kernel, const RowThreads& by, const TeProgram& group, const Target& target) {
+// Of one whose scans are shared so.
+double SecondsOf(const Kernel& kernel, const Sharing& by, const Target& target) {
   const GpuCosts& gpu = GpuCostsOf(target);
-  const Stage& s = *kernel.stages[0];
-  double running = 0;
-  for (Buffer b : s.running) running += BytesOf(b->dtype) / 8.0;
-  const double rows = ThreadsOf(s, group), steps = TypicalSize(s.iters, group.symbols) / rows;
-  const auto warp = static_cast<double>(target.device->limits.warp), threads = static_cast<double>(by.threads);
-  const double turns = std::ceil(steps / (threads * static_cast<double>(by.lanes))), warps = std::ceil(threads / warp);
-  const double at_once = std::floor(gpu.threads / threads) * Cores(target);
+  const Stage& s = kernel.first();
+  double words = 0;
+  for (Buffer b : s.running) words += BytesOf(b->dtype) / 8.0;
+  const auto threads = static_cast<double>(by.threads), at_once = static_cast<double>(by.at_once),
+             scans = static_cast<double>(by.scans), warp = static_cast<double>(target.Limits().warp);
+  const double turns = std::ceil(kernel.steps / (threads * at_once));
+  // What exchanges through shared memory: a warp, or less of it that goes along one scan.
+  const double parts = std::ceil(threads / (kernel.has_columns ? std::max(warp / scans, 1.0) : warp));
+  auto held = static_cast<double>(gpu.threads);  // threads of a core
+  if (target.registers > 0)
+    held = std::min(held, static_cast<double>(target.registers) / (kOwnRegisters + 2 * words * at_once));
+  const double at_a_time = std::min(std::floor(held / (threads * scans)), static_cast<double>(gpu.blocks));
+  if (at_a_time < 1) return std::numeric_limits<double>::infinity();
+  const double blocks = std::ceil(kernel.scans / scans), waves = std::ceil(blocks / (at_a_time * Cores(target)));
   const bool is_pair = s.running.size() > 1;
   const double times = is_pair ? gpu.scan_pairs : 1;
-  const double wait = times * (gpu.scan_wait_seconds + (warps > 1 ? warps * gpu.scan_warp_wait_seconds : 0));
-  const double exchange = warps * gpu.scan_exchange_seconds * (is_pair ? gpu.scan_pair_exchanges : 1);
-  const double work = times * running * (gpu.scan_warp_seconds + (warps > 1 ? exchange : 0));
-  return gpu.kernel_seconds +
-         std::max({(kernel.reads + kernel.writes) / BytesPerSecond(target), std::ceil(rows / at_once) * turns * wait,
-                   rows * turns * threads / warp * work / Cores(target)});
+  double wait = times * (gpu.scan_wait_seconds + (parts > 1 ? parts * gpu.scan_warp_wait_seconds : 0));
+  const double exchange = parts * gpu.scan_exchange_seconds * (is_pair ? gpu.scan_pair_exchanges : 1);
+  const double work = times * words * (gpu.scan_warp_seconds + (parts > 1 ? exchange : 0));
+  double rate = BytesPerSecond(target), beside = 0;
+  if (kernel.has_columns) {
+    wait += at_once * StepSeconds(s, gpu) + FarSeconds(kernel, target);
+    const double bytes = std::min(scans, kernel.columns) * static_cast<double>(kernel.widest);
+    rate = std::min(rate, std::min(blocks, Cores(target)) * gpu.tile_bytes_per_second) /
+           (1 + gpu.scan_narrow * std::max(0.0, std::log2(gpu.scan_wide_bytes / bytes)));
+    beside = Exposed(blocks, at_a_time, target);
+  }
+  const double moves = (kernel.reads + kernel.writes) / rate, waits = waves * turns * wait;
+  return gpu.kernel_seconds + std::max({moves, waits, kernel.scans * turns * threads / warp * work / Cores(target)}) +
+         beside * std::min(moves, waits);
 }
 
-std::optional<RowThreads> ThreadsOfRows(const Kernel& kernel, const TeProgram& group, const Target& target, Analyzer& a,
-                                        Point& point) {
-  const Stage& s = *kernel.stages[0];
+// 1, 2, 4, ... from `least` on, one at least.
+std::vector<int64_t> PowersOfTwo(int64_t least, int64_t most) {
+  std::vector<int64_t> r = {least};
+  while (2 * r.back() <= most) r.push_back(2 * r.back());
+  return r;
+}
+
+// nullopt: a thread each, which takes `alone`.
+std::optional<Sharing> ShareRows(const Kernel& kernel, double alone, const TeProgram& group, const Target& target,
+                                 Analyzer& a, Point& point) {
   const LaunchLimits& limits = target.device->limits;
-  if (!s.IsScan() || ScansColumns(s) || limits.warp < 2 || limits.shared_bytes == 0) return std::nullopt;
-  const Expr extent = ExtentAlong(s);
-  if (IsInt(extent, 1)) return std::nullopt;
-  RowThreads r;
-  r.lanes = point.Choose("lanes", {1, 2, 4, 8}, std::clamp<int64_t>(kAccess / kernel.widest, 1, 8));
-  r.is_vector = r.lanes > 1 && a.KnownDivisor(extent) % r.lanes == 0;
-  const int64_t enough = PowerOfTwoAbove(static_cast<int64_t>(TypicalSize(extent, group.symbols)) / r.lanes);
+  const Expr extent = ExtentAlong(kernel.first());
+  if (limits.warp < 2 || IsInt(extent, 1)) return std::nullopt;
+  Sharing r;
+  r.at_once = point.Choose("lanes", {1, 2, 4, 8}, std::clamp<int64_t>(kAccess / kernel.widest, 1, 8));
+  r.is_vector = r.at_once > 1 && a.KnownDivisor(extent) % r.at_once == 0;
+  const int64_t enough = PowerOfTwoAbove(static_cast<int64_t>(TypicalSize(extent, group.symbols)) / r.at_once);
   // Rows of fewer threads than a warp has lie apart.
-  std::vector<int64_t> options = {std::min(enough, limits.warp)};
-  while (options.back() < std::min({enough, limits.threads, limits.block[0]})) options.push_back(2 * options.back());
-  std::optional<RowThreads> best;
+  const std::vector<int64_t> options =
+      PowersOfTwo(std::min(enough, limits.warp), std::min({enough, limits.threads, limits.block[0]}));
+  const auto by = [&](int64_t threads) {
+    r.threads = threads;
+    r.scans = std::max<int64_t>(kLeastOfBlock / threads, 1);
+    r.seconds = SecondsOf(kernel, r, target);
+    return r;
+  };
+  std::optional<Sharing> best;
   for (int64_t n : options) {
-    r.threads = n;
-    r.seconds = SecondsOf(kernel, r, group, target);
+    const Sharing x = by(n);
     // Of equals the most that are a block at least.
-    if (!best || r.seconds < best->seconds || (r.seconds == best->seconds && n <= kLeastOfBlock)) best = r;
+    if (!best || x.seconds < best->seconds || (x.seconds == best->seconds && n <= kLeastOfBlock)) best = x;
   }
-  best->threads = point.Choose("threads", options, best->threads);
-  best->seconds = SecondsOf(kernel, *best, group, target);
-  best->rows = std::max<int64_t>(kLeastOfBlock / best->threads, 1);
+  best = by(point.Choose("threads", options, best->threads));
+  return best->seconds > alone ? std::nullopt : best;
+}
+
+std::optional<Sharing> ShareColumns(const Kernel& kernel, double alone, const Target& target, Point& point) {
+  const LaunchLimits limits = target.Limits();
+  const auto up_to = [](double n, int64_t most) {
+    return PowerOfTwoAbove(static_cast<int64_t>(std::clamp(n, 1.0, static_cast<double>(most))));
+  };
+  const int64_t side_by_side = up_to(kernel.scans, kMostColumns);
+  // What memory is read by at least.
+  const int64_t least = std::min(side_by_side, std::max<int64_t>(kSector / kernel.widest, 1));
+  std::vector<int64_t> at_once = {kLeastAtOnce / 2, kLeastAtOnce, kMostAtOnce};
+  const int64_t enough = up_to(std::floor(kernel.steps / static_cast<double>(at_once[0])), limits.threads);
+  std::vector<int64_t> columns = PowersOfTwo(least, side_by_side);
+  std::vector<int64_t> threads = PowersOfTwo(1, std::min({limits.threads / least, limits.block[1], enough}));
+  std::optional<Sharing> best;
+  const auto choose = [&] {
+    best = std::nullopt;
+    for (int64_t x : columns) {
+      for (int64_t y : threads) {
+        for (int64_t n : at_once) {
+          if (y == 1 || x * y > limits.threads) continue;
+          Sharing r{.threads = y, .at_once = n, .scans = x};
+          r.seconds = SecondsOf(kernel, r, target);
+          if (!best || r.seconds < best->seconds) best = r;
+        }
+      }
+    }
+  };
+  choose();
+  const int64_t n = point.Choose("threads", threads, best && best->seconds < alone ? best->threads : 1);
+  if (n == 1) return std::nullopt;
+  threads = {n};
+  std::erase_if(columns, [&](int64_t x) { return x * n > limits.threads; });
+  choose();
+  columns = {point.Choose("columns", columns, best->scans)};
+  choose();
+  at_once = {point.Choose("at_once", at_once, best->at_once)};
+  choose();
   return best;
 }
 
-// Its rows are blocks, or parts of them.
-Status ScheduleRows(const Stage& s, const RowThreads& by, Schedule& schedule) {
-  std::vector<std::string> loops = schedule.LoopsAround("b_" + s.name);
-  for (Buffer b : s.running) schedule.Step("scope ", b->name, " local");
-  const std::string along = loops.back(), o = schedule.Fresh("k"), t = schedule.Fresh("t"), u = schedule.Fresh("u");
-  loops.pop_back();
-  schedule.Step("split ", along, " ", by.threads, " ", by.lanes, " -> ", o, " ", t, " ", u);
-  if (!loops.empty()) {
-    const std::string all = schedule.Fresh("e"), block = schedule.Fresh("eb"), row = schedule.Fresh("er");
-    schedule.Step("fuse ", absl::StrJoin(loops, " "), " -> ", all)
-        .Step("split ", all, " ", by.rows, " -> ", block, " ", row)
-        .Step("bind ", block, " blockIdx.x")
-        .Step("bind ", row, " threadIdx.y");
-  }
-  schedule.Step("bind ", t, " threadIdx.x").Step(by.is_vector ? "vectorize " : "unroll ", u);
+// Threads of a scan go along it, those of the block's other scans beside them.
+Status ScheduleShared(const Stage& s, const Sharing& by, Schedule& schedule, const Target& target) {
+  const bool has_columns = ScansColumns(s);
+  const std::string_view own = has_columns ? "threadIdx.y" : "threadIdx.x",
+                         others = has_columns ? "threadIdx.x" : "threadIdx.y";
+  ASSIGN_OR_RETURN(const std::string along, ThreadAnElement(s, schedule, target, by.scans, others));
+  const std::string o = schedule.Fresh("k"), t = schedule.Fresh("t"), u = schedule.Fresh("u");
+  schedule.Step("split ", along, " ", by.threads, " ", by.at_once, " -> ", o, " ", t, " ", u)
+      .Step("bind ", t, " ", own)
+      .Step(by.is_vector ? "vectorize " : "unroll ", u);
   return schedule.status();
 }
 
@@ -184,32 +269,33 @@ StatusOr<std::vector<Proposal>> ProposeScansGpu(const TeProgram& group, const Ta
     kernels.push_back(KernelOf(all, group));
   else
     for (const Stage* s : all) kernels.push_back(KernelOf({s}, group));
-  std::vector<std::optional<RowThreads>> rows;
+  std::vector<std::optional<Sharing>> shared;
   for (const Kernel& k : kernels) {
-    const double alone = SecondsOf(k, group, target);
-    rows.push_back(ThreadsOfRows(k, group, target, a, point));
-    if (rows.back() && rows.back()->seconds > alone) rows.back() = std::nullopt;
-    r.seconds += rows.back() ? rows.back()->seconds : alone;
+    const double alone = SecondsOf(k, target);
+    shared.push_back(!k.first().IsScan() ? std::nullopt
+                     : k.has_columns     ? ShareColumns(k, alone, target, point)
+                                         : ShareRows(k, alone, group, target, a, point));
+    r.seconds += shared.back() ? shared.back()->seconds : alone;
   }
   if (until == Until::kPrice) return std::vector<Proposal>{std::move(r)};
   ASSIGN_OR_RETURN(Func loops, ToLoops(group));
   Schedule schedule(std::move(loops));
   for (size_t k = 0; k < kernels.size(); ++k) {
-    const Stage& s = *kernels[k].stages[0];
+    const Stage& s = kernels[k].first();
     for (size_t i = 1; i < kernels[k].stages.size(); ++i)
       schedule.Step("reverse_inline b_", kernels[k].stages[i]->name);
-    if (rows[k]) {
-      RETURN_IF_ERROR(ScheduleRows(s, *rows[k], schedule));
+    if (shared[k]) {
+      RETURN_IF_ERROR(ScheduleShared(s, *shared[k], schedule, target));
       continue;
     }
     // As many blocks as there are cores, where these have a warp each.
-    const auto threads = PowerOfTwoAbove(static_cast<int64_t>(ThreadsOf(s, group) / Cores(target)));
+    const auto threads = PowerOfTwoAbove(static_cast<int64_t>(kernels[k].scans / Cores(target)));
     ASSIGN_OR_RETURN(const std::string along,
                      ThreadAnElement(s, schedule, target, std::clamp<int64_t>(threads, 32, kMostThreads)));
     if (along.empty()) continue;
     const std::string outer = schedule.Fresh("k"), inner = schedule.Fresh("u");
     const Expr extent = ExtentAlong(s);
-    int64_t at_once = point.Choose("at_once", {8, 16, 32, 64}, AtOnce(s, group, target));
+    int64_t at_once = point.Choose("at_once", {8, 16, 32, 64}, AtOnce(kernels[k], target));
     if (IsInt(extent)) at_once = std::clamp<int64_t>(extent->int_value, 1, at_once);
     schedule.Step("split ", along, " ", at_once, " -> ", outer, " ", inner).Step("unroll ", inner);
     // Only of the last ones does each ask whether it is there.

@@ -126,7 +126,7 @@ StatusOr<Choice> ChooseSchedule(const ir::TeProgram& group, const Target& target
 }
 
 StatusOr<std::string> ThreadAnElement(const ir::Stage& stage, ir::Schedule& s, const Target& target,
-                                      int64_t block_threads) {
+                                      int64_t block_threads, std::string_view axis) {
   std::vector<std::string> loops = s.LoopsAround("b_" + stage.name);
   size_t data = 0;
   std::string scan;
@@ -155,7 +155,7 @@ StatusOr<std::string> ThreadAnElement(const ir::Stage& stage, ir::Schedule& s, c
   s.Step(fuse, " -> ", all)
       .Step("split ", all, " ", std::min<int64_t>(target.device->limits.threads, block_threads), " -> ", block, " ",
             thread);
-  s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " threadIdx.x");
+  s.Step("bind ", block, " blockIdx.x").Step("bind ", thread, " ", axis);
   return scan;
 }
 

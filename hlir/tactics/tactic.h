@@ -38,10 +38,10 @@ const std::vector<Tactic>& BuiltInTactics();
 // Loops as they stand: every group on every target has this proposal, whatever becomes of the others, at a price that
 // wins no bid.
 constexpr double kNaiveSeconds = 1e3;
-// One thread an element of the stage's results, in a kernel of its own; of a scan, one for each that runs, and the loop
-// along it is the result (empty: none).
+// One thread of `axis` an element of the stage's results, in a kernel of its own; of a scan, one for each that runs,
+// and the loop along it is the result (empty: none).
 StatusOr<std::string> ThreadAnElement(const ir::Stage& stage, ir::Schedule& s, const Target& target,
-                                      int64_t block_threads = 128);
+                                      int64_t block_threads = 128, std::string_view axis = "threadIdx.x");
 StatusOr<Proposal> ProposeNaive(const ir::TeProgram& group, const Target& target);
 
 struct Choice {

@@ -1,6 +1,7 @@
 #include "ir/passes/lower_thread_scans.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "ir/join.h"
@@ -37,10 +38,9 @@ class Lowering {
     for (Buffer x : init->buffers) {
       if (x->scope != Scope::kLocal) return refuse("threads would share what runs, ", x->name);
     }
+    if (loop.kind == ForKind::kClusterX || !IsInt(loop.extent))
+      return refuse("a scan by ", Print(loop.extent), " iterations of ", Name(loop.kind));
     threads_ = loop.extent->int_value;
-    if (loop.kind != ForKind::kThreadX || warp_ < 2 || (threads_ & (threads_ - 1)) != 0)
-      return refuse("a scan by ", threads_, " iterations of ", Name(loop.kind), " where a warp has ", warp_,
-                    " threads");
     size_t first = at;
     for (size_t i = 0; i < at; ++i) {
       const For* n = As<For>(path[i]);
@@ -90,7 +90,7 @@ class Lowering {
       Set(to, part, {c_.Int(0)}, join_->Joined(c_, Loads(part, {c_.Int(0)}), Loads(e, own)));
       Set(to, e, own, Loads(part, {c_.Int(0)}));
     }));
-    JoinThreads(out, loop.var, part, before, neutral, ThreadsAround(c_, path, at));
+    JoinThreads(out, loop.var, LanesBetween(path, loop.kind), part, before, neutral, ThreadsAround(c_, path, at));
 
     Exprs ran;
     for (size_t k = 0; k < values; ++k) ran.push_back(c_.Load(step.running.buffers[k], ran_at(k)));
@@ -180,9 +180,27 @@ class Lowering {
     return all;
   }
 
+  // From a thread of the axis to the next one: as many lanes as the kernel has threads on the axes before it.
+  static int64_t LanesBetween(const StmtPath& path, ForKind axis) {
+    const Stmt& kernel = *std::find_if(path.begin(), path.end(), [](const Stmt& s) {
+      const For* n = As<For>(s);
+      return n != nullptr && (IsBlockAxis(n->kind) || IsThreadAxis(n->kind));
+    });
+    std::map<ForKind, int64_t> most;
+    VisitStmts(kernel, [&](const Stmt& s) {
+      const For* n = As<For>(s);
+      if (n != nullptr && IsThreadAxis(n->kind) && n->kind < axis)
+        most[n->kind] = std::max({most[n->kind], n->extent->int_value, int64_t{1}});
+      return true;
+    });
+    int64_t lanes = 1;
+    for (const auto& [kind, threads] : most) lanes *= threads;
+    return lanes;
+  }
+
   // `part` becomes what all threads have come to, `before` what those before this one have.
-  void JoinThreads(std::vector<Stmt>& out, Expr thread, const Buffers& part, const Buffers& before,
-                   const Exprs& neutral, const std::pair<Expr, Expr>& row) {
+  void JoinThreads(std::vector<Stmt>& out, Expr thread, int64_t lanes, const Buffers& part, const Buffers& before,
+                   const Exprs& neutral, const std::pair<Expr, Expr>& scan) {
     const Exprs none = {c_.Int(0)};
     const auto take_before = [&](Expr is_before, const Exprs& others) {
       const Exprs had = Loads(before, none), joined = join_->Joined(c_, had, others);
@@ -190,24 +208,29 @@ class Lowering {
       for (size_t k = 0; k < had.size(); ++k) r.push_back(c_.Select(is_before, joined[k], had[k]));
       Set(out, before, none, r);
     };
-    const int64_t width = std::min(threads_, warp_);
+    int64_t width = 1;  // threads that a warp has of each scan
+    while (threads_ % (2 * width) == 0 && warp_ % (2 * width * lanes) == 0) width *= 2;
     for (int64_t d = 1; d < width; d *= 2) {
       Exprs others;
-      for (Expr p : Loads(part, none)) others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(d, DType::kI32)}));
+      for (Expr p : Loads(part, none))
+        others.push_back(c_.Make(ExprOp::kShuffleXor, {p, c_.Int(d * lanes, DType::kI32)}));
       others = Named(c_, names_, out, others);
       take_before(c_.Eq(c_.Mod(c_.Div(thread, c_.Int(d)), c_.Int(2)), c_.Int(1)), others);
       Set(out, part, none, join_->Joined(c_, Loads(part, none), others));
     }
     if (threads_ == width) return;
-    const Expr warps = c_.Int(threads_ / warp_), warp = c_.Div(thread, c_.Int(warp_));
-    const Buffers found = Make(out, "red", neutral, {row.second, warps}, Scope::kShared);
+    // Neighbours in a warp access neighbours.
+    const Expr parts = c_.Int(threads_ / width), own = c_.Div(thread, c_.Int(width));
+    const Buffers found = Make(out, "red", neutral, {parts, scan.second}, Scope::kShared);
     std::vector<Stmt> stores;
-    Set(stores, found, {row.first, warp}, Loads(part, none));
-    out.push_back(MakeStmt(If{c_.Eq(c_.Mod(thread, c_.Int(warp_)), c_.Int(0)), MakeSeq(std::move(stores)), nullptr}));
+    Set(stores, found, {own, scan.first}, Loads(part, none));
+    Stmt store = MakeSeq(std::move(stores));
+    if (width > 1) store = MakeStmt(If{c_.Eq(c_.Mod(thread, c_.Int(width)), c_.Int(0)), store, nullptr});
+    out.push_back(std::move(store));
     Set(out, part, none, neutral);
-    for (int64_t w = 0; w < threads_ / warp_; ++w) {
-      const Exprs others = Named(c_, names_, out, Loads(found, {row.first, c_.Int(w)}));
-      take_before(c_.Lt(c_.Int(w), warp), others);
+    for (int64_t w = 0; w < threads_ / width; ++w) {
+      const Exprs others = Named(c_, names_, out, Loads(found, {c_.Int(w), scan.first}));
+      take_before(c_.Lt(c_.Int(w), own), others);
       Set(out, part, none, join_->Joined(c_, Loads(part, none), others));
     }
   }

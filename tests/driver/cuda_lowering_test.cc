@@ -621,8 +621,8 @@ TEST(CudaLowering, ReductionsOfPairs) {
   EXPECT_NE(source.find("cinn_min_i32(int"), source.npos) << source;
 }
 
-// Along columns a thread goes along a scan, the others are side by side; along rows a block's threads do together, in
-// turns. What computes the elements is in their loop.
+// Along many columns a thread goes along a scan, the others are side by side; along few, and along rows, a block's
+// threads do together, in turns. What computes the elements is in their loop.
 TEST(CudaLowering, Scans) {
   std::mt19937 rng(8);
   for (const char* shape : {"3,127", "300,40", "1,1", "5,1", "2,5000", "9,1024"}) {
