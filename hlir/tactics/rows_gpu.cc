@@ -207,21 +207,23 @@ class RowsGpu {
            std::any_of(s.values.begin(), s.values.end(), [](Expr v) { return v->op == ExprOp::kSelect; });
   }
 
-  // Where row-sized temporaries live: those of the first `staged` stages in registers, or else in shared memory, the
-  // others in registers or, `again`, nowhere (recomputed).
+  // Where row-sized temporaries live: in registers, but for those of more than 16 bits where these are computed `again`;
+  // or those of the first `staged` stages in shared memory, and the others nowhere (recomputed).
   void PlaceTemporaries(bool in_registers, size_t staged = 0, bool again = false) {
     for (Buffer b : r_.Temporaries()) {
       bool row_sized = false, is_staged = false;
+      std::string writer;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
         is_staged = k < staged;
         row_sized |= plan_.IsRowSized(k);
+        writer = stage.name;
       }
-      if (row_sized && !is_staged && (!in_registers || again))
-        s_.Step("inline b_", b->name);
+      if (row_sized && (in_registers ? again && BytesOf(b->dtype) > 2 : !is_staged))
+        s_.Step("inline b_", writer);
       else
-        s_.Step("scope ", b->name, is_staged && !in_registers ? " shared" : " local");
+        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
     }
   }
 
@@ -284,13 +286,12 @@ class RowsGpu {
     const Expr shift = shifted ? plan_.ShiftOfRow(vector, v) : nullptr;
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
     // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
-    size_t copies = 0;
-    if (in_registers) {
-      ASSIGN_OR_RETURN(copies, r_.StageInputs(tuple && v > 1 ? r_.FindInputs() : SharedOf(r_.FindInputs())));
-    }
-    if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
     // More elements than registers are 16-bit ones alone: what is computed of them is computed again.
-    PlaceTemporaries(in_registers, copies, in_registers && parts * v > kMaxRegisterElements);
+    const bool again = in_registers && parts * v > kMaxRegisterElements;
+    if (in_registers)
+      RETURN_IF_ERROR(r_.StageInputs((tuple && v > 1) || again ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
+    if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
+    PlaceTemporaries(in_registers, 0, again);
     if (in_registers) LayOutKept();
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops, cluster_loops;
