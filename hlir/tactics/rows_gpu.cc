@@ -37,7 +37,8 @@ constexpr int64_t kMostLoads = RowsGpuPlan::kMostLoads;
 // Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
 // bytes in a row.
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
-constexpr int64_t kTileBytes = 512;  // in registers
+constexpr int64_t kTileBytes = 512;       // in registers
+constexpr int64_t kTransposeShared = 16;  // threads of a block both ways, where elements pass through shared memory
 
 class RowsGpu {
  public:
@@ -106,7 +107,6 @@ class RowsGpu {
   // Threads lie side by side both ways, so that neither way memory moves more than what is used.
   Status Transpose(RowNests::Transposition t) {
     ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(r_.FindInputsAlong(t.in)));
-    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, " local");
     const std::vector<int> in = r_.LineAround(t.in), out = r_.LineAround(t.out);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
@@ -116,6 +116,10 @@ class RowsGpu {
     int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
     for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
+    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 &&
+                        most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
+    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
+    if (shares) return TransposeShared(outer, in, out, copies);
     struct Side {
       std::string block, thread, element;
     };
@@ -152,6 +156,35 @@ class RowsGpu {
     s_.Step("bind ", blocks[0], " blockIdx.x");
     for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
     for (const std::string& l : threads_out) s_.Step("bind ", l, " threadIdx.y");
+    return absl::OkStatus();
+  }
+
+  // The same through shared memory, of elements of 4 bytes: a warp reads and writes whole lines of 256 bytes.
+  Status TransposeShared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out,
+                         size_t copies) {
+    for (Buffer b : r_.Temporaries()) s_.Step("storage_align ", b->name, " ", kWarp, " 1");
+    std::vector<std::string> blocks, threads, rows;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
+      const bool reads = i < copies;
+      const std::string b_in = s_.Fresh("bi"), b_out = s_.Fresh("bo"), t = s_.Fresh("t"), y = s_.Fresh("y"),
+                        u = s_.Fresh("u"), x = s_.Fresh("x");
+      const std::string &b_along = reads ? b_in : b_out, &b_across = reads ? b_out : b_in;
+      s_.Step("split ", r_.FuseDims(nest, reads ? in : out, "v"), " ", kTransposeShared, " ", kTile, " -> ", b_along,
+              " ", t, " ", x);
+      s_.Step("split ", r_.FuseDims(nest, reads ? out : in, "v"), " ", kTile, " ", kTransposeShared, " -> ", b_across,
+              " ", u, " ", y);
+      s_.Step("reorder ", b_in, " ", b_out, " ", t, " ", y, " ", u, " ", x).Step("unroll ", u).Step("vectorize ", x);
+      const std::string row = r_.FuseDims(nest, outer, "p");
+      blocks.push_back(s_.Fresh("e"));
+      s_.Step("fuse ", row, row.empty() ? "" : " ", b_in, " ", b_out, " -> ", blocks.back());
+      threads.push_back(t);
+      rows.push_back(y);
+    }
+    Merge(blocks);
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& l : threads) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
     return absl::OkStatus();
   }
 
@@ -207,8 +240,8 @@ class RowsGpu {
            std::any_of(s.values.begin(), s.values.end(), [](Expr v) { return v->op == ExprOp::kSelect; });
   }
 
-  // Where row-sized temporaries live: in registers, but for those of more than 16 bits where these are computed `again`;
-  // or those of the first `staged` stages in shared memory, and the others nowhere (recomputed).
+  // Where row-sized temporaries live: in registers, but for those of more than 16 bits where these are computed
+  // `again`; or those of the first `staged` stages in shared memory, and the others nowhere (recomputed).
   void PlaceTemporaries(bool in_registers, size_t staged = 0, bool again = false) {
     for (Buffer b : r_.Temporaries()) {
       bool row_sized = false, is_staged = false;

@@ -258,8 +258,9 @@ RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, 
     const int64_t all = x.threads * x.blocks;
     return ((x.longest + v - 1) / v + all - 1) / all;
   };
-  const auto fits = [&](const Row& x) {
-    return accesses_of(x) * v <= (each < 1 && 2 * x.threads <= kMostThreads ? kMostNarrow : kMaxRegisterElements);
+  const auto fits = [&](const Row& x) {  // of a symbolic length each access is under a condition of its own
+    const bool is_packed = constant && each < 1 && 2 * x.threads <= kMostThreads;
+    return accesses_of(x) * v <= (is_packed ? kMostNarrow : kMaxRegisterElements);
   };
   share(row.longest);
   // Of one that may be much shorter a warp has all: others would wait for each other.
