@@ -211,15 +211,15 @@ class RowsGpu {
       elements.push_back(e);
     }
     Merge(elements);
-    // A thread has two accesses of 16 bytes in flight; of those that lines of odd lengths make narrow, as many as 16
-    // bytes hold. They lie side by side with the other threads', unless the device would have idle cores then.
-    int64_t accesses = v == plan_.AccessElements(along.back()) ? kLineLoads : plan_.AccessElements(along.back()) / v;
+    // A thread has two accesses of 16 bytes in flight (one where what is read stands under conditions: a second one
+    // waits until that is asked for the first); of those that lines of odd lengths make narrow, as many as 16 bytes
+    // hold. They lie side by side with the other threads', unless the device would have idle cores then.
+    const int64_t whole = plan_.AccessElements(along.back()), at_once = ReadsUnderConditions() ? 1 : kLineLoads;
+    int64_t accesses = v == whole ? at_once : whole / v;
     double blocks = 1.0 / static_cast<double>(v * kThreads);
     for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
     const double busy = static_cast<double>(GpuCostsOf(target_).threads / kThreads) * Cores(target_);
     while (accesses > 1 && blocks / static_cast<double>(accesses) < busy) accesses /= 2;
-    // What is read under a condition is waited for where that is asked: a second access waits for the first.
-    if (ReadsUnderConditions()) accesses = 1;
     accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);
     const int64_t threads = ChooseThreads({kThreads / 2, kThreads, 2 * kThreads, 4 * kThreads}, kThreads);
     if (accesses > 1)
