@@ -159,7 +159,7 @@ class RowsGpu {
     return absl::OkStatus();
   }
 
-  // The same through shared memory, of elements of 4 bytes: a warp reads and writes whole lines of 256 bytes.
+  // The same through shared memory, of elements of 4 bytes: half a warp reads and writes 256 bytes of a row.
   Status TransposeShared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out,
                          size_t copies) {
     for (Buffer b : r_.Temporaries()) s_.Step("storage_align ", b->name, " ", kWarp, " 1");
@@ -318,9 +318,9 @@ class RowsGpu {
     const int64_t parts = ((longest + v - 1) / v + threads * blocks - 1) / (threads * blocks);
     const Expr shift = shifted ? plan_.ShiftOfRow(vector, v) : nullptr;
     RETURN_IF_ERROR(r_.KeepResults(in_registers));
-    // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
     // More elements than registers are 16-bit ones alone: what is computed of them is computed again.
     const bool again = in_registers && parts * v > kMaxRegisterElements;
+    // What several stages read, or a stage one lane at a time, comes from memory once and 16 bytes wide.
     if (in_registers)
       RETURN_IF_ERROR(r_.StageInputs((tuple && v > 1) || again ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
