@@ -116,7 +116,12 @@ class RowsGpu {
     int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
     for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
-    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 &&
+    const auto has_whole_tiles = [&](const std::vector<int>& line) {
+      double n = 1;
+      for (int d : line) n *= static_cast<double>(r_.LikelyExtent(d));
+      return n >= static_cast<double>(kTransposeShared * kTile);
+    };
+    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 && has_whole_tiles(in) && has_whole_tiles(out) &&
                         most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
     if (shares) return TransposeShared(outer, in, out, copies);

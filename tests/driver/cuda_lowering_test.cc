@@ -477,8 +477,17 @@ TEST(CudaLowering, RowsOfClusters) {
   EXPECT_EQ(Count(source, "*(uint4*)(p1"), 15) << source;
   // 16-bit results hide what powers of 2 are off by.
   EXPECT_EQ(Count(source, "expf("), 0) << source;
-  EXPECT_GT(Count(source, "cinn_exp2_f32("), 0) << source;
+  // There are two for each of 104 elements: what no registers hold is computed again.
+  EXPECT_GT(Count(source, "cinn_exp2_f32("), 2 * 104) << source;
   EXPECT_GT(Count(Emit(ParseGraph(SoftmaxGraph("4096,50257", 1, "f32"))), "expf("), 0);
+  // Of a symbolic length a thread keeps to 64.
+  const StatusOr<Compiled> symbolic =
+      Lower(ParseGraph(Cat(
+                "graph @near(%x: bf16[4096,n]) where n in 1..2147483647 hint 50304 {\n  %0 = softmax(%x) {axis=1} : "
+                "bf16[4096,n]\n  return %0\n}\n")),
+            false, Hopper());
+  ASSERT_TRUE(symbolic.ok()) << symbolic.status();
+  EXPECT_NE(symbolic->text.find("split r 8 4 256 8"), std::string::npos) << symbolic->text;
   // Two blocks of such a row fit on a core.
   EXPECT_EQ(Emit(ParseGraph(SoftmaxGraph("4096,20000", 1, "bf16"))).find("cluster"), source.npos);
   // Older devices have none.
@@ -765,6 +774,31 @@ TEST(CudaLowering, Transpositions) {
       "add(%0, %b) : f32[4096,8192]\n  return %1\n}\n"));
   EXPECT_EQ(Count(source, "*(const uint4*)(p0 + "), 4) << source;
   EXPECT_EQ(Count(source, "*(uint4*)(p2 + "), 4) << source;
+  // A tile of 64 x 64, whose rows are 65 apart for the sake of shared memory's banks; of few columns a thread's own.
+  EXPECT_NE(source.find("__shared__ __align__(16) float s0[4160];"), source.npos) << source;
+  for (const char* shape : {"[8192,32]", "[32,8192]"}) {
+    const bool tall = shape[1] == '8';
+    const std::string few =
+        Emit(ParseGraph(Cat("graph @few(%x: f32", shape, ") {\n  %0 = transpose(%x) {perm=[1,0]} : f32",
+                            tall ? "[32,8192]" : "[8192,32]", "\n  return %0\n}\n")));
+    EXPECT_EQ(few.find("__shared__"), few.npos) << few;
+    EXPECT_EQ(Count(few, "*(const uint4*)(p0 + "), 4) << few;
+  }
+}
+
+// What is read under conditions is one access a thread, or as many narrow ones as 16 bytes hold.
+TEST(CudaLowering, ReadUnderConditions) {
+  const auto shifted = [](int64_t columns) {
+    const std::string t = Cat("bf16[65536,", columns, "]"), one = "bf16[65536,1]",
+                      rest = Cat("bf16[65536,", columns - 1, "]");
+    return Emit(
+        ParseGraph(Cat("graph @f(%x: ", t, ", %y: ", t, ") {\n  %0 = slice(%x) {axis=1, begin=0, end=1} : ", one,
+                       "\n  %1 = slice(%x) {axis=1, begin=1, end=", columns, "} : ", rest,
+                       "\n  %2 = concat(%1, %0) {axis=1} : ", t, "\n  %3 = add(%2, %y) : ", t, "\n  return %3\n}\n")));
+  };
+  const std::string wide = shifted(128), narrow = shifted(127);
+  EXPECT_EQ(Count(wide, "*(uint4*)(p2 + "), 1) << wide;
+  EXPECT_EQ(Count(narrow, "  p2["), 8) << narrow;
 }
 
 // Strips of columns that leave half of the cores idle are cut by rows.

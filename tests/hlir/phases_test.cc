@@ -13,19 +13,12 @@
 #include "hlir/tactics/tactic.h"
 #include "ir/interpreter.h"
 #include "ir/lower.h"
+#include "tests/hlir/group.h"
 #include "tests/mutate.h"
 #include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
-
-StatusOr<ir::TeProgram> GroupOf(const std::string& text, const Target& target) {
-  ASSIGN_OR_RETURN(const Graph graph, Parse(text));
-  const PassContext context{.options = {}, .target = target, .name = "test"};
-  ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, context));
-  return std::move(lowered.kernels.at(0).group);
-}
 
 StatusOr<ir::HostArray> RunLoops(const ir::Func& f) {
   std::mt19937 values(7);

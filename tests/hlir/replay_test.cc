@@ -14,8 +14,8 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr const char* kStageSteps[] = {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "define"};
-const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "shift",
-                                            "rfactor"};  // steps that no other tactics write
+// Steps that no other tactics write.
+const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "shift", "rfactor"};
 
 StatusOr<std::string> Replay(const std::string& stages, const std::string& schedule) {
   ASSIGN_OR_RETURN(const ir::Func loops, ir::ParseFunc(stages));

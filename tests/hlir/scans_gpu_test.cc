@@ -10,19 +10,11 @@
 #include "hlir/tactics/tactics.h"
 #include "ir/interpreter.h"
 #include "ir/lower.h"
+#include "tests/hlir/group.h"
 #include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
-
-StatusOr<ir::TeProgram> GroupOf(const std::string& graph, const Target& target) {
-  const PassContext context{.options = {}, .target = target, .name = "test"};
-  ASSIGN_OR_RETURN(const Graph parsed, Parse(graph));
-  ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(parsed, context));
-  ASSIGN_OR_RETURN(LoweredGraph lowered, LowerGraph(optimized, context));
-  RET_CHECK(lowered.kernels.size() == 1, graph);
-  return std::move(lowered.kernels[0].group);
-}
 
 // `x` has "n" where it is symbolic. Each result is an element of what runs.
 std::string GraphOf(const std::string& op, const std::string& t, const std::string& shape, int axis, bool is_read,

@@ -16,24 +16,13 @@
 #include "ir/lower.h"
 #include "ir/schedule/schedule.h"
 #include "ir/vector_nests.h"
+#include "tests/hlir/group.h"
 #include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
 
 using Names = std::vector<std::string>;
-
-StatusOr<LoweredGraph> Lower(const std::string& body, const Target& target) {
-  ASSIGN_OR_RETURN(const Graph graph, Parse(body));
-  const PassContext context{.options = {}, .target = target, .name = "test"};
-  ASSIGN_OR_RETURN(const Graph optimized, OptimizeGraph(graph, context));
-  return LowerGraph(optimized, context);
-}
-
-StatusOr<ir::TeProgram> GroupOf(const std::string& body, const Target& target) {
-  ASSIGN_OR_RETURN(LoweredGraph lowered, Lower(body, target));
-  return std::move(lowered.kernels.at(0).group);
-}
 
 StatusOr<std::vector<Proposal>> Offer(const ir::TeProgram& group, const Target& target, const char* name,
                                       double price) {

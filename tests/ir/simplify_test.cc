@@ -144,6 +144,10 @@ TEST_F(SimplifyTest, Symbols) {
   EXPECT_EQ(S("(x * n - 1) / n"), "x - 1");
   EXPECT_EQ(a.KnownDivisor(P("m * 4 + x * 16")), 16);
   EXPECT_EQ(a.KnownDivisor(P("0")), 0);
+  // What a remainder leaves, at any place of a sum.
+  EXPECT_EQ(a.KnownDivisor(P("x * 7 - x * 7 % 8 + m * 8")), 8);
+  EXPECT_EQ(a.KnownDivisor(P("x * 7 - x * 7 % 8 + 4")), 4);
+  EXPECT_EQ(a.KnownDivisor(P("x * 7 - x * 5 % 8")), 2);
 }
 
 // Of places in an array, computed from one number and back: of extents that are symbols, the same one twice, or sums.
