@@ -480,14 +480,17 @@ TEST(CudaLowering, RowsOfClusters) {
   // There are two for each of 104 elements: what no registers hold is computed again.
   EXPECT_GT(Count(source, "cinn_exp2_f32("), 2 * 104) << source;
   EXPECT_GT(Count(Emit(ParseGraph(SoftmaxGraph("4096,50257", 1, "f32"))), "expf("), 0);
-  // Of a symbolic length a thread keeps to 64.
-  const StatusOr<Compiled> symbolic =
-      Lower(ParseGraph(Cat(
-                "graph @near(%x: bf16[4096,n]) where n in 1..2147483647 hint 50304 {\n  %0 = softmax(%x) {axis=1} : "
-                "bf16[4096,n]\n  return %0\n}\n")),
-            false, Hopper());
-  ASSERT_TRUE(symbolic.ok()) << symbolic.status();
-  EXPECT_NE(symbolic->text.find("split r 8 4 256 8"), std::string::npos) << symbolic->text;
+  // 98 elements a thread, but not of a symbolic length, where each access asks whether it is there.
+  for (const char* n : {"64", "n"}) {
+    const std::string t = Cat("bf16[", n, ",256,3136]");
+    const StatusOr<Compiled> columns = Lower(
+        ParseGraph(Cat("graph @f(%x: ", t, ")", n[0] == 'n' ? " where n in 2..65536 hint 64" : "",
+                       " {\n  %0 = reduce_max(%x) {axes=[0,2], keepdims=true} : bf16[1,256,1]\n  %1 = sub(%x, %0) : ",
+                       t, "\n  return %1\n}\n")),
+        false, Hopper());
+    ASSERT_TRUE(columns.ok()) << columns.status();
+    EXPECT_EQ(columns->text.find("clusterIdx") != std::string::npos, n[0] == '6') << columns->text;
+  }
   // Two blocks of such a row fit on a core.
   EXPECT_EQ(Emit(ParseGraph(SoftmaxGraph("4096,20000", 1, "bf16"))).find("cluster"), source.npos);
   // Older devices have none.
