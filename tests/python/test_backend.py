@@ -412,6 +412,20 @@ def test_a_small_result_of_a_large_value_does_not_wait(engine):
     assert len(cinn_like.report().subgraphs) == 2
 
 
+def test_nor_does_one_of_a_view_that_others_read(engine):
+    """What a view keeps alive is the memory that it shows: a gradient of logits, of which two products are."""
+
+    def fn(x, order):
+        rows = x.view(40, 50)
+        small = rows.exp().sum(1, keepdim=True)[:4]
+        return torch.sort(order + rows.sum(), dim=1).values * small
+
+    x, order = torch.randn(4, 500), torch.randn(4, 5)
+    torch.testing.assert_close(compiled(fn)(x, order), fn(x, order))
+    first, second = sorted(cinn_like.report().subgraphs, key=lambda subgraph: "aten.mul" in str(subgraph.ops))
+    assert " exp(" in first.text and " exp(" not in second.text
+
+
 @pytest.mark.parametrize("mode", ["inference", "training"])
 def test_batches_in_any_order_reuse_one_graph_of_each_kind(engine, mode):
     """The first batch and batch 1 are graphs of their own, all others share one; results keep dtype and layout of eager."""

@@ -181,13 +181,29 @@ def _is_worth_moving(part, group, level, target):
     half of those that would live longer."""
     saved = sum(_bytes(n) for n in part if any(user not in part for user in n.users))
     passed = kept = 0
-    for source in {source for n in part for source in n.all_input_nodes} - part:
-        users = [user for user in source.users if user not in part]
-        if group.get(source) == (True, level):
-            passed += 0 if any(group.get(user) != (True, level) for user in users) else _bytes(source)
+    for memory in {_memory_of(source) for n in part for source in n.all_input_nodes} - part:
+        users = [user for user in _users_of_memory(memory) if user not in part]
+        if group.get(memory) == (True, level):
+            passed += 0 if any(group.get(user) != (True, level) for user in users) else _bytes(memory)
         if not any(group.get(user, target)[1] >= target[1] for user in users):
-            kept += _bytes(source)
+            kept += _bytes(memory)
     return passed <= saved and kept <= 2 * saved
+
+
+def _memory_of(node):
+    """What a view, or a view of one, shows."""
+    while node.target in VIEWS:
+        node = node.args[0]
+    return node
+
+
+def _users_of_memory(node):
+    """What reads a value, through views or not."""
+    for user in node.users:
+        if user.target in VIEWS:
+            yield from _users_of_memory(user)
+        else:
+            yield user
 
 
 def _bytes(node):
