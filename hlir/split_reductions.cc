@@ -55,7 +55,7 @@ constexpr int64_t kSumsAtOnce = 4;       // so many do not wait for each other
 // Of column sums beside rows.
 constexpr double kThreadsPerCore = 1024, kBlocksPerCore = 16;  // of blocks that go through rows, at most
 constexpr double kLeastBlocks = 0.75, kLeastThreads = 96;      // for each core
-constexpr double kLeastRows = 8;                               // of a block
+constexpr double kLeastRows = 4, kLikedRows = 8;               // of a block
 constexpr double kLeastColumns = 256, kMostColumns = 8192;     // fewer fill no block, more no registers
 
 // The same on a CPU, where parts are chunks of rows.
@@ -229,14 +229,19 @@ class Splitter {
     const int bytes = BytesOf(load->buffer->dtype);
     const int64_t threads = ThreadsOfSummedRow(static_cast<int64_t>(columns) * bytes / 16, most_threads_);
     const double each_core = std::min(kThreadsPerCore / static_cast<double>(threads), kBlocksPerCore);
-    const double wanted = std::min(m_.cores * each_core, rows / kLeastRows);
+    const double wanted = std::min(m_.cores * each_core, rows / kLikedRows),
+                 most = std::min(m_.cores * each_core, rows / kLeastRows);
     std::optional<Part> best;
+    // How near to what is wanted; of two that are as near, more.
+    const auto nearness = [&](int64_t parts) {
+      const double n = static_cast<double>(parts) / wanted;
+      return std::pair(std::min(n, 1 / n), n);
+    };
     const auto offer = [&](size_t k, int64_t each, std::optional<size_t> inner) {
       const int64_t divisor = analyzer_.KnownDivisor(s.reduce_iters[k].extent);
-      for (int64_t n = std::min(divisor, static_cast<int64_t>(wanted) / each); n > 1; --n) {
+      for (int64_t n = std::min(divisor, static_cast<int64_t>(most) / each); n > 1; --n) {
         if (divisor % n != 0 || IsInt(s.reduce_iters[k].extent, n)) continue;
-        if (!best || n * each > best->chunk) best = Part{k, n * each, true, true, inner};
-        return;
+        if (!best || nearness(n * each) > nearness(best->chunk)) best = Part{k, n * each, true, true, inner};
       }
     };
     for (size_t k = 0; k < s.reduce_iters.size(); ++k) {

@@ -169,6 +169,15 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
     Linear r = DivMod(without, b, is_mod, t);
     return is_mod ? r : AddScaled(std::move(r), DivMod(x, b, /*is_mod=*/false, t), -m.coef);
   }
+  // c * (x % m) % b = c * x % b where b divides c * m.
+  for (const LinearTerm& m : a.terms) {
+    if (!is_mod || m.atom->op != ExprOp::kMod || !IsInt(m.atom->args[1]) || m.atom->type.dtype != t) continue;
+    if (m.coef % b == 0 || (m.coef * m.atom->args[1]->int_value) % b != 0) continue;
+    Linear without = a;
+    RemoveTerm(without, m.atom);
+    without = AddScaled(std::move(without), LinearOf(m.atom->args[0]), m.coef);
+    if (without.exact && CannotWrap(without, t)) return DivMod(without, b, is_mod, t);
+  }
   Linear quotient = Constant(FloorDiv(a.constant, b)), rest = Constant(FloorMod(a.constant, b));
   for (const LinearTerm& x : a.terms) {
     if (x.coef % b == 0) {

@@ -411,6 +411,29 @@ std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
   return Transposition{in, out};
 }
 
+Expr RowNests::StartOfLines(int dim, int64_t v) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  for (const SymbolFact& f : group.symbols) a.BindSymbol(f);
+  for (int d = 0; d < static_cast<int>(space.dims.size()); ++d)
+    a.BindRange(SpaceVar(d), c.Int(0), space.dims[d].extent);
+  Expr start = nullptr;
+  for (const StageAccess& access : AccessesOf(group)) {
+    if (!IsParam(group, access.buffer)) continue;
+    const Expr offset = Substitute(c, access.offset, SpaceVarsOf(access.stage));
+    const auto at = [&](Expr along) { return Substitute(c, offset, {{SpaceVar(dim), along}}); };
+    const auto moves = [&](int d) { return Uses(offset, SpaceVar(d)); };
+    bool whole = true;
+    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && moves(d);
+    if (!whole) continue;
+    const Expr next = a.Simplify(c.Sub(at(c.Add(SpaceVar(dim), c.Int(1))), offset));
+    const Expr first = a.Simplify(c.Mod(at(c.Int(0)), c.Int(v)));
+    if (!IsInt(next, 1) || (start != nullptr && first != start)) return nullptr;
+    start = first;
+  }
+  return start == nullptr || start->reads || IsInt(start) ? nullptr : start;
+}
+
 int RowNests::WidestAlong(int dim) const {
   Context& c = *group.context;
   Analyzer a(c);

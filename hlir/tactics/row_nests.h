@@ -93,6 +93,9 @@ struct RowNests {
     int in, out;
   };
   std::optional<Transposition> FindTransposition() const;
+  // Elements between where accesses of `v` begin in memory and where lines along a dimension do, in terms of other
+  // dimensions (SpaceVar); null: none, or not the same of all that is read and written element by element.
+  ir::Expr StartOfLines(int dim, int64_t v) const;
   // Bytes of the widest element of the tensors that move along a dimension and along most others; of any, if none
   // moves.
   int WidestAlong(int dim) const;

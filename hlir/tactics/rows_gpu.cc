@@ -195,13 +195,15 @@ class RowsGpu {
 
   Status Pointwise(int vector) {
     if (const auto t = r_.FindTransposition()) return Transpose(*t);
+    const Expr shift = plan_.ShiftOfLine(vector);
+    if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
     const std::vector<int> along = r_.LineAround(vector);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
       if (std::count(along.begin(), along.end(), d) == 0) outer.push_back(d);
     }
     r_.ReorderAll({outer, along});
-    const int64_t v = plan_.VectorFor(along);
+    const int64_t v = shift != nullptr ? plan_.AccessElements(vector) : plan_.VectorFor(along);
     std::vector<std::string> elements, lanes;
     for (RowNest& nest : r_.nests) {
       std::string line = r_.FuseDims(nest, along, "v");

@@ -27,6 +27,8 @@ constexpr int64_t kStripThreads = 512;    // of a block that shares a strip of c
 constexpr int64_t kLongestRow = 1 << 20;  // more than registers hold
 constexpr int64_t kNarrow = 4;            // accesses that many times as narrow as can be are made wide
 constexpr int64_t kFewAccesses = 4;       // of a thread
+constexpr int64_t kNarrowBytes = 4;       // accesses of less are worth being shifted where no row is reduced
+constexpr int64_t kShiftedLine = 100;     // and there are so many in a line
 constexpr int64_t kLikelyEnd = 8;         // of rows whose end a value in memory says
 constexpr int64_t kLikelyRow = 2048;      // a row whose length is not known is expected to be at least that long
 
@@ -69,7 +71,7 @@ double RowsGpuPlan::Seconds(int vector) const {
   if (!r_.space.HasReduction()) {
     const auto t = r_.FindTransposition();
     seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
-                      : gpu.narrow_access * narrow(r_.LineAround(vector)));
+                      : gpu.narrow_access * (ShiftOfLine(vector) ? 0 : narrow(r_.LineAround(vector))));
     return gpu.kernel_seconds + std::max(seconds, SecondsOfPlaces(t ? 1 : VectorFor(r_.LineAround(vector))));
   }
   const int64_t passes = Passes();
@@ -306,6 +308,15 @@ Expr RowsGpuPlan::ShiftOfRow(int vector, int64_t v) const {
   const Expr offset = ElementOffset(c, largest->load->buffer, IndicesOf(largest->load));
   const Expr shift = a.Simplify(c.Mod(Substitute(c, offset, {{r_.SpaceVar(vector), c.Int(0)}}), c.Int(v)));
   return shift->reads || IsInt(shift) ? nullptr : shift;
+}
+
+Expr RowsGpuPlan::ShiftOfLine(int vector) const {
+  const std::vector<int> along = r_.LineAround(vector);
+  const int64_t access = AccessElements(vector), length = r_.ConstExtent(vector);
+  // A line's first and last access ask for each element of theirs.
+  const bool narrow = VectorFor(along) * r_.WidestAlong(vector) < kNarrowBytes;
+  if (!narrow || along.size() > 1 || length < kShiftedLine * access) return nullptr;
+  return r_.StartOfLines(vector, access);
 }
 
 int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {

@@ -59,8 +59,10 @@ class RowsGpuPlan {
   Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
               std::optional<int64_t> threads = std::nullopt) const;
   // Elements between where memory's accesses, of `v` each, begin and where a row does, in the largest of what is read
-  // along rows; null: always none, or rows have several dimensions.
+  // along it; null: always none, or a row has several dimensions.
   ir::Expr ShiftOfRow(int vector, int64_t v) const;
+  // The same of lines that are not reduced, where accesses are shifted; null: nowhere.
+  ir::Expr ShiftOfLine(int vector) const;
   // Rows of a block.
   int64_t RowsTogether(int64_t threads) const;
 

@@ -78,6 +78,11 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
     }
     return true;
   };
+  // What is computed of nothing but values that agree agrees too.
+  const std::function<bool(Expr)> agrees = [&](Expr e) {
+    if (same.contains(e) || !Uses(e, free)) return true;
+    return e->op != ExprOp::kVar && e->op != ExprOp::kLoad && std::all_of(e->args.begin(), e->args.end(), agrees);
+  };
   bool changed = true, all_joined = false;
   for (int round = 0; changed && round < 9; ++round) {
     changed = false;
@@ -93,6 +98,13 @@ std::optional<VarMap> Dependences::Meet(const Access& a, const Access& b, const 
           const auto match =
               std::find_if(d.terms.begin(), d.terms.end(), [&](const LinearTerm& u) { return u.atom == other; });
           if (match == d.terms.end() || match->coef != -t.coef) continue;
+          if (agrees(t.atom)) {
+            const Expr atom = t.atom;
+            RemoveTerm(d, atom);
+            RemoveTerm(d, other);
+            found = true;
+            break;
+          }
           // coef * scale * (x - x') + rest = 0, where |rest| < |coef| * scale: x = x' and rest = 0.
           std::vector<Expr> moving, scale;
           for (Expr e : FactorsOf(t.atom)) (Uses(e, free) ? moving : scale).push_back(e);

@@ -804,6 +804,43 @@ TEST(CudaLowering, ReadUnderConditions) {
   EXPECT_EQ(Count(narrow, "  p2["), 8) << narrow;
 }
 
+// Accesses of lines whose length is odd begin where memory's words do: of narrow elements, long lines, and where all
+// that moves along them begins alike.
+TEST(CudaLowering, LinesOfOddLengths) {
+  std::mt19937 rng(44);
+  const auto scaled = [](const std::string& type, const std::string& rows, int64_t columns, int64_t from,
+                         const std::string& symbols = "") {
+    const std::string in = Cat(type, "[", rows, ",", columns + from, "]"),
+                      out = Cat(type, "[", rows, ",", columns, "]"), row = Cat("f32[", rows, ",1]"),
+                      wide = Cat("f32[", rows, ",", columns, "]");
+    return ParseGraph(Cat("graph @scaled(%x: ", in, ", %m: ", row, ")", symbols, " {\n  %0 = slice(%x) {axis=",
+                          std::count(rows.begin(), rows.end(), ',') + 1, ", begin=", from, ", end=", columns + from,
+                          "} : ", out, "\n  %1 = cast(%0) {dtype=f32} : ", wide, "\n  %2 = mul(%1, %m) : ", wide,
+                          "\n  %3 = cast(%2) {dtype=", type, "} : ", out, "\n  return %3\n}\n"));
+  };
+  struct {
+    const char* what;
+    Graph graph;
+    int64_t n;
+    bool shifted;
+  } cases[] = {
+      {"odd", scaled("bf16", "6", 1001, 0), 1, true},
+      {"two dimensions of rows", scaled("f16", "2,3", 1003, 0), 1, true},
+      {"a number of rows that is not known", scaled("bf16", "n", 1005, 0, " where n in 1..100"), 3, true},
+      {"even", scaled("bf16", "6", 1002, 0), 1, false},
+      {"short", scaled("bf16", "6", 577, 0), 1, false},
+      {"wide elements", scaled("f32", "6", 1001, 0), 1, false},
+      {"read from the second on", scaled("bf16", "6", 1001, 1), 1, false},
+  };
+  for (const auto& c : cases) {
+    const std::string source = Emit(c.graph);
+    EXPECT_EQ(source.find("*(const uint4*)(p0 + ") != source.npos, c.shifted) << c.what << source;
+    EXPECT_EQ(source.find("*(uint4*)(p2 + ") != source.npos, c.shifted) << c.what << source;
+    if (c.shifted) ExpectRuns(c.graph, c.n, rng);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // Strips of columns that leave half of the cores idle are cut by rows.
 TEST(CudaLowering, ColumnSumsFillTheCores) {
   const Graph g = ParseGraph(
@@ -868,7 +905,7 @@ TEST(CudaLowering, ColumnSumsBesideRows) {
       {"4,24", "264", "bf16", 1, true},  // parts of the inner rows
       {"24,n", "256", "f32", 3, true},   // or of the outer
       {"n,24", "257", "f32", 2, true},   // no wide accesses
-      {"95", "256", "f32", 1, false},    // no number of parts without a rest
+      {"97", "256", "f32", 1, false},    // no number of parts without a rest
       {"n", "256", "f32", 97, false},    // nor known
       {"96", "24", "f32", 1, false},     // too few columns for a block
   };
@@ -885,6 +922,14 @@ TEST(CudaLowering, ColumnSumsBesideRows) {
       Emit(g, few);
       if (HasFatalFailure()) return;
     }
+  }
+  // A block has about eight rows; where no number of parts gives that, rather fewer.
+  for (const auto& [rows, parts] :
+       {std::pair("8192", 1024), std::pair("8,1024", 2048), std::pair("64,197", 1576), std::pair("4096", 512)}) {
+    const auto compiled = Lower(ColumnSumsGraph(kNorm, rows, "768", "f32"), true,
+                                *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800"));
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_GT(Count(ir::Print(compiled->module), Cat("[", parts * 768, "]")), 0) << rows << compiled->text;
   }
 }
 

@@ -509,6 +509,14 @@ constexpr char kBelow[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1.
     t[u * 12 + s] = x[u, s] + 1.0 } } } }
   for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w * 12 + z] } } } })";
 
+// Lines that begin in the middle of a word, which differs from row to row.
+constexpr char kApart[] = R"(func @f(x: f32[n, 12], y: f32[n, 12]) where n in 1..64 {
+  alloc t: f32[n, 3, 4] @global
+  for i in 0..n { for j in 0..3 { for c in 0..8 { block a(u in 0..n = i, s in 0..3 = j, k in 0..8 = c)
+    if (i * 3 + j) * 5 % 4 <= c && c < (i * 3 + j) * 5 % 4 + 4 {
+    t[u, s, k - (u * 3 + s) * 5 % 4] = x[u, s * 4 + k - (u * 3 + s) * 5 % 4] + 1.0 } } } }
+  for p in 0..n { for q in 0..12 { block b(w in 0..n = p, z in 0..12 = q) { y[w, z] = t[w, z / 4, z % 4] } } } })";
+
 struct Legal {
   const char* program;
   const char* steps;
@@ -625,6 +633,8 @@ const Legal kLegal[] = {
     {kBelow, "reorder v j i"},
     {kBelow, "parallel i"},
     {kBelow, "reorder j i v\nparallel j"},
+    {kApart, "split c 4 -> co cl\nfuse i j co -> e\nparallel e"},
+    {kApart, "fuse i j c -> e\nsplit e 8 -> eb et\nparallel eb\nvectorize et"},
 };
 
 StatusOr<std::vector<uint8_t>> ResultsOf(const Func& f, int64_t n) {

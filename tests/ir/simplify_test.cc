@@ -106,6 +106,11 @@ TEST_F(SimplifyTest, Digits) {
   EXPECT_EQ(S("(t * 8 + v) % 64"), "t % 8 * 8 + v");
   EXPECT_EQ(S("(t * 8 + v) / 64 * 64 + (t * 8 + v) % 64"), "t * 8 + v");
   EXPECT_EQ(S("t / 8 % 4 * 8 + t % 8 + t / 32 * 32"), "t");
+  // Of a product with what a remainder left out, a divisor of it leaves nothing either.
+  EXPECT_EQ(S("x % 1024 * 50257 % 8"), "x * 50257 % 8");
+  EXPECT_EQ(S("(x % 1024 * 50257 + v) % 8"), "(x * 50257 + v) % 8");
+  EXPECT_EQ(S("x % 4 * 6 % 8"), "x * 3 % 4 * 2");
+  EXPECT_EQ(S("x % 1023 * 50257 % 8"), "x % 1023 * 50257 % 8");
   EXPECT_EQ(S("(k * 256 + t) / 2152 * 2152 + (k * 256 + t) / 8 % 269 * 8 + (k * 256 + t) % 8"), "k * 256 + t");
   // The two are digits of one number, as 98 * 256 is a multiple of 14, and so of 7.
   EXPECT_EQ(S("(k % 98 * 256 + t) / 14 * 14 + (k * 256 + t) % 14"), "k % 98 * 256 + t");
