@@ -301,6 +301,7 @@ const Dialect& CDialect() {
       .word_types = {},
       .word_makers = {},
       .stream_loads = {},
+      .word_stores = {},
       .copies = {},
       .lane_loop = "cinn_lanes",
   };

@@ -317,6 +317,16 @@ constexpr Helper kCudaHelpers[] = {
      "      : \"=r\"(r.x), \"=r\"(r.y), \"=r\"(r.z), \"=r\"(r.w) : \"l\"(p));\n"
      "  return r;\n"
      "}\n"},
+    // NVVM (CUDA 13.0) takes some assignments apart, word by word, and doesn't find together again what it took apart.
+    {"cinn_store8", 0,
+     "$F void cinn_store8(void* p, uint2 v) {\n"
+     "  asm volatile(\"st.global.v2.u32 [%0], {%1, %2};\" ::\"l\"(p), \"r\"(v.x), \"r\"(v.y));\n"
+     "}\n"},
+    {"cinn_store16", 0,
+     "$F void cinn_store16(void* p, uint4 v) {\n"
+     "  asm volatile(\"st.global.v4.u32 [%0], {%1, %2, %3, %4};\" ::\"l\"(p), \"r\"(v.x), \"r\"(v.y), \"r\"(v.z), "
+     "\"r\"(v.w));\n"
+     "}\n"},
     {"cinn_shared_address", 0,
      "$F unsigned int cinn_shared_address(const void* p) {\n"
      "  unsigned int r;\n"
@@ -544,6 +554,7 @@ const Dialect& CudaDialect() {
       .word_types = {"unsigned int", "uint2", "uint4"},
       .word_makers = {"$0", "make_uint2($0, $1)", "make_uint4($0, $1, $2, $3)"},
       .stream_loads = {"cinn_load4($0)", "cinn_load8($0)", "cinn_load16($0)"},
+      .word_stores = {"", "cinn_store8($0, $1);", "cinn_store16($0, $1);"},
       .copies = {"cinn_copy4(cinn_shared_address($0) + $1, $2, $3);",
                  "cinn_copy8(cinn_shared_address($0) + $1, $2, $3);",
                  "cinn_copy16(cinn_shared_address($0) + $1, $2, $3);"},

@@ -63,6 +63,9 @@ class ExprPrinter {
   // Global memory that is only read, by one load, each element once: not worth keeping in a cache.
   void NoteStreamed(ir::Buffer b) { streamed_.insert(b); }
 
+  // Global memory that is only written.
+  void NoteLeft(ir::Buffer b) { left_.insert(b); }
+
   // Shared memory in panels of rows of `pitch` elements, which lie where the helper cinn_panel says. False if it is
   // known as one of another pitch.
   bool NotePanel(ir::Buffer b, int64_t pitch) { return panels_.try_emplace(b, pitch).first->second == pitch; }
@@ -136,6 +139,7 @@ class ExprPrinter {
   std::vector<std::string> Mask(ir::Expr mask);
 
   Chunks ChunksOf(ir::Buffer b, ir::Expr index);
+  std::string PointerTo(ir::Buffer b, Chunks c, const Piece& base, int chunk) const;
   std::string Chunk(ir::Buffer b, Chunks c, const Piece& base, int chunk, bool is_const) const;
   const Words& LoadWords(ir::Expr e, Chunks chunks);
   Piece LaneOfWords(DType t, const Words& words, int lane) const;
@@ -149,7 +153,7 @@ class ExprPrinter {
   absl::flat_hash_map<ir::Expr, std::string> var_names_;
   absl::flat_hash_map<ir::Buffer, std::string> buffer_names_;
   absl::flat_hash_set<ir::Expr> data_vars_;
-  absl::flat_hash_set<ir::Buffer> streamed_;
+  absl::flat_hash_set<ir::Buffer> streamed_, left_;
   absl::flat_hash_map<ir::Buffer, int64_t> panels_;
   absl::flat_hash_map<ir::Expr, int> uses_;
   absl::flat_hash_map<std::pair<ir::Expr, int>, Piece> memo_;

@@ -67,10 +67,14 @@ namespace {
 int Row(int words) { return words == 4 ? 2 : words - 1; }
 }  // namespace
 
-std::string ExprPrinter::Chunk(ir::Buffer b, Chunks c, const Piece& base, int chunk, bool is_const) const {
+std::string ExprPrinter::PointerTo(ir::Buffer b, Chunks c, const Piece& base, int chunk) const {
   const int64_t offset = static_cast<int64_t>(chunk) * c.words * 4 / BytesOf(b->dtype);
   const Piece index = PlaceOf(b, offset == 0 ? base : AddOffset(base, DType::kI32, offset));
-  const std::string pointer = Cat(buffer_names_.at(b), " + ", Paren(index.text, index.precedence, kSum));
+  return Cat(buffer_names_.at(b), " + ", Paren(index.text, index.precedence, kSum));
+}
+
+std::string ExprPrinter::Chunk(ir::Buffer b, Chunks c, const Piece& base, int chunk, bool is_const) const {
+  const std::string pointer = PointerTo(b, c, base, chunk);
   if (is_const && !d_.stream_loads[0].empty() && streamed_.contains(b)) {
     return Fill({ExprOp::kLoad, 0, d_.stream_loads[Row(c.words)], kAtom}, {{pointer, kSum}}, b->dtype).text;
   }
@@ -383,7 +387,15 @@ void ExprPrinter::PrintStore(const ir::Store& s) {
   std::string all;
   for (size_t i = 0; i < mask.size(); ++i) all += Cat(i == 0 ? "" : " && ", mask[i]);
   if (!mask.empty()) out_.Open("if (", all, ")");
-  for (int i = 0; i < c.count; ++i) out_.Line(Chunk(b, c, base, i, false), " = ", JoinWords(words, c, i), ";");
+  const std::string_view store = left_.contains(b) ? d_.word_stores[Row(c.words)] : "";
+  for (int i = 0; i < c.count; ++i) {
+    if (store.empty()) {
+      out_.Line(Chunk(b, c, base, i, false), " = ", JoinWords(words, c, i), ";");
+    } else {
+      const std::vector<Piece> args = {{PointerTo(b, c, base, i), kSum}, {JoinWords(words, c, i), kAtom}};
+      out_.Line(Fill({ExprOp::kLoad, 0, store, kAtom}, args, DType::kU32).text);
+    }
+  }
   if (branches) {
     out_.Else();
     for (int i = 0; i < lanes; ++i) out_.Line("if (", mask[static_cast<size_t>(i)], ") ", element(i));

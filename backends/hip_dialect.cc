@@ -110,7 +110,8 @@ const Dialect& HipDialect() {
     r->cluster_kernel = "";
     r->assertion = "";
     r->bounds_error = "";
-    for (auto* of_ptx : {&r->stream_loads, &r->copies}) std::fill(std::begin(*of_ptx), std::end(*of_ptx), "");
+    for (auto* of_ptx : {&r->stream_loads, &r->word_stores, &r->copies})
+      std::fill(std::begin(*of_ptx), std::end(*of_ptx), "");
     r->commit_copies = r->await_copies = r->store_quad = "";
     r->has_mma = false;
     return r;

@@ -118,6 +118,7 @@ const Dialect& MetalDialect() {
       .word_types = {"cinn_uint", "uint2", "uint4"},
       .word_makers = {"$0", "uint2($0, $1)", "uint4($0, $1, $2, $3)"},
       .stream_loads = {},
+      .word_stores = {},
       .copies = {},
       .f32_suffix = "",
       .long_suffix = "L",

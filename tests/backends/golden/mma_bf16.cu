@@ -3,6 +3,9 @@ static __device__ __forceinline__ uint2 cinn_load8(const void* p) {
   asm("ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];" : "=r"(r.x), "=r"(r.y) : "l"(p));
   return r;
 }
+static __device__ __forceinline__ void cinn_store8(void* p, uint2 v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y));
+}
 static __device__ __forceinline__ unsigned int cinn_shared_address(const void* p) {
   unsigned int r;
   asm("{.reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a;}" : "=r"(r) : "l"(p));
@@ -91,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(32) product_kernel(const unsigned s
         const unsigned int t9 = cinn_bits_f32(r0[t8]);
         const unsigned int t10 = cinn_bits_f32(r0[t8 + 1]);
         const int t11 = i17 * 256 + i18 * 128 + i15 * 16 + i19 * 8 + i16 * 2;
-        *(uint2*)(p2 + t11) = make_uint2(t9, t10);
+        cinn_store8(p2 + t11, make_uint2(t9, t10));
       }
     }
   }

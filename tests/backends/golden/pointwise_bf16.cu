@@ -47,6 +47,9 @@ static __device__ __forceinline__ uint4 cinn_load16(const void* p) {
       : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
   return r;
 }
+static __device__ __forceinline__ void cinn_store16(void* p, uint4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+}
 
 extern "C" __global__ void __launch_bounds__(256) pointwise(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, unsigned short* __restrict__ p2, long long n0) {
   const long long i0 = blockIdx.x;
@@ -69,6 +72,6 @@ extern "C" __global__ void __launch_bounds__(256) pointwise(const unsigned short
     const unsigned int t12 = cinn_pack_bf16(t5 * 0.5f * (1.0f + cinn_erf_f32(t5 * 0.70710677f)), t6 * 0.5f * (1.0f + cinn_erf_f32(t6 * 0.70710677f)));
     const unsigned int t13 = cinn_pack_bf16(t7 * 0.5f * (1.0f + cinn_erf_f32(t7 * 0.70710677f)), t8 * 0.5f * (1.0f + cinn_erf_f32(t8 * 0.70710677f)));
     const unsigned int t14 = cinn_pack_bf16(t9 * 0.5f * (1.0f + cinn_erf_f32(t9 * 0.70710677f)), t10 * 0.5f * (1.0f + cinn_erf_f32(t10 * 0.70710677f)));
-    *(uint4*)(p2 + t0) = make_uint4(t11, t12, t13, t14);
+    cinn_store16(p2 + t0, make_uint4(t11, t12, t13, t14));
   }
 }

@@ -33,6 +33,9 @@ static __device__ __forceinline__ uint4 cinn_load16(const void* p) {
       : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p));
   return r;
 }
+static __device__ __forceinline__ void cinn_store16(void* p, uint4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+}
 static __device__ __forceinline__ float cinn_f32_bits(unsigned int a) { return __uint_as_float(a); }
 
 extern "C" __global__ void __launch_bounds__(256) softmax(const unsigned short* __restrict__ p0, unsigned short* __restrict__ p1, long long n0) {
@@ -154,6 +157,6 @@ extern "C" __global__ void __launch_bounds__(256) softmax(const unsigned short* 
     const unsigned int t42 = cinn_pack_bf16(r0[t39 + 4LL] * v1, r0[t39 + 5LL] * v1);
     const unsigned int t43 = cinn_pack_bf16(r0[t39 + 6LL] * v1, r0[t39 + 7LL] * v1);
     const long long t44 = i0 * 4096LL + (i7 * 256LL + i6) * 8LL;
-    *(uint4*)(p1 + t44) = make_uint4(t40, t41, t42, t43);
+    cinn_store16(p1 + t44, make_uint4(t40, t41, t42, t43));
   }
 }
