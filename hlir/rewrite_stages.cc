@@ -8,6 +8,7 @@
 #include "hlir/pad_products.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
+#include "ir/analyzer.h"
 #include "ir/index_map.h"
 #include "ir/join.h"
 #include "ir/schedule/stage_parts.h"
@@ -44,6 +45,7 @@ class StageRewriter {
     };
     for (size_t i = 0; i < p_.stages.size(); ++i) {
       if (IsView(p_.stages[i]) && IsRounding(i)) RoundInPlace(i, names);
+      AddUpOneHot(p_.stages[i]);
       const Stage s = p_.stages[i];
       const std::vector<Buffer> inputs = InputsOf(s);
       // What alone reads the only input, if that comes from a stage before.
@@ -71,6 +73,42 @@ class StageRewriter {
   }
 
  private:
+  // A sum of elements of which all but one are 0, that whose place is a value, is that one, if there is such a place:
+  //   sum over r in 0..n of select(r == t, x, 0)  ->  select(0 <= t < n, x, 0)
+  void AddUpOneHot(Stage& s) {
+    if (!s.IsReduction() || s.outputs.size() != 1 || s.values[0]->op != ExprOp::kAdd) return;
+    const Expr sum = RunningOf(c_, s)[0], zero = NeutralOf(c_, ExprOp::kAdd, sum->type.dtype);
+    const bool first = s.values[0]->args[0] == sum;
+    if (s.inits[0] != zero || (!first && s.values[0]->args[1] != sum)) return;
+    Expr element = s.values[0]->args[first ? 1 : 0];
+    for (size_t k = s.reduce_iters.size(); k-- > 0;) {
+      const StageIter r = s.reduce_iters[k];
+      Expr place = nullptr;
+      bool one = true;
+      Visit(element, [&](Expr e) {
+        one &= e != r.var;
+        if (e->op != ExprOp::kEq || (e->args[0] != r.var && e->args[1] != r.var)) return true;
+        const Expr other = e->args[e->args[0] == r.var ? 1 : 0];
+        one &= !Uses(other, r.var) && (place == nullptr || place == other);
+        place = other;
+        return false;
+      });
+      if (!one || place == nullptr) continue;
+      const auto where = [&](bool there) {
+        return Analyzer(c_).Simplify(Rewriter(c_, [&](Expr e) -> Expr {
+          const bool asks = e->op == ExprOp::kEq && (e->args[0] == r.var || e->args[1] == r.var);
+          return asks ? c_.Bool(there) : nullptr;
+        })(element));
+      };
+      if (where(false) != zero) continue;
+      const Expr exists = c_.And(c_.Le(c_.Int(0), place), c_.Lt(place, r.extent));
+      element = c_.Select(exists, where(true), zero);
+      s.reduce_iters.erase(s.reduce_iters.begin() + static_cast<ptrdiff_t>(k));
+      s.values = {s.reduce_iters.empty() ? element : c_.Add(sum, element)};
+      if (s.reduce_iters.empty()) s.inits.clear();
+    }
+  }
+
   // What a view read it may not read any more where it stands: a product over nothing is a constant, and what computed
   // its operands has no reader. A group needs a result, so such stages go.
   void DropUnread() {

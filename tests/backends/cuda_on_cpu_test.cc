@@ -25,6 +25,8 @@ static unsigned int Aligned(const void* p, size_t n) { if ((size_t)p % n != 0) _
 static unsigned int cinn_load4(const void* p) { Aligned(p, 4); unsigned int r; memcpy(&r, p, 4); return r; }
 static uint2 cinn_load8(const void* p) { Aligned(p, 8); uint2 r; memcpy(&r, p, 8); return r; }
 static uint4 cinn_load16(const void* p) { Aligned(p, 16); uint4 r; memcpy(&r, p, 16); return r; }
+static void cinn_store8(void* p, uint2 v) { Aligned(p, 8); memcpy(p, &v, 8); }
+static void cinn_store16(void* p, uint4 v) { Aligned(p, 16); memcpy(p, &v, 16); }
 static unsigned long long cinn_bits_f64(double a) { unsigned long long r; memcpy(&r, &a, 8); return r; }
 static double cinn_f64_bits(unsigned long long a) { double r; memcpy(&r, &a, 8); return r; }
 )";
@@ -151,7 +153,7 @@ TEST(CudaOnCpu, WideAccessesAgreeWithElements) {
     free(got);
   }
   // All three widths, and accesses by elements where nothing wider is safe.
-  for (const char* s : {"uint4", "uint2", "unsigned int*)", "cinn_load16", "make_uint4", "p2["}) {
+  for (const char* s : {"uint4", "uint2", "unsigned int*)", "cinn_load16", "cinn_store8", "cinn_store16", "p2["}) {
     EXPECT_NE(cuda.text().find(s), std::string::npos) << s;
   }
 }

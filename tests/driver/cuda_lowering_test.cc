@@ -789,6 +789,44 @@ TEST(CudaLowering, Transpositions) {
   }
 }
 
+// A sum of elements of which one alone may differ from 0 is that one: rows of a cross entropy's gradient before the
+// softmax. What is not 0 elsewhere, or asks for more, is added up.
+TEST(CudaLowering, SumsOfOneHot) {
+  std::mt19937 rng(45);
+  struct {
+    const char *what, *element;
+    bool reduced;
+  } cases[] = {
+      {"one", "select(%is, %a, %zero)", false},
+      {"of a row and a column", "select(%is, %y, %zero)", true},
+      {"all but one", "select(%is, %zero, %a)", true},
+      {"of places that differ by more", "select(%both, %a, %zero)", true},
+  };
+  for (const auto& c : cases) {
+    const Graph g =
+        ParseGraph(Cat(R"(graph @one(%t: i64[7,1], %u: i64[1,n], %a: f32[7,1], %y: f32[7,n]) where n in 1..64 {
+  %zero = full() {value=0, dtype=f32} : f32[]
+  %i = iota() {shape=[n]} : i64[n]
+  %is = eq(%i, %t) : bool[7,n]
+  %other = eq(%u, %t) : bool[7,n]
+  %both = or(%is, %other) : bool[7,n]
+  %e = )",
+                       c.element, R"( : f32[7,n]
+  %s = reduce_sum(%e) {axes=[1], keepdims=true} : f32[7,1]
+  %r = mul(%y, %s) : f32[7,n]
+  return %r, %s
+}
+)"));
+    const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+    ASSERT_TRUE(compiled.ok()) << c.what << compiled.status();
+    EXPECT_EQ(Count(compiled->text, "threadIdx.y") + Count(compiled->text, "l_r") > 0, c.reduced)
+        << c.what << compiled->text;
+    for (const int64_t n : {1, 3, 40}) ExpectRuns(g, n, rng);
+    Emit(g);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // What is read under conditions is one access a thread, or as many narrow ones as 16 bytes hold.
 TEST(CudaLowering, ReadUnderConditions) {
   const auto shifted = [](int64_t columns) {
