@@ -172,7 +172,9 @@ Linear Analyzer::DivMod(const Linear& a, int64_t b, bool is_mod, DType t) {
   // c * (x % m) % b = c * x % b where b divides c * m.
   for (const LinearTerm& m : a.terms) {
     if (!is_mod || m.atom->op != ExprOp::kMod || !IsInt(m.atom->args[1]) || m.atom->type.dtype != t) continue;
-    if (m.coef % b == 0 || (m.coef * m.atom->args[1]->int_value) % b != 0) continue;
+    constexpr int64_t kMost = 1 << 30;  // the product of two such remainders is a number
+    const int64_t coef = FloorMod(m.coef, b), modulus = FloorMod(m.atom->args[1]->int_value, b);
+    if (b > kMost || coef == 0 || coef * modulus % b != 0) continue;
     Linear without = a;
     RemoveTerm(without, m.atom);
     without = AddScaled(std::move(without), LinearOf(m.atom->args[0]), m.coef);
