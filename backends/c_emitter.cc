@@ -44,7 +44,6 @@ class FuncEmitter {
                              is_kernel ? "host functions" : "kernels");
     }
     for (ir::Buffer b : facts_.streamed) printer_.NoteStreamed(b);
-    for (ir::Buffer b : facts_.left) printer_.NoteLeft(b);
     copies_ = !tensor_copies_.HasMaps();
     RETURN_IF_ERROR(wgmma_.FindPanels());
     ASSIGN_OR_RETURN(std::string signature, Signature(name));

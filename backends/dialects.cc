@@ -320,12 +320,12 @@ constexpr Helper kCudaHelpers[] = {
     // NVVM (CUDA 13.0) takes some assignments apart, word by word, and doesn't find together again what it took apart.
     {"cinn_store8", 0,
      "$F void cinn_store8(void* p, uint2 v) {\n"
-     "  asm volatile(\"st.global.v2.u32 [%0], {%1, %2};\" ::\"l\"(p), \"r\"(v.x), \"r\"(v.y));\n"
+     "  asm volatile(\"st.global.v2.u32 [%0], {%1, %2};\" ::\"l\"(p), \"r\"(v.x), \"r\"(v.y) : \"memory\");\n"
      "}\n"},
     {"cinn_store16", 0,
      "$F void cinn_store16(void* p, uint4 v) {\n"
      "  asm volatile(\"st.global.v4.u32 [%0], {%1, %2, %3, %4};\" ::\"l\"(p), \"r\"(v.x), \"r\"(v.y), \"r\"(v.z), "
-     "\"r\"(v.w));\n"
+     "\"r\"(v.w) : \"memory\");\n"
      "}\n"},
     {"cinn_shared_address", 0,
      "$F unsigned int cinn_shared_address(const void* p) {\n"

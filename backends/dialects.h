@@ -92,7 +92,7 @@ struct Dialect {
   std::string_view word_makers[3];  // "make_uint2($0, $1)"
   // Loads $0 (a pointer) of memory that the kernel only reads, each byte once.
   std::string_view stream_loads[3];
-  // Stores words $1 to $0 (a pointer) of memory that the kernel doesn't read, as they are. Empty: an assignment does.
+  // Stores words $1 to $0, a pointer to global memory. Empty: an assignment does.
   std::string_view word_stores[3];
   // Copies of 4, 8 and 16 bytes from global memory at $2 to byte $1 of the shared array $0, asynchronously: $3 bytes,
   // then zeros; the end of a group of copies; waiting for all but the last $0 groups. Empty: copies are made at once.

@@ -63,9 +63,6 @@ class ExprPrinter {
   // Global memory that is only read, by one load, each element once: not worth keeping in a cache.
   void NoteStreamed(ir::Buffer b) { streamed_.insert(b); }
 
-  // Global memory that is only written.
-  void NoteLeft(ir::Buffer b) { left_.insert(b); }
-
   // Shared memory in panels of rows of `pitch` elements, which lie where the helper cinn_panel says. False if it is
   // known as one of another pitch.
   bool NotePanel(ir::Buffer b, int64_t pitch) { return panels_.try_emplace(b, pitch).first->second == pitch; }
@@ -153,7 +150,7 @@ class ExprPrinter {
   absl::flat_hash_map<ir::Expr, std::string> var_names_;
   absl::flat_hash_map<ir::Buffer, std::string> buffer_names_;
   absl::flat_hash_set<ir::Expr> data_vars_;
-  absl::flat_hash_set<ir::Buffer> streamed_, left_;
+  absl::flat_hash_set<ir::Buffer> streamed_;
   absl::flat_hash_map<ir::Buffer, int64_t> panels_;
   absl::flat_hash_map<ir::Expr, int> uses_;
   absl::flat_hash_map<std::pair<ir::Expr, int>, Piece> memo_;

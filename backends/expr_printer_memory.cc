@@ -387,7 +387,7 @@ void ExprPrinter::PrintStore(const ir::Store& s) {
   std::string all;
   for (size_t i = 0; i < mask.size(); ++i) all += Cat(i == 0 ? "" : " && ", mask[i]);
   if (!mask.empty()) out_.Open("if (", all, ")");
-  const std::string_view store = left_.contains(b) ? d_.word_stores[Row(c.words)] : "";
+  const std::string_view store = b->scope == ir::Scope::kGlobal ? d_.word_stores[Row(c.words)] : "";
   for (int i = 0; i < c.count; ++i) {
     if (store.empty()) {
       out_.Line(Chunk(b, c, base, i, false), " = ", JoinWords(words, c, i), ";");

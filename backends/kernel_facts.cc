@@ -32,15 +32,11 @@ class Finder {
     if (const auto* n = ir::As<ir::If>(s)) chooses_ |= n->otherwise != nullptr;
     if (const auto* n = ir::As<ir::Store>(s)) {
       facts_.written.insert(n->buffer);
-      if (n->buffer->scope == ir::Scope::kGlobal) facts_.left.insert(n->buffer);
       if (InRegisters(n->buffer)) Unroll(n->indices[0]);
     }
     auto expr = [&](Expr e) {
       ir::Visit(e, [&](Expr x) {
-        if (x->op == ir::ExprOp::kAddress) {
-          facts_.written.insert(x->buffer);
-          handed_on_.insert(x->buffer);
-        }
+        if (x->op == ir::ExprOp::kAddress) facts_.written.insert(x->buffer);
         if (x->op == ir::ExprOp::kLoad) Load(x);
         facts_.has_shuffles |= x->op == ir::ExprOp::kShuffleXor;
         chooses_ |= x->op == ir::ExprOp::kSelect;
@@ -112,9 +108,7 @@ class Finder {
       const bool is_written = facts_.written.contains(b);
       facts_.may_read_late |= is_written && chooses_;
       if (load.streams && !is_written) facts_.streamed.insert(b);
-      facts_.left.erase(b);
     }
-    for (Buffer b : handed_on_) facts_.left.erase(b);
   }
 
  private:
@@ -154,7 +148,6 @@ class Finder {
   std::vector<const ir::For*> loops_;
   absl::flat_hash_map<Expr, VarSet> lets_;
   absl::flat_hash_map<Buffer, LoadOf> loads_;
-  absl::flat_hash_set<Buffer> handed_on_;
   bool chooses_ = false;
 };
 

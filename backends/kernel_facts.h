@@ -14,8 +14,6 @@ struct KernelFacts {
   bool may_read_late = false;
   // Read-only parameters with one load, whose index uses every loop around it: no element is read twice.
   absl::flat_hash_set<ir::Buffer> streamed;
-  // Global memory that stores alone touch.
-  absl::flat_hash_set<ir::Buffer> left;
   // Variables of loops that must be unrolled: with a constant extent, and indexing memory that has to be in registers.
   absl::flat_hash_set<ir::Expr> unrolled;
   bool can_fail = false, has_shuffles = false;

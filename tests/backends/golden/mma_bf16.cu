@@ -4,7 +4,7 @@ static __device__ __forceinline__ uint2 cinn_load8(const void* p) {
   return r;
 }
 static __device__ __forceinline__ void cinn_store8(void* p, uint2 v) {
-  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y));
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
 }
 static __device__ __forceinline__ unsigned int cinn_shared_address(const void* p) {
   unsigned int r;

@@ -48,7 +48,7 @@ static __device__ __forceinline__ uint4 cinn_load16(const void* p) {
   return r;
 }
 static __device__ __forceinline__ void cinn_store16(void* p, uint4 v) {
-  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(256) pointwise(const unsigned short* __restrict__ p0, const unsigned short* __restrict__ p1, unsigned short* __restrict__ p2, long long n0) {

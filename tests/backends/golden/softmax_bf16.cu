@@ -34,7 +34,7 @@ static __device__ __forceinline__ uint4 cinn_load16(const void* p) {
   return r;
 }
 static __device__ __forceinline__ void cinn_store16(void* p, uint4 v) {
-  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
 }
 static __device__ __forceinline__ float cinn_f32_bits(unsigned int a) { return __uint_as_float(a); }
 
