@@ -353,6 +353,12 @@ int64_t RowNests::LikelyExtent(int dim) const {
   return static_cast<int64_t>(std::min(TypicalSize(space.dims[dim].extent, group.symbols), kMostLikely));
 }
 
+double RowNests::LikelySize(const std::vector<int>& dims) const {
+  double n = 1;
+  for (int d : dims) n *= static_cast<double>(LikelyExtent(d));
+  return n;
+}
+
 int RowNests::VectorDim(bool of_rows) const {
   Context& c = *group.context;
   Analyzer a(c);
@@ -411,27 +417,32 @@ std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
   return Transposition{in, out};
 }
 
-Expr RowNests::StartOfLines(int dim, int64_t v) const {
+Expr RowNests::StartOfLine(Expr offset, int dim, int64_t v) const {
   Context& c = *group.context;
   Analyzer a(c);
   for (const SymbolFact& f : group.symbols) a.BindSymbol(f);
   for (int d = 0; d < static_cast<int>(space.dims.size()); ++d)
     a.BindRange(SpaceVar(d), c.Int(0), space.dims[d].extent);
+  return a.Simplify(c.Mod(Substitute(c, offset, {{SpaceVar(dim), c.Int(0)}}), c.Int(v)));
+}
+
+Expr RowNests::StartOfLines(int dim, int64_t v) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  const Expr along = SpaceVar(dim);
   Expr start = nullptr;
   for (const StageAccess& access : AccessesOf(group)) {
     if (!IsParam(group, access.buffer)) continue;
     const Expr offset = Substitute(c, access.offset, SpaceVarsOf(access.stage));
-    const auto at = [&](Expr along) { return Substitute(c, offset, {{SpaceVar(dim), along}}); };
-    const auto moves = [&](int d) { return Uses(offset, SpaceVar(d)); };
     bool whole = true;
-    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && moves(d);
+    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(offset, SpaceVar(d));
     if (!whole) continue;
-    const Expr next = a.Simplify(c.Sub(at(c.Add(SpaceVar(dim), c.Int(1))), offset));
-    const Expr first = a.Simplify(c.Mod(at(c.Int(0)), c.Int(v)));
-    if (!IsInt(next, 1) || (start != nullptr && first != start)) return nullptr;
+    const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset));
+    const Expr first = StartOfLine(offset, dim, v);
+    if (!IsInt(step, 1) || (start != nullptr && first != start)) return nullptr;
     start = first;
   }
-  return start == nullptr || start->reads || IsInt(start) ? nullptr : start;
+  return start;
 }
 
 int RowNests::WidestAlong(int dim) const {

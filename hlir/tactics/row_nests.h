@@ -84,6 +84,7 @@ struct RowNests {
   int64_t LargestExtent(int dim) const;
   // What to expect of a dimension: symbols count as TypicalSize says.
   int64_t LikelyExtent(int dim) const;
+  double LikelySize(const std::vector<int>& dims) const;  // of all of them
   // The dimension along which most of what is read and written is contiguous, later ones first; `of_rows`: it may be
   // one that is reduced.
   int VectorDim(bool of_rows = true) const;
@@ -93,8 +94,10 @@ struct RowNests {
     int in, out;
   };
   std::optional<Transposition> FindTransposition() const;
-  // Elements between where accesses of `v` begin in memory and where lines along a dimension do, in terms of other
-  // dimensions (SpaceVar); null: none, or not the same of all that is read and written element by element.
+  // Elements between where accesses of `v` begin in memory and where a line along a dimension does, by the element's
+  // `offset` and in terms of other dimensions (SpaceVar).
+  ir::Expr StartOfLine(ir::Expr offset, int dim, int64_t v) const;
+  // The same of all that is read and written element by element; null: they begin apart.
   ir::Expr StartOfLines(int dim, int64_t v) const;
   // Bytes of the widest element of the tensors that move along a dimension and along most others; of any, if none
   // moves.

@@ -117,9 +117,7 @@ class RowsGpu {
     for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
     const auto has_whole_tiles = [&](const std::vector<int>& line) {
-      double n = 1;
-      for (int d : line) n *= static_cast<double>(r_.LikelyExtent(d));
-      return n >= static_cast<double>(kTransposeShared * kTile);
+      return r_.LikelySize(line) >= static_cast<double>(kTransposeShared * kTile);
     };
     const bool shares = v_in == kTile && v_out == kTile && bytes == 4 && has_whole_tiles(in) && has_whole_tiles(out) &&
                         most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
@@ -223,8 +221,7 @@ class RowsGpu {
     // hold. They lie side by side with the other threads', unless the device would have idle cores then.
     const int64_t whole = plan_.AccessElements(along.back()), at_once = ReadsUnderConditions() ? 1 : kLineLoads;
     int64_t accesses = v == whole ? at_once : whole / v;
-    double blocks = 1.0 / static_cast<double>(v * kThreads);
-    for (int d : r_.Dims(false)) blocks *= static_cast<double>(r_.LikelyExtent(d));
+    const double blocks = r_.LikelySize(r_.Dims(false)) / static_cast<double>(v * kThreads);
     const double busy = static_cast<double>(GpuCostsOf(target_).threads / kThreads) * Cores(target_);
     while (accesses > 1 && blocks / static_cast<double>(accesses) < busy) accesses /= 2;
     accesses = point_.Choose("accesses", {1, 2, 4, 8}, accesses);

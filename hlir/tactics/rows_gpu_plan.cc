@@ -47,6 +47,9 @@ int64_t ThreadsOfShortRow(int64_t accesses, int64_t narrow) {
   return best;
 }
 
+// A start of lines that differs from one to another, as their places alone say; null: it is another one.
+Expr Differs(Expr start) { return start == nullptr || start->reads || IsInt(start) ? nullptr : start; }
+
 }  // namespace
 
 std::vector<RowNests::Input> SharedOf(std::vector<RowNests::Input> inputs) {
@@ -75,8 +78,7 @@ double RowsGpuPlan::Seconds(int vector) const {
     return gpu.kernel_seconds + std::max(seconds, SecondsOfPlaces(t ? 1 : VectorFor(r_.LineAround(vector))));
   }
   const int64_t passes = Passes();
-  double rows = 1;  // or columns
-  for (int d : r_.Dims(false)) rows *= static_cast<double>(r_.LikelyExtent(d));
+  const double rows = r_.LikelySize(r_.Dims(false));  // or columns
   bool in_registers = false;
   double waits = 0, parts = 0;
   if (along) {
@@ -101,8 +103,7 @@ double RowsGpuPlan::Seconds(int vector) const {
     const int64_t likely = EndsInMemory() ? std::min(kLikelyEnd, LikelyRowLength()) : LikelyRowLength();
     const auto length = static_cast<double>(in_registers ? LongestRow() : likely);
     parts = rows * length / static_cast<double>(kWarp * strip.lanes);
-    double line = 1;
-    for (int d : r_.LineAround(vector)) line *= static_cast<double>(r_.LikelyExtent(d));
+    const double line = r_.LikelySize(r_.LineAround(vector));
     const auto columns = static_cast<double>(strip.columns), sharers = static_cast<double>(strip.sharers);
     const double blocks = rows / line * std::ceil(line / columns);
     const double at_once = std::min(static_cast<double>(gpu.threads * strip.lanes) / (columns * sharers),
@@ -223,9 +224,7 @@ int64_t RowsGpuPlan::Longest(const std::vector<int>& line) const {
 }
 
 int64_t RowsGpuPlan::LikelyRowLength() const {
-  double n = 1;
-  for (int d : r_.Dims(true)) n *= static_cast<double>(r_.LikelyExtent(d));
-  return static_cast<int64_t>(std::min(n, 1e9));
+  return static_cast<int64_t>(std::min(r_.LikelySize(r_.Dims(true)), 1e9));
 }
 
 RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, std::optional<int64_t> threads) const {
@@ -301,13 +300,8 @@ Expr RowsGpuPlan::ShiftOfRow(int vector, int64_t v) const {
   const auto largest =
       std::max_element(inputs.begin(), inputs.end(), [&](const auto& x, const auto& y) { return bytes(x) < bytes(y); });
   if (largest == inputs.end()) return nullptr;
-  Context& c = *r_.group.context;
-  Analyzer a(c);
-  for (const SymbolFact& f : r_.group.symbols) a.BindSymbol(f);
-  for (int d : r_.Dims(false)) a.BindRange(r_.SpaceVar(d), c.Int(0), r_.space.dims[d].extent);
-  const Expr offset = ElementOffset(c, largest->load->buffer, IndicesOf(largest->load));
-  const Expr shift = a.Simplify(c.Mod(Substitute(c, offset, {{r_.SpaceVar(vector), c.Int(0)}}), c.Int(v)));
-  return shift->reads || IsInt(shift) ? nullptr : shift;
+  const Expr offset = ElementOffset(*r_.group.context, largest->load->buffer, IndicesOf(largest->load));
+  return Differs(r_.StartOfLine(offset, vector, v));
 }
 
 Expr RowsGpuPlan::ShiftOfLine(int vector) const {
@@ -316,7 +310,7 @@ Expr RowsGpuPlan::ShiftOfLine(int vector) const {
   // A line's first and last access ask for each element of theirs.
   const bool narrow = VectorFor(along) * r_.WidestAlong(vector) < kNarrowBytes;
   if (!narrow || along.size() > 1 || length < kShiftedLine * access) return nullptr;
-  return r_.StartOfLines(vector, access);
+  return Differs(r_.StartOfLines(vector, access));
 }
 
 int64_t RowsGpuPlan::RowsTogether(int64_t threads) const {
@@ -363,8 +357,7 @@ RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
   // Threads of a block: each has several elements of a column, which is shared by so many.
   // One of a length that is not known is shared for the sake of few columns; of as many as fill the device the hint
   // tells.
-  double all_columns = 1;
-  for (int d : r_.Dims(false)) all_columns *= static_cast<double>(r_.LikelyExtent(d));
+  const double all_columns = r_.LikelySize(r_.Dims(false));
   const bool unknown = length == 0 && longest >= kLongestRow;
   const bool fills = all_columns >= static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_);
   const bool again =
