@@ -46,6 +46,9 @@ struct RowNests {
   // one line where `chunks` says that parts are chunks of it, and what a part sums up is one stage.
   static StatusOr<std::optional<RowNests>> CreateWithSums(const ir::TeProgram& group, bool chunks);
 
+  // `group`, `space` and `nests` anew, behind steps on stages that left a space of as many dimensions.
+  Status ReadAgain();
+
   // Steps on stages, before any on loops.
   // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
   // others must not read in the same kernel. So does one of a pair whose other is a temporary. Results of the size of
@@ -119,8 +122,6 @@ struct RowNests {
  private:
   // `group`, `space` and `nests` anew from the schedule's stages; false if they share no row space.
   StatusOr<bool> Read();
-  // The same, of a space of as many dimensions as before.
-  Status ReadAgain();
   // Which dimensions the iterators of the sums over chunks are, by what they read that a row reads or computes too; -1:
   // none.
   std::vector<int> DimsOfSums(size_t sum) const;

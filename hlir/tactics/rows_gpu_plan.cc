@@ -97,6 +97,11 @@ double RowsGpuPlan::Seconds(int vector) const {
         Cores(target_);
     waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
             (pairs && !in_registers ? gpu.pair_passes : 1);
+    // What a row that is not written waits for its own threads is beside no memory's work but that of other rows.
+    if (in_registers && passes > 1 && !WritesRows()) {
+      const double there = static_cast<double>(target_.registers) / row.registers;  // rows of a core
+      seconds += rows / (there * Cores(target_)) * static_cast<double>(passes) * gpu.pass_seconds / there;
+    }
   } else {
     const Strip strip = PlanStrip(vector);
     in_registers = strip.in_registers;
@@ -145,15 +150,18 @@ double RowsGpuPlan::SecondsOfPlaces(int64_t at_once) const {
   return elements / static_cast<double>(at_once) * static_cast<double>(divisions) * each / Cores(target_);
 }
 
-int64_t RowsGpuPlan::Passes() const {
-  int64_t passes = 0;
-  bool results = false;
+bool RowsGpuPlan::WritesRows() const {
   for (size_t k = 0; k < r_.group.stages.size(); ++k) {
     const Stage& s = r_.group.stages[k];
-    passes += s.IsReduction();
-    results |= !s.IsReduction() && IsRowSized(k) && IsParam(r_.group, s.outputs[0]);
+    if (!s.IsReduction() && IsRowSized(k) && IsParam(r_.group, s.outputs[0])) return true;
   }
-  return std::max<int64_t>(passes + results, 1);
+  return false;
+}
+
+int64_t RowsGpuPlan::Passes() const {
+  int64_t passes = WritesRows();
+  for (const Stage& s : r_.group.stages) passes += s.IsReduction();
+  return std::max<int64_t>(passes, 1);
 }
 
 double RowsGpuPlan::BytesAgain(int64_t passes) const {
@@ -271,8 +279,8 @@ RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, 
   // Where a core has registers for one block with its row alone, that either loads, computes or stores; blocks of a
   // cluster, that have a part of a row each, do so side by side.
   const double registers = static_cast<double>(row.longest) * each;
-  if (CanShare() && target_.cluster > 1 &&
-      2 * (registers + static_cast<double>(row.threads * beside)) > static_cast<double>(target_.registers)) {
+  row.registers = registers + static_cast<double>(row.threads * beside);
+  if (CanShare() && target_.cluster > 1 && 2 * row.registers > static_cast<double>(target_.registers)) {
     Row shared = row;
     shared.threads = kClusterThreads;
     shared.blocks = 2;
@@ -281,6 +289,7 @@ RowsGpuPlan::Row RowsGpuPlan::PlanRow(int vector, std::optional<int64_t> width, 
     };
     while (shared.blocks < target_.cluster && !holds()) shared.blocks *= 2;
     shared.in_registers = fits(shared);
+    shared.registers = registers + static_cast<double>(shared.blocks * shared.threads * beside);
     if (shared.in_registers) row = shared;
   }
   // Each access but a row's first and last ones is a whole one: worth it where a row is long, and a thread has several.

@@ -54,6 +54,7 @@ class RowsGpuPlan {
     bool shifted = false;             // accesses begin where memory's do, before the row
     int64_t threads = 1, blocks = 1;  // that share it
     bool in_registers = false;
+    double registers = 0;  // of all these threads
   };
   // With accesses of so many elements and so many threads, where these are said.
   Row PlanRow(int vector, std::optional<int64_t> width = std::nullopt,
@@ -85,6 +86,8 @@ class RowsGpuPlan {
   std::optional<Strip> PlanOwn(const std::vector<int>& along, double all_columns) const;
   // The most elements that a line of these dimensions can have, counted as LongestRow says.
   int64_t Longest(const std::vector<int>& line) const;
+  // Whether a result is as large as the rows.
+  bool WritesRows() const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.
   int64_t Passes() const;
   // Of elements, so many at once, to find where they lie: quotients by sizes that are not constant.

@@ -24,6 +24,7 @@ const std::vector<Tactic>& BuiltInTactics() {
       {"matmul_gpu", ProposeMatmulGpu},
       {"rows_cpu", ProposeRowsCpu},
       {"rows_gpu", ProposeRowsGpu},
+      {"rows_online", ProposeRowsOnline},
       {"scans_gpu", ProposeScansGpu},
   };
   return *tactics;

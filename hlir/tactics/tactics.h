@@ -20,6 +20,8 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
                                                Point& point);  // rows over threads and lanes
 StatusOr<std::vector<Proposal>> ProposeRowsGpu(const ir::TeProgram& group, const Target& target, Until until,
                                                Point& point);  // rows over blocks and threads
+StatusOr<std::vector<Proposal>> ProposeRowsOnline(const ir::TeProgram& group, const Target& target, Until until,
+                                                  Point& point);  // maxima and sums of rows in one go
 StatusOr<std::vector<Proposal>> ProposeScansGpu(const ir::TeProgram& group, const Target& target, Until until,
                                                 Point& point);  // a thread for each that runs
 

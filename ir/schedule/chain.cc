@@ -238,18 +238,6 @@ class Chainer {
     return rewrite(e);
   }
 
-  // Without the roundings on the way, of which factors know nothing.
-  Expr Widened(Expr e) {
-    Rewriter rewrite(c_, [&](Expr x) -> Expr {
-      if (x->op != ExprOp::kCast || x->args[0]->op != ExprOp::kCast) return nullptr;
-      const Expr narrow = x->args[0], wide = narrow->args[0];
-      const bool rounds = x->type == wide->type && IsFloat(x->type.dtype) && IsFloat(narrow->type.dtype) &&
-                          BytesOf(narrow->type.dtype) < BytesOf(x->type.dtype);
-      return rounds ? Widened(wide) : nullptr;
-    });
-    return rewrite(e);
-  }
-
   Status AddSum(const Member& m, Expr running, Expr element) {
     const Block& b = m.block();
     if (Reads(element, running->buffer))
@@ -288,11 +276,12 @@ class Chainer {
     }
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
-    Repair repair(of_max, load, Widened(Substitute(c_, element_, at)), was_, is_,
-                  [&](Expr e) { return AtMaximum(e, load); });
-    StatusOr<Expr> factor = repair.Of(Widened(element));
+    Expr summed = Widened(c_, element), compared = Widened(c_, Substitute(c_, element_, at));
+    const bool drops = DropConditions(summed, compared);
+    Repair repair(of_max, load, compared, was_, is_, [&](Expr e) { return AtMaximum(e, load); });
+    StatusOr<Expr> factor = repair.Of(summed);
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
-    selects_ = selects_ || repair.selects();
+    selects_ = selects_ || drops || repair.selects();
     size_t k = 0;
     while (k < factors_.size() && factors_[k] != *factor) ++k;
     if (k == factors_.size()) factors_.push_back(*factor);

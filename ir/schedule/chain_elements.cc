@@ -1,5 +1,6 @@
 #include "ir/schedule/chain_elements.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace cinn_like::ir {
@@ -30,6 +31,30 @@ void AddNeeds(Context& c, Expr cond, bool wanted, std::vector<Linear>& needs) {
 bool IsNothing(Expr e) { return e->op == ExprOp::kFloat && e->float_value == -INFINITY; }
 
 }  // namespace
+
+bool DropConditions(Expr& element, Expr& x) {
+  std::vector<Expr> conditions;
+  Expr summed = element, compared = x;
+  for (; summed->op == ExprOp::kSelect && IsZero(summed->args[2]); summed = summed->args[1])
+    conditions.push_back(summed->args[0]);
+  for (; compared->op == ExprOp::kSelect && IsNothing(compared->args[2]); compared = compared->args[1]) {
+    if (std::find(conditions.begin(), conditions.end(), compared->args[0]) == conditions.end()) return false;
+  }
+  if (compared == x) return false;
+  element = summed, x = compared;
+  return true;
+}
+
+Expr Widened(Context& c, Expr e) {
+  Rewriter rewrite(c, [&](Expr x) -> Expr {
+    if (x->op != ExprOp::kCast || x->args[0]->op != ExprOp::kCast) return nullptr;
+    const Expr narrow = x->args[0], wide = narrow->args[0];
+    const bool rounds = x->type == wide->type && IsFloat(x->type.dtype) && IsFloat(narrow->type.dtype) &&
+                        BytesOf(narrow->type.dtype) < BytesOf(x->type.dtype);
+    return rounds ? Widened(c, wide) : nullptr;
+  });
+  return rewrite(e);
+}
 
 bool Reads(Expr e, Buffer b) {
   bool found = false;
@@ -85,6 +110,12 @@ Expr Repair::Moved(Expr was, Expr is) {
   return c_.Select(c_.Eq(was, is), c_.Const(0, was->type.dtype), c_.Make(ExprOp::kSub, {was, is}));
 }
 
+// As logsumexp has it: infinities are its result.
+Expr Repair::FiniteOr0(Expr m) {
+  const Expr is_infinite = c_.Eq(c_.Make(ExprOp::kAbs, {m}), c_.Const(INFINITY, m->type.dtype));
+  return c_.Select(is_infinite, c_.Const(0, m->type.dtype), m);
+}
+
 // c * (x - m) with what moves for x - m.
 StatusOr<Expr> Repair::Exponent(Expr e) {
   if (e->op == ExprOp::kSub && e->args[1] == m_ && e->args[0] == x_) return Moved(was_, is_);
@@ -94,6 +125,8 @@ StatusOr<Expr> Repair::Exponent(Expr e) {
       if (bound != nullptr) return Moved(c_.Make(ExprOp::kMax, {was_, bound}), c_.Make(ExprOp::kMax, {is_, bound}));
     }
   }
+  if (e->op == ExprOp::kSub && e->args[0] == x_ && e->args[1] == FiniteOr0(m_))
+    return Moved(FiniteOr0(was_), FiniteOr0(is_));
   const bool scales = e->op == ExprOp::kMul || e->op == ExprOp::kDiv;
   for (size_t k = 0; scales && k < 2; ++k) {
     if (!IsPositive(e->args[1 - k]) || (k == 1 && e->op == ExprOp::kDiv)) continue;

@@ -12,10 +12,18 @@ namespace cinn_like::ir {
 // Whether a load of `b` is part of `e`.
 bool Reads(Expr e, Buffer b);
 
+// Both without the conditions under which `x`, whose maximum is taken, is not -inf, where `element`, which is summed,
+// is 0 without each of them: what the one passes over the other does. False: they stay.
+bool DropConditions(Expr& element, Expr& x);
+
+// `e` without the roundings on the way, of which the factors of Repair know nothing.
+Expr Widened(Context& c, Expr e);
+
 // How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
 // Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known. In
-// place of m there may be max(m, b) with b that is the same for all elements. That factor is 1 at most whatever part of
-// the elements m is the maximum of, so that partial results never overflow where the whole does not.
+// place of m there may be max(m, b) with b that is the same for all elements, or 0 where m is infinite. That factor is
+// 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow where the whole
+// does not.
 class Repair {
  public:
   // `a` knows the range of elements, `m`: the load of the maximum; `x`: what it is the maximum of, at the element.
@@ -31,6 +39,7 @@ class Repair {
  private:
   StatusOr<Expr> OfBoth(Expr e, Expr a, Expr b);
   Expr Moved(Expr was, Expr is);
+  Expr FiniteOr0(Expr m);
   StatusOr<Expr> Exponent(Expr e);
   Status Unknown(Expr e) const;
 

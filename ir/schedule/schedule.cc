@@ -89,6 +89,8 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return Align(std::move(p), w.args[0], w.args[1]); }},
     {"keep", "RESULT -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Keep(std::move(p), w.args[0], w.names[0]); }},
+    {"inline_stage", "STAGE", 1, 1, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return InlineStage(std::move(p), w.args[0]); }},
     {"fold", "STAGE -> NAME[ITERATOR, ...] ...", 1, 1, 1, kAnyNumber, nullptr,
      [](TeProgram p, const Words& w) -> StatusOr<TeProgram> {
        ASSIGN_OR_RETURN(const std::vector<Folded> to, ParseFolded(w.names));
@@ -114,6 +116,8 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return PadInput(std::move(p), w.args[0], w.args[1], w.names[0]); }},
     {"rfactor", "STAGE ITERATOR -> NAME...", 2, 2, 1, kMany, nullptr,
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
+    {"rescale", "STAGE", 1, 1, 0, 0, nullptr,
+     [](TeProgram p, const Words& w) { return Rescale(std::move(p), w.args[0]); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
     {"together", "STAGE STAGE", 2, 2, 0, 0, nullptr,

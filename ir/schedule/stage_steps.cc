@@ -149,6 +149,21 @@ StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::stri
   return p;
 }
 
+StatusOr<TeProgram> InlineStage(TeProgram p, const std::string& stage) {
+  ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
+  const Stage s = p.stages[at];
+  RETURN_IF_ERROR(CheckNoScan(s));
+  if (!s.IsPointwise()) return InvalidArgument("stage ", stage, " reduces; only a pointwise stage can be inlined");
+  if (!WritesAllocations(p, s)) return InvalidArgument("stage ", stage, " writes a result, or not at its iterators");
+  for (Stage& reader : p.stages) {
+    for (size_t o = 0; o < s.outputs.size(); ++o) {
+      for (Expr& v : reader.values) v = InlineLoads(*p.context, v, s.outputs[o], VarsOf(s.iters), s.values[o]);
+    }
+  }
+  p.stages.erase(p.stages.begin() + static_cast<ptrdiff_t>(at));
+  return p;
+}
+
 StatusOr<TeProgram> Fold(TeProgram p, const std::string& stage, const std::vector<Folded>& to) {
   ASSIGN_OR_RETURN(const size_t at, FindStage(p, stage));
   Context& c = *p.context;

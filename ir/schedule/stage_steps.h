@@ -20,6 +20,10 @@ StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vect
 // allocation, which later stages read, and the stage copy_o.
 StatusOr<TeProgram> Keep(TeProgram p, const std::string& result, const std::string& name);
 
+// inline_stage t:  t[i] = f(i); y[j] = g(t[j])  =>  y[j] = g(f(j)). A pointwise stage is computed where it is read, for
+// steps on stages that ask what their own stage reads; `inline` does it to loops.
+StatusOr<TeProgram> InlineStage(TeProgram p, const std::string& stage);
+
 // fold t -> a[i, k] b[j]:  t[i, j, k] = x[i, j, k]; y[j] = t[0, j, 2]  =>  t[a, b] = x[a / K, b, a % K]; y[j] = t[2,
 // j]. A stage runs over new iterators, in this order, each of which stands for those in its brackets, as digits: all
 // of them are data iterators, or all are reduced, in the order in which they are. An allocation that it writes at its
@@ -65,6 +69,13 @@ StatusOr<TeProgram> PadInput(TeProgram p, const std::string& stage, const std::s
 // iterators u_0 for k and u_1, ... for those of t, and the others that t reduced. One name for each result.
 StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::string& iterator,
                             const std::vector<std::string>& names);
+
+// rescale t:  u[k, i] = max of x[i, k, j] over j;  m[i] = max of u[k, i] over k;  t[k, i] += exp(x[i, k, j] - m[i])
+// over j;  o[i] += t[k, i] over k  =>  t[k, i] += exp(x[i, k, j] - u[k, i]) over j;  o[i] += t[k, i] * exp(u[k, i] -
+// m[i]) over k. Parts of a sum whose elements need a maximum, as those of the step chain do, are under the maximum of
+// their own part, and who reads them scales: what a thread, or a kernel, finds of both in one go through its elements
+// (Milakov and Gimelshein, "Online normalizer calculation for softmax"). It rounds otherwise: not for exact numerics.
+StatusOr<TeProgram> Rescale(TeProgram p, const std::string& stage);
 
 // separate t -> at:  t[i], o[i] = over k the pair (x[i, k], k) that comes first  =>  t[i] = max x[i, k] over k;  at[i]
 // = min (x[i, k] == t[i] || isnan(x[i, k]) ? k : none) over k;  o[i] = at[i]. A reduction of pairs by ComesFirst

@@ -64,7 +64,14 @@ class RandomSteps {
         return Cat("hoist ", stage().name, " -> sum", folds_++);
       }
       case 0:
-        return Cat("align ", stage().name, " ", stage().name);
+        switch (Pick(3)) {
+          case 0:
+            return Cat("inline_stage ", stage().name);
+          case 1:
+            return Cat("rescale ", stage().name);
+          default:
+            return Cat("align ", stage().name, " ", stage().name);
+        }
       case 3:
       case 4:
       case 5: {
@@ -220,7 +227,7 @@ TEST(StageSteps, ComputeTheSame) {
       const auto got = random.Run(group, s->func());
       ASSERT_TRUE(got.ok()) << got.status() << name << "\n" << s->text() << ir::Print(s->func());
       const bool exactly = !absl::StrContains(s->text(), "rfactor ") && !absl::StrContains(s->text(), "hoist ") &&
-                           !absl::StrContains(s->text(), "exp2 ");
+                           !absl::StrContains(s->text(), "rescale ") && !absl::StrContains(s->text(), "exp2 ");
       ASSERT_TRUE(IsSame(*expected, *got, exactly)) << name << "\n" << s->text() << ir::Print(s->func());
       // The text alone does it, too.
       const auto replayed = ir::ApplySchedule(*ir::ParseFunc(ir::Print(*ir::ToLoops(group))), s->text());
@@ -229,8 +236,8 @@ TEST(StageSteps, ComputeTheSame) {
     }
   });
   if (kRoundsDivisor > 1) return;  // too few of what few graphs have
-  for (const char* step :
-       {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "separate", "define", "exp2"})
+  for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "separate", "define",
+                           "exp2", "inline_stage"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
 }
