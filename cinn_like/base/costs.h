@@ -83,10 +83,10 @@ struct GpuCosts {
   // for memory and for the other threads to reduce it, each time that it is gone through, and times that where pairs
   // are reduced; a warp's accesses side by side, of a core, each time, beside all that; and what each halving of
   // accesses of 16 bytes adds, of elements, of tiles that are turned, of a cluster's rows, and of rows that are gone
-  // through with a maximum and what is summed under it.
+  // through once for a maximum and sums under it; of a core, what an element there costs that may not be the row's.
   double again_per_byte = 1.5, pass_seconds = 0.8e-6, pair_passes = 3, part_seconds = 0.25e-9;
-  double narrow_access = 0.07, narrow_tile = 0.35, narrow_cluster = 0.5, narrow_online = 0.2,
-         ask_online_seconds = 32e-12;
+  double narrow_access = 0.07, narrow_tile = 0.35, narrow_cluster = 0.5, narrow_online = 0.1,
+         ask_online_seconds = 6e-12;
   double bytes_in_flight = 48 << 10;  // of a core, asked of memory at once, that keep it busy
   double division_seconds = 0.1e-9, wide_division_seconds = 0.3e-9;  // of a core, by no constant, of 32 and 64 bits
 

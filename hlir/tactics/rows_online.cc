@@ -22,8 +22,11 @@ using namespace ir;  // NOLINT: schedules and stages are all there is here
 namespace {
 
 constexpr int64_t kWarp = RowsGpuPlan::kWarp;
-constexpr int64_t kThreads = 256;  // of a long row
-constexpr int64_t kAtOnce = 2;     // accesses of a thread, on their way
+constexpr int64_t kThreads = 256;               // of a long row
+constexpr int64_t kAtOnce = 8, kFewAtOnce = 2;  // accesses of a thread, on their way, of all inputs
+constexpr int64_t kTurns = 8;                   // for which twice the threads are as good
+// Rows of fewer turns of a warp than these are better off in registers: most of theirs ask which elements are there.
+constexpr int64_t kLeast = 3, kLeastShifted = 5;
 
 bool Joins(Context& c, const Stage& s, ExprOp op) {
   return s.IsReduction() && s.values.size() == 1 && s.values[0]->op == op && IsFloat(s.outputs[0]->dtype) &&
@@ -63,7 +66,8 @@ class OnlineRows {
   bool Find() {
     if (!r_.space.HasReduction() || r_.group.exact || !plan_.CanShare()) return false;
     vector_ = r_.VectorDim();
-    if (r_.Dims(true) != std::vector<int>{vector_}) return false;
+    // A row alone has more threads than a block.
+    if (r_.Dims(true) != std::vector<int>{vector_} || r_.Dims(false).empty()) return false;
     enum Level : uint8_t { kElements, kMaximum, kBehind };  // the most that a value needs
     absl::flat_hash_map<Buffer, Level> level_of;
     Context& c = *r_.group.context;
@@ -131,7 +135,7 @@ class OnlineRows {
 
   double Rows() const { return r_.LikelySize(r_.Dims(false)); }
 
-  // False: a row is one turn of its threads.
+  // False: a row is too few turns.
   bool PlanThreads() {
     const RowsGpuPlan::Row row = plan_.PlanRow(vector_);
     shift_ = nullptr;
@@ -140,19 +144,21 @@ class OnlineRows {
       shift_ = plan_.ShiftOfRow(vector_, plan_.AccessElements(vector_));
       if (shift_ != nullptr) v_ = plan_.AccessElements(vector_);
     }
-    // Two turns at least; more than some threads of a row wait for each other, but where the device has room for them.
-    const int64_t accesses = r_.LikelyExtent(vector_) / v_, turns = accesses / (2 * kAtOnce);
+    // As many accesses on their way as there are two turns for; more threads where turns are many, or a device has
+    // room.
+    const int64_t length = r_.LikelyExtent(vector_), longest = r_.LargestExtent(vector_);
+    if (longest < (shift_ != nullptr ? kLeastShifted : kLeast) * kWarp * kFewAtOnce * v_) return false;
+    const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
+    at_once_ = length < 2 * kWarp * kAtOnce * v_ ? kFewAtOnce : std::max(PowerOfTwoBelow(kAtOnce / inputs), kFewAtOnce);
     const double room = static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_) / 2;
     threads_ = kWarp;
-    while (2 * threads_ <= std::min(turns, plan_.most_threads()) &&
-           (threads_ < kThreads || 2 * static_cast<double>(threads_) * Rows() <= room))
+    while (2 * threads_ <= plan_.most_threads() && length >= 2 * Turn() &&
+           ((threads_ < kThreads && length >= kTurns * Turn()) || 2 * static_cast<double>(threads_) * Rows() <= room))
       threads_ *= 2;
     threads_ = point_.Choose("threads", {kWarp, 2 * kWarp, 4 * kWarp, kThreads, 2 * kThreads}, threads_);
-    const int64_t whole = plan_.AccessElements(vector_);
-    at_once_ = point_.Choose("accesses", {1, 2, 4, 8}, kAtOnce * whole / v_);
-    const int64_t length = r_.ConstExtent(vector_);
-    while (length > 0 && length <= Turn() && at_once_ * threads_ > kWarp) (at_once_ > 1 ? at_once_ : threads_) /= 2;
-    return length == 0 || length > Turn();
+    at_once_ = point_.Choose("accesses", {1, 2, 4, 8}, at_once_);
+    while (longest <= Turn() && at_once_ * threads_ > kWarp) (at_once_ > 1 ? at_once_ : threads_) /= 2;
+    return longest > Turn();
   }
 
   int64_t Turn() const { return at_once_ * threads_ * v_; }  // elements
@@ -223,12 +229,17 @@ class OnlineRows {
     }
     const auto loads_of = [&](const Stage& s, const std::vector<Expr>& iters) {
       std::vector<Expr> r;
+      VarMap ones;  // which a step counts as 0
+      for (const StageIter& i : s.iters) {
+        if (IsInt(i.extent, 1)) ones[i.var] = c.Int(0);
+      }
       for (Expr v : s.values) {
         VisitLoads(v, [&](Expr e) {
           const bool is_input = std::none_of(s_.stages()->stages.begin(), s_.stages()->stages.end(),
                                              [&](const Stage& x) { return Contains(x.outputs, e->buffer); });
           const bool fits = Uses(e, iters.back()) && PrintsWithin(e, kMostNodesOfStep);
-          if (is_input && fits && std::find(r.begin(), r.end(), e) == r.end()) r.push_back(e);
+          const Expr load = Substitute(c, e, ones);
+          if (is_input && fits && std::find(r.begin(), r.end(), load) == r.end()) r.push_back(load);
         });
       }
       return r;
@@ -262,13 +273,12 @@ class OnlineRows {
     }
   }
 
-  // The stage's loops over rows as one; empty: there is one row.
+  // The stage's loops over rows as one.
   std::string FuseRows(const std::string& stage, const std::vector<std::string>& along) {
     std::string loops, order;
     for (const std::string& l : s_.LoopsAround("b_" + stage)) loops += Has(along, l) ? "" : " " + l;
     for (const std::string& l : along) order += " " + l;
-    if (!(loops + order).empty()) s_.Step("reorder", loops, order);
-    if (loops.empty()) return "";
+    s_.Step("reorder", loops, order);
     const std::string row = s_.Fresh("p");
     s_.Step("fuse", loops, " -> ", row);
     return row;
@@ -283,7 +293,7 @@ class OnlineRows {
     }
     std::vector<std::string> rows, threads, joined, turns, starts;
     for (const Stage& s : group_.stages) {
-      if (s_.LoopsAround("b_" + s.name).empty()) continue;  // substituted away, or a single element
+      if (s_.LoopsAround("b_" + s.name).empty()) continue;  // substituted away
       for (Buffer b : s.outputs) {
         if (!IsParam(group_, b)) s_.Step("scope ", b->name, " local");
       }
@@ -312,21 +322,18 @@ class OnlineRows {
       }
     }
     RETURN_IF_ERROR(s_.status());
-    std::erase(rows, "");
     const auto all = [](const std::vector<std::string>& loops) {
       std::string r;
       for (const std::string& l : loops) r += " " + l;
       return r;
     };
-    if (rows.size() > 1) s_.Step("merge", all(rows));
-    if (!rows.empty()) {
-      std::string block = rows[0];
-      if (const int64_t together = plan_.RowsTogether(threads_); together > 1) {
-        s_.Step("split ", block, " ", together, " -> pb py").Run("bind py threadIdx.y");
-        block = "pb";
-      }
-      s_.Step("bind ", block, " blockIdx.x");
+    s_.Step("merge", all(rows));
+    std::string block = rows[0];
+    if (const int64_t together = plan_.RowsTogether(threads_); together > 1) {
+      s_.Step("split ", block, " ", together, " -> pb py").Run("bind py threadIdx.y");
+      block = "pb";
     }
+    s_.Step("bind ", block, " blockIdx.x");
     s_.Step("merge", all(threads)).Step("bind ", threads[0], " threadIdx.x");
     for (const std::string& t : joined) s_.Step("bind ", t, " threadIdx.x");
     for (const std::string& name : starts)

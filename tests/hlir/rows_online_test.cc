@@ -78,11 +78,13 @@ bool IsNear(double a, double b, double tolerance) {
 
 TEST(RowsOnline, AnyPointSums) {
   std::mt19937 rng(3);
-  const Target target = *Target::Parse("cuda -arch=sm_90a");
   int shifted = 0, taken = 0;
   for (const Case& c : kCases) {
-    for (const char* type : {"f32", "bf16"}) {
-      for (const auto& [rows, length, is_symbol] : {std::tuple(7, 1600, false), {9, 2051, false}, {7, 1100, true}}) {
+    for (const auto& [device, type] :
+         {std::pair("cuda -arch=sm_90a", "f32"), {"cuda -arch=sm_90a", "bf16"}, {"opencl", "f32"}}) {
+      const Target target = *Target::Parse(device);
+      for (const auto& [rows, length, is_symbol] :
+           {std::tuple(7, 1600, false), {9, 2051, false}, {7, 1100, true}, {1, 3000, false}}) {
         const std::string n = is_symbol ? "n" : Cat(length);
         const std::string where = is_symbol ? " where n in 1..65536 hint 1024" : "";
         const std::string text =
