@@ -318,6 +318,10 @@ StatusOr<size_t> RowNests::StageInputs(const std::vector<Input>& inputs) {
 }
 
 Status RowNests::TakePowersOf2() {
+  const auto is_wide = [](const Param& p) {
+    return p.buffer != nullptr && IsFloat(p.buffer->dtype) && BytesOf(p.buffer->dtype) > 2;
+  };
+  if (group.exact || std::any_of(group.params.begin(), group.params.end(), is_wide)) return absl::OkStatus();
   bool any = false;
   for (size_t k = 0; k < group.stages.size(); ++k) any |= schedule.Try(Cat("exp2 ", group.stages[k].name));
   return any ? ReadAgain() : absl::OkStatus();

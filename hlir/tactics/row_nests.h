@@ -77,7 +77,8 @@ struct RowNests {
   // many.
   StatusOr<size_t> StageInputs(const std::vector<Input>& inputs);
 
-  // exp as exp2, wherever that stands (the step exp2).
+  // exp as exp2, wherever that stands (the step exp2), of what is read and written in 16 bits: an instruction with an
+  // error that rounding to 16 bits hides.
   Status TakePowersOf2();
   // A dimension begins before its first value in all stages, by a number of other dimensions (SpaceVar).
   Status Shift(int dim, ir::Expr by);

@@ -54,7 +54,7 @@ class RowsGpu {
     const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
     const double seconds = plan_.Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
-    RETURN_IF_ERROR(TakePowersOf2());
+    RETURN_IF_ERROR(r_.TakePowersOf2());
     Status status = absl::OkStatus();
     if (r_.sums)
       status = WithSums();
@@ -77,16 +77,6 @@ class RowsGpu {
     std::erase_if(options, [&](int64_t n) { return n > most_threads_; });
     if (options.empty()) options = {most_threads_};
     return point_.Choose("threads", options, std::min(predicted, options.back()));
-  }
-
-  // Of what is read and written in 16 bits powers of e are powers of 2, an instruction with an error that rounding to
-  // 16 bits hides.
-  Status TakePowersOf2() {
-    const auto is_wide = [](const Param& p) {
-      return p.buffer != nullptr && IsFloat(p.buffer->dtype) && BytesOf(p.buffer->dtype) > 2;
-    };
-    const bool any = std::any_of(r_.group.params.begin(), r_.group.params.end(), is_wide);
-    return r_.group.exact || any ? absl::OkStatus() : r_.TakePowersOf2();
   }
 
   bool ReadsUnderConditions() const {

@@ -26,7 +26,7 @@ constexpr int64_t kThreads = 256;               // of a long row
 constexpr int64_t kAtOnce = 8, kFewAtOnce = 2;  // accesses of a thread, on their way, of all inputs
 constexpr int64_t kTurns = 8;                   // for which twice the threads are as good
 // Rows of fewer turns of a warp than these are better off in registers: most of theirs ask which elements are there.
-constexpr int64_t kLeast = 3, kLeastShifted = 5;
+constexpr int64_t kLeast = 3, kLeastAsking = 5;
 
 bool Joins(Context& c, const Stage& s, ExprOp op) {
   return s.IsReduction() && s.values.size() == 1 && s.values[0]->op == op && IsFloat(s.outputs[0]->dtype) &&
@@ -147,7 +147,8 @@ class OnlineRows {
     // As many accesses on their way as there are two turns for; more threads where turns are many, or a device has
     // room.
     const int64_t length = r_.LikelyExtent(vector_), longest = r_.LargestExtent(vector_);
-    if (longest < (shift_ != nullptr ? kLeastShifted : kLeast) * kWarp * kFewAtOnce * v_) return false;
+    const bool asks = shift_ != nullptr || r_.ConstExtent(vector_) == 0;
+    if (longest < (asks ? kLeastAsking : kLeast) * kWarp * kFewAtOnce * v_) return false;
     const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
     at_once_ = length < 2 * kWarp * kAtOnce * v_ ? kFewAtOnce : std::max(PowerOfTwoBelow(kAtOnce / inputs), kFewAtOnce);
     const double room = static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_) / 2;
@@ -155,7 +156,9 @@ class OnlineRows {
     while (2 * threads_ <= plan_.most_threads() && length >= 2 * Turn() &&
            ((threads_ < kThreads && length >= kTurns * Turn()) || 2 * static_cast<double>(threads_) * Rows() <= room))
       threads_ *= 2;
-    threads_ = point_.Choose("threads", {kWarp, 2 * kWarp, 4 * kWarp, kThreads, 2 * kThreads}, threads_);
+    std::vector<int64_t> options = {kWarp, 2 * kWarp, 4 * kWarp, kThreads, 2 * kThreads};
+    std::erase_if(options, [&](int64_t n) { return n > plan_.most_threads(); });
+    threads_ = point_.Choose("threads", options, threads_);
     at_once_ = point_.Choose("accesses", {1, 2, 4, 8}, at_once_);
     while (longest <= Turn() && at_once_ * threads_ > kWarp) (at_once_ > 1 ? at_once_ : threads_) /= 2;
     return longest > Turn();
@@ -165,10 +168,7 @@ class OnlineRows {
 
   // False: the sums don't follow the maximum.
   StatusOr<bool> RunStageSteps() {
-    if (std::all_of(r_.group.params.begin(), r_.group.params.end(), [](const Param& p) {
-          return p.buffer == nullptr || !IsFloat(p.buffer->dtype) || BytesOf(p.buffer->dtype) <= 2;
-        }))
-      RETURN_IF_ERROR(r_.TakePowersOf2());
+    RETURN_IF_ERROR(r_.TakePowersOf2());
     RETURN_IF_ERROR(r_.KeepResults(false));
     for (const std::string& name : shares_) s_.Step("inline_stage ", name);
     RETURN_IF_ERROR(r_.ReadAgain());

@@ -22,8 +22,8 @@ Expr Widened(Context& c, Expr e);
 // How an element f(r, m) of a later reduction changes with the maximum m = max_r x(r): f(r, m') = h(m, m') * f(r, m).
 // Products of one factor exp(c * (x(r) - m)), c > 0, and of what m is no part of have such an h; no other is known. In
 // place of m there may be max(m, b) with b that is the same for all elements, or 0 where m is infinite. That factor is
-// 1 at most whatever part of the elements m is the maximum of, so that partial results never overflow where the whole
-// does not.
+// 1 at most whatever part of the elements m is the maximum of (more where that is infinite, as the whole is then), so
+// that partial results never overflow where the whole does not.
 class Repair {
  public:
   // `a` knows the range of elements, `m`: the load of the maximum; `x`: what it is the maximum of, at the element.

@@ -155,6 +155,11 @@ StatusOr<TeProgram> InlineStage(TeProgram p, const std::string& stage) {
   RETURN_IF_ERROR(CheckNoScan(s));
   if (!s.IsPointwise()) return InvalidArgument("stage ", stage, " reduces; only a pointwise stage can be inlined");
   if (!WritesAllocations(p, s)) return InvalidArgument("stage ", stage, " writes a result, or not at its iterators");
+  for (Buffer b : s.outputs) {
+    const auto asks = [&](const RangeCheck& r) { return r.values == b || r.low == b || r.high == b; };
+    if (Contains(p.kept, b) || std::any_of(p.checks.begin(), p.checks.end(), asks))
+      return InvalidArgument("stage ", stage, " writes ", b->name, ", which others than stages need");
+  }
   for (Stage& reader : p.stages) {
     for (size_t o = 0; o < s.outputs.size(); ++o) {
       for (Expr& v : reader.values) v = InlineLoads(*p.context, v, s.outputs[o], VarsOf(s.iters), s.values[o]);

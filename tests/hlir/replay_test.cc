@@ -13,9 +13,10 @@
 namespace cinn_like::hlir {
 namespace {
 
-constexpr const char* kStageSteps[] = {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "define"};
+constexpr const char* kStageSteps[] = {"align", "keep",    "fold",    "unfold", "round_up",
+                                       "shift", "rfactor", "rescale", "define", "inline_stage"};
 // Steps that no other tactics write.
-const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "shift", "rfactor"};
+const std::set<std::string_view> kOnGpus = {"unfold", "round_up", "shift", "rfactor", "rescale", "inline_stage"};
 
 StatusOr<std::string> Replay(const std::string& stages, const std::string& schedule) {
   ASSIGN_OR_RETURN(const ir::Func loops, ir::ParseFunc(stages));
