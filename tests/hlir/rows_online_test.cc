@@ -154,5 +154,34 @@ TEST(RowsOnline, AnyPointSums) {
   EXPECT_GT(shifted, 5);
 }
 
+// Rows that are written, too, or are few turns, are best kept in registers, as long as these hold them.
+TEST(RowsOnline, IsChosenWhereRowsAreReadForSumsAlone) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  struct {
+    size_t of;  // kCases
+    const char *type, *rows, *length, *tactic;
+  } cases[] = {{2, "bf16", "8192", "50257", "rows_online"}, {3, "bf16", "8192", "50257", "rows_online"},
+               {3, "f32", "32768", "4096", "rows_online"},  {3, "bf16", "8192", "n", "rows_online"},
+               {0, "bf16", "512", "262144", "rows_online"}, {0, "bf16", "4096", "50257", "rows_gpu"},
+               {0, "f32", "32768", "4096", "rows_gpu"},     {3, "bf16", "134083", "1001", "rows_gpu"},
+               {3, "bf16", "447392", "300", "rows_gpu"},    {3, "bf16", "32760", "4097", "rows_online"},
+               {1, "bf16", "8192", "50257", "rows_gpu"}};
+  for (const auto& c : cases) {
+    const std::string where = c.length[0] == 'n' ? " where n in 1..1000000 hint 50257" : "";
+    const std::string text = absl::StrReplaceAll(
+        Cat("graph @rows(%x: T[R,N], %w: T[N], %i: i64[R])", where, " {\n ", kCases[c.of].body, "\n}\n"),
+        {{"T[", Cat(c.type, "[")},
+         {"R,", Cat(c.rows, ",")},
+         {"[R]", Cat("[", c.rows, "]")},
+         {"N]", Cat(c.length, "]")}});
+    const auto group = GroupOf(text, target);
+    ASSERT_TRUE(group.ok()) << group.status() << text;
+    const Bids bids = CollectBids(*group, target);
+    ASSERT_FALSE(bids.bids.empty());
+    EXPECT_EQ(bids.bids[0].tactic->name, c.tactic)
+        << kCases[c.of].name << " " << c.type << " " << c.rows << "x" << c.length << ": " << bids.seconds();
+  }
+}
+
 }  // namespace
 }  // namespace cinn_like::hlir
