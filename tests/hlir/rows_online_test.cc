@@ -46,6 +46,8 @@ const Case kCases[] = {
     {"a norm behind it",
      "%0 = softmax(%x) {axis=1} : T[R,N]\n %1 = mul(%0, %x) : T[R,N]\n"
      "%2 = reduce_sum(%1) {axes=[1], keepdims=true} : T[R,1]\n return %2"},
+    {"of what is computed, and written", "%0 = tanh(%x) : T[R,N]\n %1 = softmax(%0) {axis=1} : T[R,N]\n return %1",
+     false},
     {"no such sum",
      "%0 = reduce_max(%x) {axes=[1], keepdims=true} : T[R,1]\n %1 = sub(%x, %0) : T[R,N]\n %2 = tanh(%1) : T[R,N]\n"
      "%3 = reduce_sum(%2) {axes=[1], keepdims=true} : T[R,1]\n return %3",
