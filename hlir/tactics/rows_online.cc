@@ -26,7 +26,7 @@ constexpr int64_t kThreads = 256;               // of a long row
 constexpr int64_t kAtOnce = 8, kFewAtOnce = 2;  // accesses of a thread, on their way, of all inputs
 constexpr int64_t kTurns = 8;                   // for which twice the threads are as good
 // Rows of fewer turns of a warp than these are better off in registers: most of theirs ask which elements are there.
-constexpr int64_t kLeast = 3, kLeastAsking = 5;
+constexpr int64_t kLeast = 3, kLeastShifted = 5;
 
 bool Joins(Context& c, const Stage& s, ExprOp op) {
   return s.IsReduction() && s.values.size() == 1 && s.values[0]->op == op && IsFloat(s.outputs[0]->dtype) &&
@@ -147,8 +147,7 @@ class OnlineRows {
     // As many accesses on their way as there are two turns for; more threads where turns are many, or a device has
     // room.
     const int64_t length = r_.LikelyExtent(vector_), longest = r_.LargestExtent(vector_);
-    const bool asks = shift_ != nullptr || r_.ConstExtent(vector_) == 0;
-    if (longest < (asks ? kLeastAsking : kLeast) * kWarp * kFewAtOnce * v_) return false;
+    if (longest < (shift_ != nullptr ? kLeastShifted : kLeast) * kWarp * kFewAtOnce * v_) return false;
     const auto inputs = std::max<int64_t>(static_cast<int64_t>(r_.FindInputs().size()), 1);
     at_once_ = length < 2 * kWarp * kAtOnce * v_ ? kFewAtOnce : std::max(PowerOfTwoBelow(kAtOnce / inputs), kFewAtOnce);
     const double room = static_cast<double>(GpuCostsOf(target_).threads) * Cores(target_) / 2;
