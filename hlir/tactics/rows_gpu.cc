@@ -305,7 +305,8 @@ class RowsGpu {
     if (row.in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && row.v > 1 && !row.in_registers) row = plan_.PlanRow(vector, 1, chosen);
-    const auto& [longest, v, shifted, threads, blocks, in_registers, all_registers] = row;
+    const int64_t longest = row.longest, v = row.v, threads = row.threads, blocks = row.blocks;
+    const bool shifted = row.shifted, in_registers = row.in_registers;
     const int64_t rows = plan_.RowsTogether(threads);
     // A row of a symbolic length has as many parts as the longest, each under a condition; there is one such row.
     const bool may_be_shorter = in_registers && plan_.RowLength() == 0;

@@ -8,6 +8,7 @@
 
 #include "cinn_like/base/costs.h"
 #include "cinn_like/base/powers_of_two.h"
+#include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/rows_gpu_plan.h"
@@ -57,10 +58,7 @@ class OnlineRows {
     std::string stage, k, u, t, l;
   };
 
-  const Stage& Now(const std::string& name) const {
-    return *std::find_if(s_.stages()->stages.begin(), s_.stages()->stages.end(),
-                         [&](const Stage& s) { return s.name == name; });
-  }
+  const Stage& Now(const std::string& name) const { return StageNamed(s_.stages()->stages, name); }
 
   // The maximum, and the sums that need it and no other sum, all along one dimension, in which memory goes.
   bool Find() {
@@ -89,12 +87,14 @@ class OnlineRows {
       }
       for (Buffer b : s.outputs) level_of[b] = level;
     }
-    // What is computed of elements, once for these, lies in a thread's registers for a turn: nobody else reads it.
+    // What is computed of elements lies in a thread's registers for a turn: these alone read it, and it is no result.
     for (const Stage& s : r_.group.stages) {
-      const bool reads = std::any_of(values_.begin(), values_.end(), [&](const std::string& name) {
-        return Contains(InputsOf(s), Now(name).outputs[0]);
-      });
-      if (reads && !IsFirst(s.name) && !Has(values_, s.name)) return false;
+      const bool is_first = IsFirst(s.name) || Has(values_, s.name);
+      for (const Stage& of : r_.group.stages) {
+        if (!of.IsPointwise() || !Contains(InputsOf(s), of.outputs[0])) continue;
+        const bool is_result = IsParam(r_.group, of.outputs[0]);
+        if (is_result ? is_first || Has(shares_, s.name) : !is_first && Has(values_, of.name)) return false;
+      }
     }
     return !maximum_.empty() && !sums_.empty();
   }
@@ -288,7 +288,7 @@ class OnlineRows {
     for (size_t k = 0; k < r_.group.stages.size(); ++k) {
       const Stage& s = r_.group.stages[k];
       if (!s.IsReduction() && !Has(values_, s.name) && plan_.IsRowSized(k) && !IsParam(r_.group, s.outputs[0]))
-        s_.Try(Cat("inline b_", s.name));
+        s_.Step("inline b_", s.name);
     }
     std::vector<std::string> rows, threads, joined, turns, starts;
     for (const Stage& s : group_.stages) {

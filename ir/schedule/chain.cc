@@ -277,7 +277,7 @@ class Chainer {
     if (next != steps.size())
       return InvalidArgument("block ", b.name, " reduces more dimensions than block ", max_->block().name);
     Expr summed = Widened(c_, element), compared = Widened(c_, Substitute(c_, element_, at));
-    const bool drops = DropConditions(summed, compared);
+    const bool drops = DropConditions(c_, summed, compared);
     Repair repair(of_max, load, compared, was_, is_, [&](Expr e) { return AtMaximum(e, load); });
     StatusOr<Expr> factor = repair.Of(summed);
     RETURN_IF_ERROR(Annotate(factor.status(), Cat("block ", b.name)));
@@ -303,22 +303,6 @@ class Chainer {
       is_given = is_given && (map.contains(v) || std::any_of(f_.symbols.begin(), f_.symbols.end(), is_symbol));
     }
     return is_given ? Substitute(c_, e, map) : nullptr;
-  }
-
-  // 0, or what counts for 0: a product of which a factor is.
-  static bool Vanishes(Analyzer& a, Expr e) {
-    switch (e->op) {
-      case ExprOp::kFloat:
-        return e->float_value == 0;
-      case ExprOp::kMul:
-        return Vanishes(a, e->args[0]) || Vanishes(a, e->args[1]);
-      case ExprOp::kCast:
-        return Vanishes(a, e->args[0]);
-      case ExprOp::kSelect:
-        return (a.CanProve(a.context().Not(e->args[0])) || Vanishes(a, e->args[1])) && Vanishes(a, e->args[2]);
-      default:
-        return false;
-    }
   }
 
   // At each iteration of the chained loop the step of the sum takes no value that the maximum's does not.

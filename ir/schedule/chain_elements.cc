@@ -32,17 +32,41 @@ bool IsNothing(Expr e) { return e->op == ExprOp::kFloat && e->float_value == -IN
 
 }  // namespace
 
-bool DropConditions(Expr& element, Expr& x) {
-  std::vector<Expr> conditions;
-  Expr summed = element, compared = x;
-  for (; summed->op == ExprOp::kSelect && IsZero(summed->args[2]); summed = summed->args[1])
-    conditions.push_back(summed->args[0]);
-  for (; compared->op == ExprOp::kSelect && IsNothing(compared->args[2]); compared = compared->args[1]) {
-    if (std::find(conditions.begin(), conditions.end(), compared->args[0]) == conditions.end()) return false;
-  }
-  if (compared == x) return false;
+bool DropConditions(Context& c, Expr& element, Expr& x) {
+  std::vector<Expr> of_x, found;
+  Expr compared = x;
+  for (; compared->op == ExprOp::kSelect && IsNothing(compared->args[2]); compared = compared->args[1])
+    of_x.push_back(compared->args[0]);
+  const auto has = [](const std::vector<Expr>& conditions, Expr e) {
+    return std::find(conditions.begin(), conditions.end(), e) != conditions.end();
+  };
+  // Others stay: they may ask for the maximum.
+  const std::function<Expr(Expr)> without = [&](Expr e) -> Expr {
+    if (e->op != ExprOp::kSelect || !IsZero(e->args[2])) return e;
+    const Expr rest = without(e->args[1]);
+    if (!has(of_x, e->args[0])) return c.Select(e->args[0], rest, e->args[2]);
+    found.push_back(e->args[0]);
+    return rest;
+  };
+  const Expr summed = without(element);
+  if (of_x.empty() || !std::all_of(of_x.begin(), of_x.end(), [&](Expr e) { return has(found, e); })) return false;
   element = summed, x = compared;
   return true;
+}
+
+bool Vanishes(Analyzer& a, Expr e) {
+  switch (e->op) {
+    case ExprOp::kFloat:
+      return e->float_value == 0;
+    case ExprOp::kMul:
+      return Vanishes(a, e->args[0]) || Vanishes(a, e->args[1]);
+    case ExprOp::kCast:
+      return Vanishes(a, e->args[0]);
+    case ExprOp::kSelect:
+      return (a.CanProve(a.context().Not(e->args[0])) || Vanishes(a, e->args[1])) && Vanishes(a, e->args[2]);
+    default:
+      return false;
+  }
 }
 
 Expr Widened(Context& c, Expr e) {

@@ -14,7 +14,11 @@ bool Reads(Expr e, Buffer b);
 
 // Both without the conditions under which `x`, whose maximum is taken, is not -inf, where `element`, which is summed,
 // is 0 without each of them: what the one passes over the other does. False: they stay.
-bool DropConditions(Expr& element, Expr& x);
+//   select(c, select(d, exp(x - m), 0), 0), select(c, x, -inf)  ->  select(d, exp(x - m), 0), x
+bool DropConditions(Context& c, Expr& element, Expr& x);
+
+// 0, or what counts for 0: a product of which a factor is.
+bool Vanishes(Analyzer& a, Expr e);
 
 // `e` without the roundings on the way, of which the factors of Repair know nothing.
 Expr Widened(Context& c, Expr e);

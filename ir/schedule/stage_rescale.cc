@@ -82,7 +82,7 @@ StatusOr<TeProgram> Rescale(TeProgram p, const std::string& stage) {
     to_sum[parts->reduce_iters[d].var] = s.reduce_iters[d].var;
   }
   Expr summed = Widened(c, element), compared = Widened(c, Substitute(c, JoinedBy(c, *parts, ExprOp::kMax), to_sum));
-  DropConditions(summed, compared);
+  DropConditions(c, summed, compared);
   const DType type = load->type.dtype;
   const Expr was = c.Var("#was", Type{type}), is = c.Var("#is", Type{type});
   Repair repair(a, load, compared, was, is, [](Expr e) { return IsConst(e) ? e : nullptr; });

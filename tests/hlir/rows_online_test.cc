@@ -46,7 +46,20 @@ const Case kCases[] = {
     {"a norm behind it",
      "%0 = softmax(%x) {axis=1} : T[R,N]\n %1 = mul(%0, %x) : T[R,N]\n"
      "%2 = reduce_sum(%1) {axes=[1], keepdims=true} : T[R,1]\n return %2"},
+    {"of a result",
+     "%0 = tanh(%x) : T[R,N]\n %1 = reduce_max(%0) {axes=[1], keepdims=true} : T[R,1]\n %2 = sub(%0, %1) : T[R,N]\n"
+     "%3 = exp(%2) : T[R,N]\n %4 = reduce_sum(%3) {axes=[1], keepdims=true} : T[R,1]\n return %4, %0",
+     false},
+    {"whose powers are a result",
+     "%1 = reduce_max(%x) {axes=[1], keepdims=true} : T[R,1]\n %2 = sub(%x, %1) : T[R,N]\n"
+     "%3 = exp(%2) : T[R,N]\n %4 = reduce_sum(%3) {axes=[1], keepdims=true} : T[R,1]\n return %4, %3",
+     false},
     {"of what is computed, and written", "%0 = tanh(%x) : T[R,N]\n %1 = softmax(%0) {axis=1} : T[R,N]\n return %1",
+     false},
+    {"those near the maximum",
+     "%0 = reduce_max(%x) {axes=[1], keepdims=true} : T[R,1]\n %1 = sub(%x, %0) : T[R,N]\n %2 = exp(%1) : T[R,N]\n"
+     "%3 = full() {value=-1, dtype=T} : T[]\n %4 = gt(%1, %3) : bool[R,N]\n %5 = full() {value=0, dtype=T} : T[]\n"
+     "%6 = select(%4, %2, %5) : T[R,N]\n %7 = reduce_sum(%6) {axes=[1], keepdims=true} : T[R,1]\n return %7",
      false},
     {"no such sum",
      "%0 = reduce_max(%x) {axes=[1], keepdims=true} : T[R,1]\n %1 = sub(%x, %0) : T[R,N]\n %2 = tanh(%1) : T[R,N]\n"
