@@ -1,5 +1,7 @@
 // Random steps on the stages of kernels: what is accepted computes the same, by the interpreter: bit by bit, but for
 // sums of parts.
+#include "ir/schedule/stage_steps.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -240,6 +242,26 @@ TEST(StageSteps, ComputeTheSame) {
                            "exp2", "inline_stage"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
+}
+
+// What checks read is computed although no stage reads it.
+TEST(StageSteps, InlineStageKeepsWhatChecksNeed) {
+  const auto loops = ir::ParseFunc(R"(
+func @f(x: f32[8], y: f32[8] out) {
+  alloc t: f32[8] @global
+  for l_i in 0..8 {
+    block b_t(i in 0..8 = l_i) { t[i] = exp(x[i]) }
+  }
+  for l_j in 0..8 {
+    block b_y(j in 0..8 = l_j) { y[j] = t[j] + 1.0 }
+  }
+})");
+  ASSERT_TRUE(loops.ok()) << loops.status();
+  StatusOr<ir::TeProgram> p = ir::ToStages(*loops);
+  ASSERT_TRUE(p.ok()) << p.status();
+  EXPECT_TRUE(ir::InlineStage(*p, "t").ok());
+  p->kept = {p->stages[0].outputs[0]};
+  EXPECT_EQ(ir::InlineStage(*p, "t").status().message(), "stage t writes t, which others than stages need");
 }
 
 // Of NaN, equals and infinities too, which random values seldom are.
