@@ -6,6 +6,7 @@
 #include "hlir/library_matmul.h"
 #include "hlir/pack_operands.h"
 #include "hlir/pad_products.h"
+#include "hlir/recenter_sums.h"
 #include "hlir/split_reductions.h"
 #include "hlir/stage_analysis.h"
 #include "ir/analyzer.h"
@@ -69,7 +70,7 @@ class StageRewriter {
     DropUnread();
     p_.stages = PadProducts(p_, target_, names);
     p_.stages = SplitReductions(p_, target_, names);
-    return std::move(p_);
+    return RecenterSums(std::move(p_), target_, names);
   }
 
  private:

@@ -1,6 +1,7 @@
 // What of a program's stages is computed and kept, before fusion groups them: views are substituted into their readers,
 // and so is what is cheaper to compute again than to keep; roundings and layouts stay with the product that they are
-// of; contractions get operands that the target's library reads, large reductions to few results become two.
+// of; contractions get operands that the target's library reads, large reductions to few results become two, a mean and
+// a variance of what stays nowhere run in one go.
 #pragma once
 #include <vector>
 

@@ -6,6 +6,7 @@
 
 #include "cinn_like/base/costs.h"
 #include "cinn_like/base/powers_of_two.h"
+#include "hlir/recenter_sums.h"
 #include "hlir/row_space.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
@@ -100,11 +101,15 @@ class Splitter {
       else
         stages.push_back(s);
     }
-    for (const Stage& s : stages) {
+    const absl::flat_hash_map<size_t, size_t> squares = SquaresBeside(stages);
+    for (size_t k = 0; k < stages.size(); ++k) {
+      const Stage& s = stages[k];
       const std::optional<Join> join = JoinOf(s);
-      const std::optional<Part> part = join ? Choose(s) : std::nullopt;
+      const auto with = squares.find(k);
+      const Stage& like = with == squares.end() ? s : stages[with->second];
+      const std::optional<Part> part = join ? Choose(like) : std::nullopt;
       if (const std::optional<Part> beside =
-              join ? has_blocks_ ? ChooseBeside(s, part.has_value()) : ChooseRows(s) : std::nullopt)
+              join ? has_blocks_ ? ChooseBeside(like, part.has_value()) : ChooseRows(like) : std::nullopt)
         Split(s, *join, *beside, r);
       else if (part)
         Split(s, *join, *part, r);
@@ -119,6 +124,17 @@ class Splitter {
 
   std::optional<Join> JoinOf(const Stage& s) const {
     return s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
+  }
+
+  // Sums of squared distances by the sums that run in one go with them (hlir/recenter_sums.h), whose parts are theirs.
+  absl::flat_hash_map<size_t, size_t> SquaresBeside(const std::vector<Stage>& stages) const {
+    absl::flat_hash_map<size_t, size_t> r;
+    TeProgram p = p_;
+    p.stages = stages;
+    for (size_t k = 0; k < stages.size(); ++k) {
+      if (const std::optional<size_t> sum = FindSumBeside(p, k)) r[*sum] = k;
+    }
+    return r;
   }
 
   // Columns that are neighbours of the next ones, and fewer than lanes. There is no rest.
@@ -440,7 +456,7 @@ class Splitter {
                                           c_.Sub(c_.Sub(extent, c_.Int(1)), c_.Mul(p.var, c_.Int(part.chunk))))}}),
             first.inits[k]));
       else
-        elements.push_back(Within(inside, e, first.inits[k]));
+        elements.push_back(Within(inside, q.var, e, first.inits[k]));
     }
     first.name = first.outputs[0]->name;
     first.origin = s.origin;
@@ -451,10 +467,10 @@ class Splitter {
     out.push_back(std::move(second));
   }
 
-  // `e` where `inside`, which is when it may read memory; else `otherwise`.
-  Expr Within(Expr inside, Expr e, Expr otherwise) {
+  // `e` where `inside`, which is when it may read memory at `var`; else `otherwise`.
+  Expr Within(Expr inside, Expr var, Expr e, Expr otherwise) {
     const Expr masked = Rewriter(c_, [&](Expr x) -> Expr {
-      if (x->op != ExprOp::kLoad) return nullptr;
+      if (x->op != ExprOp::kLoad || !Uses(x, var)) return nullptr;
       const Expr own = MaskOf(x);
       return c_.Load(x->buffer, IndicesOf(x), own == nullptr ? inside : c_.And(inside, own));
     })(e);

@@ -480,9 +480,13 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
                        [&](const LinearTerm& u) { return u.atom == others && (u.coef < 0) != (t.coef < 0); });
   };
 
-  const LinearTerm* best = nullptr;
-  Expr best_var = nullptr;
-  std::pair<bool, int> best_order(false, -1);
+  // Those that meet others first, then the innermost one.
+  struct Candidate {
+    const LinearTerm* term = nullptr;
+    Expr var = nullptr;
+    int order = -1;
+  };
+  Candidate meeting, innermost;
   for (const LinearTerm& t : l.terms) {
     const std::vector<Expr> factors = FactorsOf(t.atom);
     for (Expr f : factors) {
@@ -491,21 +495,19 @@ bool Analyzer::ProveNonNegative(const Linear& l, Proof& p, int depth) {
       const bool upper = t.coef < 0;
       const bool symbolic = v->has_range && !(upper ? v->max : v->min).IsConst();
       const bool bounded = upper ? v->hi < kUnknown : v->lo > -kUnknown;
-      if (!symbolic && !(factors.size() > 1 && bounded)) continue;
-      const std::pair<bool, int> order(meets_others(t, factors, f), v->order);
-      if (order > best_order && others_nonnegative(factors, f)) {
-        best = &t;
-        best_var = f;
-        best_order = order;
-      }
+      if ((!symbolic && !(factors.size() > 1 && bounded)) || !others_nonnegative(factors, f)) continue;
+      if (v->order > innermost.order) innermost = {&t, f, v->order};
+      if (v->order > meeting.order && meets_others(t, factors, f)) meeting = {&t, f, v->order};
     }
   }
-  if (best != nullptr) {
-    const VarInfo& v = vars_.find(best_var)->second;
-    const bool upper = best->coef < 0;
+  if (meeting.term == innermost.term && meeting.var == innermost.var) meeting = {};
+  for (const Candidate& x : {meeting, innermost}) {
+    if (x.term == nullptr) continue;
+    const VarInfo& v = vars_.find(x.var)->second;
+    const bool upper = x.term->coef < 0;
     const Linear bound =
         v.has_range && !(upper ? v.max : v.min).IsConst() ? (upper ? v.max : v.min) : Constant(upper ? v.hi : v.lo);
-    if (ProveNonNegative(replace(*best, best_var, bound), p, depth - 1)) return true;
+    if (ProveNonNegative(replace(*x.term, x.var, bound), p, depth - 1)) return true;
   }
 
   // What makes the sum smaller first.

@@ -147,19 +147,17 @@ Status RowNests::KeepResults(bool rows, bool sums) {
     bool row_sized = false;
     for (int d : space.dim_of[k]) row_sized |= !s.IsReduction() && d >= 0 && space.dims[d].reduced;
     if (!s.at.empty() || (row_sized && !rows)) continue;
-    // What chooses pairs has both in one place.
-    const bool apart = s.IsReduction() &&
-                       std::any_of(s.outputs.begin(), s.outputs.end(), [&](Buffer b) { return !IsParam(group, b); });
+    const auto is_read = [&](Buffer out) {
+      return std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(),
+                         [&](const Stage& other) { return Contains(InputsOf(other), out); });
+    };
+    // What is reduced together is so in one place.
+    const bool apart = s.IsReduction() && std::any_of(s.outputs.begin(), s.outputs.end(),
+                                                      [&](Buffer b) { return !IsParam(group, b) || is_read(b); });
     // The last first: each copy comes right after the stage.
     for (size_t o = s.outputs.size(); o-- > 0;) {
       const Buffer out = s.outputs[o];
-      const auto reads = [&](const Stage& other) {
-        const std::vector<Buffer> inputs = InputsOf(other);
-        return std::count(inputs.begin(), inputs.end(), out) > 0;
-      };
-      if (IsParam(group, out) &&
-          (apart || (sums && s.IsReduction()) ||
-           std::any_of(group.stages.begin() + static_cast<ptrdiff_t>(k), group.stages.end(), reads)))
+      if (IsParam(group, out) && (apart || (sums && s.IsReduction()) || is_read(out)))
         schedule.Step("keep ", out->name, " -> ", schedule.Fresh("kept_" + out->name));
     }
   }

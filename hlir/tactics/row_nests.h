@@ -51,9 +51,9 @@ struct RowNests {
 
   // Steps on stages, before any on loops.
   // A result that later stages read becomes a temporary and a stage that copies it: what one thread writes to memory,
-  // others must not read in the same kernel. So does one of a pair whose other is a temporary. Results of the size of
-  // rows stay unless `rows` says that these are kept too: each element's thread reads it back. `sums`: so is every
-  // reduction, where several lie in one access that a thread adds to.
+  // others must not read in the same kernel. So does one of several that a reduction has, where another is a temporary.
+  // Results of the size of rows stay unless `rows` says that these are kept too: each element's thread reads it back.
+  // `sums`: so is every reduction, where several lie in one access that a thread adds to.
   Status KeepResults(bool rows, bool sums = false);
   // The same of every result that is reduced.
   Status KeepReduced();

@@ -261,6 +261,7 @@ class RowsGpu {
     if (reduced.size() < 2) return;
     for (size_t k = 0; k < r_.group.stages.size(); ++k) {
       const Stage& stage = r_.group.stages[k];
+      if (s_.LoopsAround("b_" + stage.name).empty()) continue;  // substituted away
       std::string dims, others, line;
       std::vector<std::string> name_of(r_.space.dims.size());
       for (size_t i = 0; i < stage.iters.size(); ++i) {

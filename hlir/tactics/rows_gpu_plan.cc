@@ -75,15 +75,18 @@ double RowsGpuPlan::Seconds(int vector) const {
     const auto t = r_.FindTransposition();
     seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
                       : gpu.narrow_access * (ShiftOfLine(vector) ? 0 : narrow(r_.LineAround(vector))));
-    return gpu.kernel_seconds + std::max(seconds, SecondsOfPlaces(t ? 1 : VectorFor(r_.LineAround(vector))));
+    return gpu.kernel_seconds +
+           std::max(seconds, SecondsOfPlaces(r_.Dims(false), t ? 1 : VectorFor(r_.LineAround(vector))));
   }
   const int64_t passes = Passes();
   const double rows = r_.LikelySize(r_.Dims(false));  // or columns
   bool in_registers = false;
+  int64_t together = 1;  // elements of an access
   double waits = 0, parts = 0;
   if (along) {
     const Row row = PlanRow(vector);
     in_registers = row.in_registers;
+    together = row.v;
     if (row.blocks > 1)
       seconds *= 1 + gpu.narrow_cluster * std::log2(static_cast<double>(AccessElements(vector) / row.v));
     const bool pairs = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), ChoosesPairs);
@@ -91,9 +94,9 @@ double RowsGpuPlan::Seconds(int vector) const {
     // All parts that a row can have are asked for, of all of a block's rows.
     const double length = static_cast<double>(row.longest > 0 ? row.longest : LikelyRowLength());
     parts = rows * std::ceil(length / (static_cast<double>(row.v) * threads)) * threads / kWarp;
-    const auto together = static_cast<double>(RowsTogether(row.threads));
+    const auto rows_together = static_cast<double>(RowsTogether(row.threads));
     const double at_once =
-        std::min(static_cast<double>(gpu.threads) / threads, together * static_cast<double>(gpu.blocks)) *
+        std::min(static_cast<double>(gpu.threads) / threads, rows_together * static_cast<double>(gpu.blocks)) *
         Cores(target_);
     waits = std::ceil(rows / at_once) * static_cast<double>(passes) * gpu.pass_seconds *
             (pairs && !in_registers ? gpu.pair_passes : 1);
@@ -105,6 +108,7 @@ double RowsGpuPlan::Seconds(int vector) const {
   } else {
     const Strip strip = PlanStrip(vector);
     in_registers = strip.in_registers;
+    together = strip.lanes;
     const int64_t likely = EndsInMemory() ? std::min(kLikelyEnd, LikelyRowLength()) : LikelyRowLength();
     const auto length = static_cast<double>(in_registers ? LongestRow() : likely);
     parts = rows * length / static_cast<double>(kWarp * strip.lanes);
@@ -120,18 +124,20 @@ double RowsGpuPlan::Seconds(int vector) const {
     waits = std::ceil(blocks / at_once) * turns * static_cast<double>(passes) * gpu.pass_seconds;
   }
   if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
-  return gpu.kernel_seconds + std::max(seconds, waits) +
+  const double places = SecondsOfPlaces(r_.Dims(true), together) * static_cast<double>(in_registers ? 1 : passes);
+  return gpu.kernel_seconds + std::max({seconds, waits, places}) +
          parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
 }
 
-double RowsGpuPlan::SecondsOfPlaces(int64_t at_once) const {
+double RowsGpuPlan::SecondsOfPlaces(const std::vector<int>& dims, int64_t at_once) const {
   double elements = 1, most = 1;
   int64_t divisions = 0;
-  for (size_t d = 0; d < r_.space.dims.size(); ++d) {
+  for (size_t d = 0; d < r_.space.dims.size(); ++d)
     elements *= static_cast<double>(r_.LikelyExtent(static_cast<int>(d)));
-    most *= static_cast<double>(r_.LargestExtent(static_cast<int>(d)));
-    const auto inner = static_cast<int>(d) + 1;
-    divisions += d + 1 < r_.space.dims.size() && r_.ConstExtent(inner) == 0 && !r_.CanCoalesce(static_cast<int>(d));
+  for (size_t k = 0; k < dims.size(); ++k) {
+    most *= static_cast<double>(r_.LargestExtent(dims[k]));
+    if (k + 1 == dims.size() || r_.ConstExtent(dims[k + 1]) > 0) continue;
+    divisions += dims[k + 1] != dims[k] + 1 || !r_.CanCoalesce(dims[k]);
   }
   absl::flat_hash_set<std::pair<Expr, Expr>> quotients;  // a remainder is what its quotient leaves
   for (const Stage& s : r_.group.stages) {

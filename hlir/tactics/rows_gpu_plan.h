@@ -90,8 +90,9 @@ class RowsGpuPlan {
   bool WritesRows() const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.
   int64_t Passes() const;
-  // Of elements, so many at once, to find where they lie: quotients by sizes that are not constant.
-  double SecondsOfPlaces(int64_t at_once) const;
+  // Of elements, so many at once, to find where they lie along dimensions that a loop goes through as one: quotients by
+  // sizes that are not constant.
+  double SecondsOfPlaces(const std::vector<int>& dims, int64_t at_once) const;
   // Bytes of a row's elements that are read after the first time, of rows that lie in no registers.
   double BytesAgain(int64_t passes) const;
   int64_t LikelyRowLength() const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 
 #include "ir/analyzer.h"
 
@@ -34,6 +35,57 @@ Sum SumOf(const Store& n) {
     if (!is_own) VisitLoads(a, [&](Expr e) { others |= e->buffer == n.buffer; });
   }
   return own == 1 && !others ? Sum{n.buffer, n.indices[0], n.mask} : Sum{};
+}
+
+// Sums that are reduced together are named first and stored then; what no store in between changes can be stored at
+// once:  let v = a[i] + x; let w = b[i] + y; a[i] = v; b[i] = w  ->  a[i] = a[i] + x; b[i] = b[i] + y
+Stmt StoreAtOnce(const Stmt& s) {
+  const Seq* seq = As<Seq>(s);
+  if (seq == nullptr) return nullptr;
+  struct Named {
+    size_t let;
+    std::optional<size_t> store = std::nullopt;
+  };
+  absl::flat_hash_map<Expr, Named> named;
+  for (size_t k = 0; k < seq->stmts.size(); ++k) {
+    const Stmt& x = seq->stmts[k];
+    const Store* store = As<Store>(x);
+    if (store != nullptr) {
+      const auto at = named.find(store->value);
+      if (at != named.end() && !at->second.store) at->second.store = k;
+      absl::erase_if(named, [&](const auto& n) {
+        bool reads = false;
+        VisitLoads(As<Let>(seq->stmts[n.second.let])->value, [&](Expr e) { reads |= e->buffer == store->buffer; });
+        return reads && !n.second.store;
+      });
+    } else if (As<Let>(x) == nullptr) {
+      absl::erase_if(named, [](const auto& n) { return !n.second.store; });
+    }
+    // Nobody else has the name.
+    ForEachExpr(x, [&](Expr root) {
+      if (store != nullptr && root == store->value && named.contains(root) && named.at(root).store == k) return;
+      for (Expr v : VarsOf(root)) named.erase(v);
+    });
+    if (const Let* let = As<Let>(x)) named[let->var] = {k};
+  }
+  std::vector<Stmt> kept;
+  for (size_t k = 0; k < seq->stmts.size(); ++k) {
+    const Stmt& x = seq->stmts[k];
+    if (const Let* let = As<Let>(x)) {
+      const auto at = named.find(let->var);
+      if (at != named.end() && at->second.store) continue;
+    }
+    const Store* store = As<Store>(x);
+    const auto at = store == nullptr ? named.end() : named.find(store->value);
+    if (at == named.end() || at->second.store != k) {
+      kept.push_back(x);
+      continue;
+    }
+    Store direct = *store;
+    direct.value = As<Let>(seq->stmts[at->second.let])->value;
+    kept.push_back(MakeStmt(std::move(direct)));
+  }
+  return kept.size() == seq->stmts.size() ? nullptr : MakeSeq(std::move(kept));
 }
 
 class Cascader {
@@ -286,7 +338,7 @@ class Cascader {
 }  // namespace
 
 StatusOr<Func> CascadeSums(Func f, const SumLengths& lengths) {
-  f.body = Cascader(f, lengths)(f.body);
+  f.body = Cascader(f, lengths)(RewriteStmts(f.body, StoreAtOnce));
   return f;
 }
 

@@ -118,6 +118,8 @@ const StepRow kSteps[] = {
      [](TeProgram p, const Words& w) { return Rfactor(std::move(p), w.args[0], w.args[1], w.names); }},
     {"rescale", "STAGE", 1, 1, 0, 0, nullptr,
      [](TeProgram p, const Words& w) { return Rescale(std::move(p), w.args[0]); }},
+    {"recenter", "STAGE STAGE -> NAME", 2, 2, 1, 1, nullptr,
+     [](TeProgram p, const Words& w) { return Recenter(std::move(p), w.args[0], w.args[1], w.names[0]); }},
     {"separate", "STAGE -> NAME", 1, 1, 1, 1, nullptr,
      [](TeProgram p, const Words& w) { return Separate(std::move(p), w.args[0], w.names[0]); }},
     {"together", "STAGE STAGE", 2, 2, 0, 0, nullptr,

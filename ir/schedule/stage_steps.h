@@ -77,6 +77,23 @@ StatusOr<TeProgram> Rfactor(TeProgram p, const std::string& stage, const std::st
 // (Milakov and Gimelshein, "Online normalizer calculation for softmax"). It rounds otherwise: not for exact numerics.
 StatusOr<TeProgram> Rescale(TeProgram p, const std::string& stage);
 
+// recenter q s -> p:  s[i] += x[i, k] over k in 0..K;  q[i] += (x[i, k] - m[i]) * (x[i, k] - m[i]) over k  =>  p[i] =
+// the median of some x[i, k];  p_sum[i], p_squares[i] += x[i, k] - p[i], its square over k;  s[i] = p_sum[i] + K *
+// p[i]; q[i] = p_squares[i] + (m[i] - p[i]) * (K * (m[i] - p[i]) - 2 * p_sum[i]). A sum and the sum of squared
+// distances of the same elements from a value, their mean say, run in one go around a pivot that is known before: the
+// median of up to 9 elements, one of each 64 (Chan, Golub and LeVeque, "Algorithms for computing the sample variance",
+// shifted data). Where a condition says which elements count (the first one does where any do), p_count is their
+// number. It rounds otherwise: not for exact numerics.
+StatusOr<TeProgram> Recenter(TeProgram p, const std::string& squares, const std::string& sum, const std::string& pivot);
+// What it asks of the two: in terms of the iterators of `squares`, what `sum` sums up, from what it differs, and when
+// it counts (null: always).
+struct Distances {
+  Expr element = nullptr, from = nullptr, condition = nullptr;
+};
+// Whether a stage is such a sum of squares, of whatever elements.
+bool SumsDistances(const Stage& s);
+StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, const Stage& sum);
+
 // separate t -> at:  t[i], o[i] = over k the pair (x[i, k], k) that comes first  =>  t[i] = max x[i, k] over k;  at[i]
 // = min (x[i, k] == t[i] || isnan(x[i, k]) ? k : none) over k;  o[i] = at[i]. A reduction of pairs by ComesFirst
 // (ir/join.h) finds the best value, then its lowest place, each by an operator that lanes and threads join fast; what

@@ -55,6 +55,15 @@ inline std::vector<std::string> GraphTextsForTactics() {
       }
     }
   }
+  // Rows of several dimensions, of elements that are computed again, and of symbolic sizes.
+  for (const auto& [shape, kept] : {std::pair("32,65,50,57", "1,65,1,1"), {"n,65,m,k", "1,65,1,1"}}) {
+    add("graph @standardised(%x: f16[S]) where n in 2..100000 hint 32, m in 2..1000 hint 50, k in 2..1000 hint 57 {\n"
+        "  %0 = cast(%x) {dtype=f32} : f32[S]\n  %1 = tanh(%0) : f32[S]\n  %2 = add(%1, %0) : f32[S]\n"
+        "  %3 = reduce_mean(%2) {axes=[0,2,3], keepdims=true} : f32[K]\n  %4 = sub(%2, %3) : f32[S]\n"
+        "  %5 = square(%4) : f32[S]\n  %6 = reduce_mean(%5) {axes=[0,2,3], keepdims=true} : f32[K]\n"
+        "  %7 = rsqrt(%6) : f32[K]\n  %8 = mul(%4, %7) : f32[S]\n  return %8\n}\n",
+        {{"[S]", Cat("[", shape, "]")}, {"[K]", Cat("[", kept, "]")}});
+  }
   for (const char* size : {"3,40", "16384,8192", "n,1000"}) {
     add("graph @rms(%x: bf16[S], %r: bf16[S], %w: bf16[W]) where n in 1..4096 {\n  %0 = add(%x, %r) : bf16[S]\n"
         "  %1 = rms_norm(%0, %w) {axes=[1], epsilon=1e-6} : bf16[S]\n  return %0, %1\n}\n",

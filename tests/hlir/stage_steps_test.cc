@@ -66,11 +66,16 @@ class RandomSteps {
         return Cat("hoist ", stage().name, " -> sum", folds_++);
       }
       case 0:
-        switch (Pick(3)) {
+        switch (Pick(4)) {
           case 0:
             return Cat("inline_stage ", stage().name);
           case 1:
             return Cat("rescale ", stage().name);
+          case 2: {
+            const ir::Stage &sum = stage(), *squares = &stage();
+            for (const ir::Stage& s : p.stages) squares = ir::SumsDistances(s) ? &s : squares;
+            return Cat("recenter ", squares->name, " ", sum.name, " -> pivot", names_++);
+          }
           default:
             return Cat("align ", stage().name, " ", stage().name);
         }
@@ -229,7 +234,8 @@ TEST(StageSteps, ComputeTheSame) {
       const auto got = random.Run(group, s->func());
       ASSERT_TRUE(got.ok()) << got.status() << name << "\n" << s->text() << ir::Print(s->func());
       const bool exactly = !absl::StrContains(s->text(), "rfactor ") && !absl::StrContains(s->text(), "hoist ") &&
-                           !absl::StrContains(s->text(), "rescale ") && !absl::StrContains(s->text(), "exp2 ");
+                           !absl::StrContains(s->text(), "rescale ") && !absl::StrContains(s->text(), "recenter ") &&
+                           !absl::StrContains(s->text(), "exp2 ");
       ASSERT_TRUE(IsSame(*expected, *got, exactly)) << name << "\n" << s->text() << ir::Print(s->func());
       // The text alone does it, too.
       const auto replayed = ir::ApplySchedule(*ir::ParseFunc(ir::Print(*ir::ToLoops(group))), s->text());
@@ -239,7 +245,7 @@ TEST(StageSteps, ComputeTheSame) {
   });
   if (kRoundsDivisor > 1) return;  // too few of what few graphs have
   for (const char* step : {"align", "keep", "fold", "unfold", "round_up", "shift", "rfactor", "separate", "define",
-                           "exp2", "inline_stage"})
+                           "exp2", "inline_stage", "recenter"})
     EXPECT_GT(accepted[step], 0) << step;
   for (const auto& [step, count] : accepted) printf("%s: %d accepted\n", step.c_str(), count);
 }

@@ -839,6 +839,35 @@ TEST(RowsGpu, ColumnsEndInMemory) {
 INSTANTIATE_TEST_SUITE_P(Targets, Bidding, testing::Values("cpu", "cuda -arch=sm_90a"),
                          [](const auto& info) { return std::string(info.index == 0 ? "Cpu" : "Gpu"); });
 
+// Rows of several dimensions lie in registers as one line, whatever is computed of them again, and of symbolic sizes.
+TEST(RowsGpu, RowsOfSeveralDimensionsStayInRegisters) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  const char* symbols = " where n in 2..64 hint 64, h in 2..8 hint 7, w in 2..8 hint 7, c in 2..100000 hint 2048";
+  for (const auto& [shape, axes, kept, value] : {std::tuple("32,65,50,57", "0,2,3", "1,65,1,1", "tanh"),
+                                                 {"n,h,w,c", "0,1,2", "1,1,1,c", "neg"},
+                                                 {"c,n,h,w", "1,2,3", "c,1,1,1", "neg"}}) {
+    const auto group = GroupOf(
+        absl::StrReplaceAll("graph @f(%x: f16[S])W {\n  %0 = cast(%x) {dtype=f32} : f32[S]\n  %1 = V(%0) : f32[S]\n"
+                            "  %2 = add(%1, %0) : f32[S]\n  %3 = reduce_mean(%2) {axes=[A], keepdims=true} : f32[K]\n"
+                            "  %4 = sub(%2, %3) : f32[S]\n  %5 = square(%4) : f32[S]\n"
+                            "  %6 = reduce_mean(%5) {axes=[A], keepdims=true} : f32[K]\n"
+                            "  %7 = mul(%4, %6) : f32[S]\n  return %7\n}\n",
+                            {{"[S]", Cat("[", shape, "]")},
+                             {"[K]", Cat("[", kept, "]")},
+                             {"[A]", Cat("[", axes, "]")},
+                             {"W", absl::StrContains(shape, "n") ? symbols : ""},
+                             {"V(", Cat(value, "(")}}),
+        target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target, [&](const Proposal& p) {
+      return ir::LowerKernel(p.func, {.options = {}, .target = target, .name = "test"}).status();
+    });
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+    EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "transform_layout row0[")) << choice->proposal.schedule;
+  }
+}
+
 // However long the sizes are that its arguments speak of: a convolution of one place, of an image of symbolic sizes
 // after others of stride 2.
 TEST(Tactics, LibraryCallsOfLongSizes) {
