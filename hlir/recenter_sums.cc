@@ -69,14 +69,27 @@ std::optional<double> Seconds(const TeProgram& p, const std::vector<int>& stages
 bool Pays(const TeProgram& p, const std::vector<int>& pair, const TeProgram& recentered, const Target& target) {
   const auto sum = static_cast<size_t>(pair.front()), squares = static_cast<size_t>(pair.back());
   std::vector<int> stages = pair;
-  for (int k : Again(p, squares, MainLoad(p.stages[squares], p.stages[squares].values)->buffer)) stages.push_back(k);
+  const Expr load = MainLoad(p.stages[sum], p.stages[sum].values);
+  const std::vector<int> again = load == nullptr ? std::vector<int>() : Again(p, squares, load->buffer);
+  stages.insert(stages.end(), again.begin(), again.end());
   std::vector<Buffer> outputs = {p.stages[sum].outputs[0], p.stages[squares].outputs[0]};
   if (stages.size() > pair.size()) outputs.push_back(p.stages[static_cast<size_t>(stages.back())].outputs[0]);
   const std::optional<double> now = Seconds(p, stages, outputs, target);
-  for (int& k : stages) k += 2;
-  stages.insert(stages.begin(), {pair.front(), pair.front() + 1});
+  stages = Between(recentered, sum, squares + 2);
+  for (int k : again) stages.push_back(k + 2);
   const std::optional<double> then = Seconds(recentered, stages, outputs, target);
   return now && then && *now >= kGain * *then;
+}
+
+// Whether the pivot reads what a stage computes of more elements than it has: that would have to lie in memory first.
+bool WaitsForElements(const TeProgram& p, size_t pivot) {
+  const std::vector<Buffer> read = InputsOf(p.stages[pivot]);
+  const double own = TypicalSize(p.stages[pivot].iters, p.symbols);
+  return std::any_of(p.stages.begin(), p.stages.begin() + static_cast<ptrdiff_t>(pivot), [&](const Stage& s) {
+    const auto is_read = [&](Buffer b) { return Contains(read, b); };
+    return s.IsPointwise() && TypicalSize(s.iters, p.symbols) > own &&
+           std::any_of(s.outputs.begin(), s.outputs.end(), is_read);
+  });
 }
 
 }  // namespace
@@ -84,11 +97,14 @@ bool Pays(const TeProgram& p, const std::vector<int>& pair, const TeProgram& rec
 std::optional<size_t> FindSumBeside(const TeProgram& p, size_t k) {
   const Stage& squares = p.stages[k];
   if (p.exact || !SumsDistances(squares)) return std::nullopt;
-  const Expr load = MainLoad(squares, squares.values);
-  if (load == nullptr) return std::nullopt;
+  const auto has_extents = [](const std::vector<StageIter>& a, const std::vector<StageIter>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const StageIter& x, const StageIter& y) { return x.extent == y.extent; });
+  };
   for (size_t i = k; i-- > 0;) {
     const Stage& sum = p.stages[i];
-    if (!sum.IsReduction() || !Contains(InputsOf(sum), load->buffer) || !FindDistances(p, squares, sum).ok()) continue;
+    if (!has_extents(sum.reduce_iters, squares.reduce_iters) || !has_extents(sum.iters, squares.iters)) continue;
+    if (!FindDistances(p, squares, sum).ok()) continue;
     if (!Between(p, i, k).empty()) return i;
   }
   return std::nullopt;
@@ -104,9 +120,20 @@ TeProgram RecenterSums(TeProgram p, const Target& target, NameSupply& names) {
                                    [&](int i) { return p.stages[static_cast<size_t>(i)].IsReduction(); });
     if (!apart && TypicalSize(p.stages[k].reduce_iters, p.symbols) < kShort) continue;
     StatusOr<TeProgram> recentered = Recenter(p, p.stages[k].name, p.stages[*sum].name, names.Fresh("pivot"));
-    if (!recentered.ok() || !(apart || Pays(p, stages, *recentered, target))) continue;
+    if (!recentered.ok() || WaitsForElements(*recentered, *sum)) continue;
+    if (!(apart || Pays(p, stages, *recentered, target))) continue;
     p = *std::move(recentered);
     k += 2;
+    // Nobody needs the differences any more.
+    const auto is_read = [&](Buffer b) {
+      return IsParam(p, b) || Contains(p.kept, b) ||
+             std::any_of(p.stages.begin(), p.stages.end(), [&](const Stage& s) { return Contains(InputsOf(s), b); });
+    };
+    for (size_t i = k; i-- > *sum;) {
+      if (std::any_of(p.stages[i].outputs.begin(), p.stages[i].outputs.end(), is_read)) continue;
+      p.stages.erase(p.stages.begin() + static_cast<ptrdiff_t>(i));
+      --k;
+    }
   }
   return p;
 }

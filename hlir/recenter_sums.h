@@ -2,7 +2,7 @@
 // not stay near. There both run in one go around a pivot (the step recenter):
 //
 //   s[] = sum(x[r]);  q[] = sum((x[r] - s[] / n)^2)
-//     =>  p[] = mean of some x[r];  a[], b[] = sum(x[r] - p[]), sum((x[r] - p[])^2);  s[] = a[] + n * p[];
+//     =>  p[] = median of some x[r];  a[], b[] = sum(x[r] - p[]), sum((x[r] - p[])^2);  s[] = a[] + n * p[];
 //         q[] = b[] + d * (n * d - 2 * a[]), d = s[] / n - p[]
 //
 // Of sums that are split (hlir/split_reductions.h) each part has a pivot of its own.

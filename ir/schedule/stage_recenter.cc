@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMostSamples = 9;
 constexpr int64_t kOfASample = 64;  // elements
-constexpr size_t kMostNodes = 64;   // of an element that is computed where it is a sample
+constexpr int kMostNodes = 1000;    // of an element that is computed where it is a sample
 
 // select(c, select(d, e, 0), 0) is e, under c and d.
 struct Conditional {
@@ -31,12 +31,31 @@ Expr SquaredDifference(Expr e) {
   return e->op == ExprOp::kMul && e->args[0] == e->args[1] && e->args[0]->op == ExprOp::kSub ? e->args[0] : nullptr;
 }
 
+// What stages compute apart, squares or differences, as squares of differences; other values as they are.
+Expr WithDifference(const TeProgram& p, Expr e) {
+  const auto computed = [&](Expr load, const auto& is_it) -> Expr {
+    for (const Stage& s : p.stages) {
+      if (load->op != ExprOp::kLoad || !Writes(s, load->buffer)) continue;
+      const bool is_known = s.IsPointwise() && s.at.empty() && s.outputs.size() == 1 && is_it(s.values[0]);
+      return is_known ? InlineLoads(*p.context, load, load->buffer, VarsOf(s.iters), s.values[0]) : load;
+    }
+    return load;
+  };
+  const auto is_square = [](Expr x) { return x->op == ExprOp::kMul && x->args[0] == x->args[1]; };
+  e = computed(e, is_square);
+  if (!is_square(e)) return e;
+  const Expr d = computed(e->args[0], [](Expr x) { return x->op == ExprOp::kSub; });
+  return p.context->Mul(d, d);
+}
+
 }  // namespace
 
 bool SumsDistances(const Stage& s) {
   if (!s.IsReduction() || s.values.size() != 1 || s.values[0]->op != ExprOp::kAdd) return false;
   const auto is_distance = [&](Expr e) {
-    const Expr d = SquaredDifference(WithoutConditions(e).value);
+    const Expr square = WithoutConditions(e).value, d = SquaredDifference(square);
+    const bool is_square = square->op == ExprOp::kMul && square->args[0] == square->args[1];
+    if ((is_square ? square->args[0] : square)->op == ExprOp::kLoad) return true;  // a stage of its own may compute it
     return d != nullptr && std::any_of(d->args.begin(), d->args.end(), [&](Expr x) {
              return std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
                                  [&](const StageIter& i) { return Uses(x, i.var); });
@@ -62,9 +81,9 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
   ASSIGN_OR_RETURN(const Join of_squares, JoinOf(c, squares));
   ASSIGN_OR_RETURN(const Join of_sum, JoinOf(c, sum));
   const Conditional squared = WithoutConditions(of_squares.elements[0]);
-  if (!SumsDistances(squares))
+  const Expr difference = SquaredDifference(WithDifference(p, squared.value));
+  if (difference == nullptr)
     return InvalidArgument("stage ", squares.name, " sums up no squared differences from a value");
-  const Expr difference = SquaredDifference(squared.value);
   Analyzer a(c);
   BindFacts(a, p, iters);
   VarMap to;
@@ -80,6 +99,7 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
                                         [&](const StageIter& i) { return Uses(from, i.var); });
     if (!is_reduced) r.from = from, r.element = difference->args[k];
   }
+  if (r.from == nullptr) return InvalidArgument("stage ", squares.name, " has another value for each difference");
   if (r.element != summed.value || squared.conditions != summed.conditions) return differ();
   for (Expr e : squared.conditions) r.condition = r.condition == nullptr ? e : c.And(r.condition, e);
   return r;
@@ -193,13 +213,13 @@ class Recenterer {
     return Renamed(std::move(r));
   }
 
-  // What stages before `stage` compute element by element is computed here, too.
+  // What stages before `stage` compute element by element is computed here, too, as far as that is not long.
   Expr Computed(Expr e, size_t stage) {
     for (size_t k = stage; k-- > 0;) {
       const Stage& s = p_.stages[k];
-      if (!s.IsPointwise() || !s.at.empty() || s.outputs.size() != 1 || !PrintsWithin(s.values[0], kMostNodes))
-        continue;
-      e = InlineLoads(c_, e, s.outputs[0], VarsOf(s.iters), s.values[0]);
+      if (!s.IsPointwise() || !s.at.empty() || s.outputs.size() != 1) continue;
+      const Expr computed = InlineLoads(c_, e, s.outputs[0], VarsOf(s.iters), s.values[0]);
+      if (PrintsWithin(computed, kMostNodes)) e = computed;
     }
     return e;
   }

@@ -90,7 +90,7 @@ StatusOr<TeProgram> Recenter(TeProgram p, const std::string& squares, const std:
 struct Distances {
   Expr element = nullptr, from = nullptr, condition = nullptr;
 };
-// Whether a stage is such a sum of squares, of whatever elements.
+// Whether a stage may be such a sum of squares, of whatever elements.
 bool SumsDistances(const Stage& s);
 StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, const Stage& sum);
 

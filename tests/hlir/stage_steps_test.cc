@@ -72,9 +72,13 @@ class RandomSteps {
           case 1:
             return Cat("rescale ", stage().name);
           case 2: {
-            const ir::Stage &sum = stage(), *squares = &stage();
-            for (const ir::Stage& s : p.stages) squares = ir::SumsDistances(s) ? &s : squares;
-            return Cat("recenter ", squares->name, " ", sum.name, " -> pivot", names_++);
+            const ir::Stage *sum = &stage(), *squares = &stage();
+            for (const ir::Stage& x : p.stages) {
+              for (const ir::Stage& y : p.stages) {
+                if (ir::FindDistances(p, x, y).ok() && Pick(2) == 0) squares = &x, sum = &y;
+              }
+            }
+            return Cat("recenter ", squares->name, " ", sum->name, " -> pivot", names_++);
           }
           default:
             return Cat("align ", stage().name, " ", stage().name);
