@@ -14,7 +14,7 @@ using namespace ir;  // NOLINT: stages and expressions are all there is here
 
 namespace {
 
-constexpr int64_t kShort = 1024;  // elements that stay near on any machine
+constexpr int64_t kShort = 4096;  // elements that stay near on any machine
 constexpr double kGain = 1.15;    // of what is predicted: less was none
 
 // Stages from `from` to `to`, both included, of which each needs `from` and is needed by `to`.
@@ -96,7 +96,7 @@ bool WaitsForElements(const TeProgram& p, size_t pivot) {
 
 std::optional<size_t> FindSumBeside(const TeProgram& p, size_t k) {
   const Stage& squares = p.stages[k];
-  if (p.exact || !SumsDistances(squares)) return std::nullopt;
+  if (p.exact || !SumsDistances(p, squares)) return std::nullopt;
   const auto has_extents = [](const std::vector<StageIter>& a, const std::vector<StageIter>& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                       [](const StageIter& x, const StageIter& y) { return x.extent == y.extent; });

@@ -50,12 +50,10 @@ Expr WithDifference(const TeProgram& p, Expr e) {
 
 }  // namespace
 
-bool SumsDistances(const Stage& s) {
+bool SumsDistances(const TeProgram& p, const Stage& s) {
   if (!s.IsReduction() || s.values.size() != 1 || s.values[0]->op != ExprOp::kAdd) return false;
   const auto is_distance = [&](Expr e) {
-    const Expr square = WithoutConditions(e).value, d = SquaredDifference(square);
-    const bool is_square = square->op == ExprOp::kMul && square->args[0] == square->args[1];
-    if ((is_square ? square->args[0] : square)->op == ExprOp::kLoad) return true;  // a stage of its own may compute it
+    const Expr d = SquaredDifference(WithDifference(p, WithoutConditions(e).value));
     return d != nullptr && std::any_of(d->args.begin(), d->args.end(), [&](Expr x) {
              return std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
                                  [&](const StageIter& i) { return Uses(x, i.var); });

@@ -90,8 +90,8 @@ StatusOr<TeProgram> Recenter(TeProgram p, const std::string& squares, const std:
 struct Distances {
   Expr element = nullptr, from = nullptr, condition = nullptr;
 };
-// Whether a stage may be such a sum of squares, of whatever elements.
-bool SumsDistances(const Stage& s);
+// Whether a stage is such a sum of squares, of whatever elements.
+bool SumsDistances(const TeProgram& p, const Stage& s);
 StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, const Stage& sum);
 
 // separate t -> at:  t[i], o[i] = over k the pair (x[i, k], k) that comes first  =>  t[i] = max x[i, k] over k;  at[i]

@@ -109,6 +109,7 @@ TEST(RecenterSums, ComputeTheSame) {
           std::vector<ir::InterpretArg> args;
           for (const ir::Param& q : f.params) {
             std::vector<int64_t> dims;
+            dims.reserve(q.buffer->shape.size());
             for (const ir::Expr e : q.buffer->shape) dims.push_back(ir::IsInt(e) ? e->int_value : n);
             ir::HostArray& a = arrays.emplace_back(q.buffer->dtype, dims);
             const bool rows = c.axes[0] == '1';
@@ -120,6 +121,7 @@ TEST(RecenterSums, ComputeTheSame) {
               a.Set(i, is_result ? std::nan("") : rows ? Element(column, row, dims[0]) : Element(row, column, columns));
             }
           }
+          args.reserve(arrays.size());
           for (ir::HostArray& a : arrays) args.emplace_back(&a);
           absl::flat_hash_map<std::string, int64_t> symbols;
           if (symbolic) symbols["n"] = n;
