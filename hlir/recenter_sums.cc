@@ -97,13 +97,13 @@ bool WaitsForElements(const TeProgram& p, size_t pivot) {
 std::optional<size_t> FindSumBeside(const TeProgram& p, size_t k) {
   const Stage& squares = p.stages[k];
   if (p.exact || !SumsDistances(p, squares)) return std::nullopt;
-  const auto has_extents = [](const std::vector<StageIter>& a, const std::vector<StageIter>& b) {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                      [](const StageIter& x, const StageIter& y) { return x.extent == y.extent; });
+  const auto reduces_as_much = [](const Stage& x, const Stage& y) {
+    return std::equal(x.reduce_iters.begin(), x.reduce_iters.end(), y.reduce_iters.begin(), y.reduce_iters.end(),
+                      [](const StageIter& a, const StageIter& b) { return a.extent == b.extent; });
   };
   for (size_t i = k; i-- > 0;) {
     const Stage& sum = p.stages[i];
-    if (!has_extents(sum.reduce_iters, squares.reduce_iters) || !has_extents(sum.iters, squares.iters)) continue;
+    if (!sum.IsReduction() || !reduces_as_much(sum, squares)) continue;
     if (!FindDistances(p, squares, sum).ok()) continue;
     if (!Between(p, i, k).empty()) return i;
   }

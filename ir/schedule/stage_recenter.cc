@@ -72,8 +72,13 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
   const auto differ = [&] {
     return InvalidArgument("stages ", sum.name, " and ", squares.name, " do not sum up the same elements");
   };
-  const std::vector<StageIter> iters = AllIters(squares), iters_of_sum = AllIters(sum);
-  if (squares.iters.size() != sum.iters.size() || iters.size() != iters_of_sum.size() ||
+  // What has one value may be there or not.
+  const auto longer = [](std::vector<StageIter> iters) {
+    std::erase_if(iters, [](const StageIter& i) { return IsInt(i.extent, 1); });
+    return iters;
+  };
+  const std::vector<StageIter> iters = longer(AllIters(squares)), iters_of_sum = longer(AllIters(sum));
+  if (longer(squares.iters).size() != longer(sum.iters).size() || iters.size() != iters_of_sum.size() ||
       squares.outputs[0]->dtype != sum.outputs[0]->dtype)
     return differ();
   ASSIGN_OR_RETURN(const Join of_squares, JoinOf(c, squares));
@@ -85,21 +90,29 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
   Analyzer a(c);
   BindFacts(a, p, iters);
   VarMap to;
+  for (const StageIter& i : AllIters(sum)) to[i.var] = c.Int(0);
   for (size_t d = 0; d < iters.size(); ++d) {
     if (!a.CanProve(c.Eq(iters[d].extent, iters_of_sum[d].extent))) return differ();
     to[iters_of_sum[d].var] = iters[d].var;
   }
+  VarMap ones;
+  for (const StageIter& i : AllIters(squares)) {
+    if (IsInt(i.extent, 1)) ones[i.var] = c.Int(0);
+  }
+  const auto at_ones = [&](Expr e) { return ones.empty() ? e : Substitute(c, e, ones); };
   const Conditional summed = WithoutConditions(Substitute(c, of_sum.elements[0], to));
   Distances r;
   for (size_t k = 0; k < 2; ++k) {
-    const Expr from = difference->args[1 - k];
+    const Expr from = at_ones(difference->args[1 - k]);
     const bool is_reduced = std::any_of(squares.reduce_iters.begin(), squares.reduce_iters.end(),
                                         [&](const StageIter& i) { return Uses(from, i.var); });
-    if (!is_reduced) r.from = from, r.element = difference->args[k];
+    if (!is_reduced) r.from = from, r.element = at_ones(difference->args[k]);
   }
   if (r.from == nullptr) return InvalidArgument("stage ", squares.name, " has another value for each difference");
-  if (r.element != summed.value || squared.conditions != summed.conditions) return differ();
-  for (Expr e : squared.conditions) r.condition = r.condition == nullptr ? e : c.And(r.condition, e);
+  std::vector<Expr> conditions = squared.conditions;
+  for (Expr& e : conditions) e = at_ones(e);
+  if (r.element != summed.value || conditions != summed.conditions) return differ();
+  for (Expr e : conditions) r.condition = r.condition == nullptr ? e : c.And(r.condition, e);
   return r;
 }
 
@@ -119,8 +132,17 @@ class Recenterer {
     const Stage at = Pivot(pivot);
     const Buffer p = at.outputs[0];
     Stage both = Both(pivot, p);
-    const auto load = [&](Buffer b, const Stage& s) { return c_.Load(b, VarsOf(s.iters)); };
     Stage &q = p_.stages[of_squares_], &s = p_.stages[of_sum_];
+    // Where an element of q, or of s, has its sums.
+    const auto load = [&](Buffer b, const Stage& of) {
+      std::vector<Expr> at;
+      auto next = of.iters.begin();
+      for (const StageIter& i : q.iters) {
+        next = std::find_if(next, of.iters.end(), [](const StageIter& x) { return !IsInt(x.extent, 1); });
+        at.push_back(IsInt(i.extent, 1) ? c_.Int(0) : (next++)->var);
+      }
+      return c_.Load(b, std::move(at));
+    };
     const DType type = p->dtype;
     const auto count = [&](const Stage& of) {
       if (both.outputs.size() > 2) return load(both.outputs[2], of);

@@ -868,6 +868,29 @@ TEST(RowsGpu, RowsOfSeveralDimensionsStayInRegisters) {
   }
 }
 
+// Parts of a mean and a variance over the first axis are one kernel, whose two sums threads share.
+TEST(RowsGpu, MomentsOfColumnsInOneGo) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  const StatusOr<LoweredGraph> lowered = Lower(
+      "graph @f(%x: f32[4096,1024]) {\n  %0 = reduce_mean(%x) {axes=[0], keepdims=true} : f32[1,1024]\n"
+      "  %1 = sub(%x, %0) : f32[4096,1024]\n  %2 = square(%1) : f32[4096,1024]\n"
+      "  %3 = reduce_mean(%2) {axes=[0]} : f32[1024]\n  return %3\n}\n",
+      target);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  int read = 0;
+  for (const LoweredGraph::Kernel& k : lowered->kernels) {
+    read += std::any_of(k.group.params.begin(), k.group.params.end(), [](const ir::Param& p) {
+      return p.buffer != nullptr && p.buffer->shape.size() == 2 && ir::IsInt(p.buffer->shape[0], 4096);
+    });
+    const StatusOr<Choice> choice = ChooseSchedule(k.group, target, [&](const Proposal& p) {
+      return ir::LowerKernel(p.func, {.options = {}, .target = target, .name = "test"}).status();
+    });
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  }
+  EXPECT_EQ(read, 1);
+}
+
 // However long the sizes are that its arguments speak of: a convolution of one place, of an image of symbolic sizes
 // after others of stride 2.
 TEST(Tactics, LibraryCallsOfLongSizes) {
