@@ -26,11 +26,6 @@ Conditional WithoutConditions(Expr e) {
   return r;
 }
 
-// Null: they are none.
-Expr SquaredDifference(Expr e) {
-  return e->op == ExprOp::kMul && e->args[0] == e->args[1] && e->args[0]->op == ExprOp::kSub ? e->args[0] : nullptr;
-}
-
 // What stages compute apart, squares or differences, as squares of differences; other values as they are.
 Expr WithDifference(const TeProgram& p, Expr e) {
   const auto computed = [&](Expr load, const auto& is_it) -> Expr {
@@ -48,18 +43,27 @@ Expr WithDifference(const TeProgram& p, Expr e) {
   return p.context->Mul(d, d);
 }
 
+// What an element of `squares` is the squared distance of, and from which value, the same for all that is reduced;
+// nulls: of nothing.
+Distances DistanceOf(const TeProgram& p, const Stage& squares, Expr element) {
+  const Expr square = WithDifference(p, element);
+  Distances r;
+  if (square->op != ExprOp::kMul || square->args[0] != square->args[1] || square->args[0]->op != ExprOp::kSub) return r;
+  for (size_t k = 0; k < 2; ++k) {
+    const Expr from = square->args[0]->args[1 - k];
+    const bool is_reduced = std::any_of(squares.reduce_iters.begin(), squares.reduce_iters.end(),
+                                        [&](const StageIter& i) { return Uses(from, i.var); });
+    if (!is_reduced) r.from = from, r.element = square->args[0]->args[k];
+  }
+  return r;
+}
+
 }  // namespace
 
 bool SumsDistances(const TeProgram& p, const Stage& s) {
-  if (!s.IsReduction() || s.values.size() != 1 || s.values[0]->op != ExprOp::kAdd) return false;
-  const auto is_distance = [&](Expr e) {
-    const Expr d = SquaredDifference(WithDifference(p, WithoutConditions(e).value));
-    return d != nullptr && std::any_of(d->args.begin(), d->args.end(), [&](Expr x) {
-             return std::none_of(s.reduce_iters.begin(), s.reduce_iters.end(),
-                                 [&](const StageIter& i) { return Uses(x, i.var); });
-           });
-  };
-  return std::any_of(s.values[0]->args.begin(), s.values[0]->args.end(), is_distance);
+  return s.IsReduction() && s.values.size() == 1 && s.values[0]->op == ExprOp::kAdd &&
+         std::any_of(s.values[0]->args.begin(), s.values[0]->args.end(),
+                     [&](Expr e) { return DistanceOf(p, s, WithoutConditions(e).value).from != nullptr; });
 }
 
 StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, const Stage& sum) {
@@ -84,9 +88,8 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
   ASSIGN_OR_RETURN(const Join of_squares, JoinOf(c, squares));
   ASSIGN_OR_RETURN(const Join of_sum, JoinOf(c, sum));
   const Conditional squared = WithoutConditions(of_squares.elements[0]);
-  const Expr difference = SquaredDifference(WithDifference(p, squared.value));
-  if (difference == nullptr)
-    return InvalidArgument("stage ", squares.name, " sums up no squared differences from a value");
+  Distances r = DistanceOf(p, squares, squared.value);
+  if (r.from == nullptr) return InvalidArgument("stage ", squares.name, " sums up no squared differences from a value");
   Analyzer a(c);
   BindFacts(a, p, iters);
   VarMap to;
@@ -101,14 +104,7 @@ StatusOr<Distances> FindDistances(const TeProgram& p, const Stage& squares, cons
   }
   const auto at_ones = [&](Expr e) { return ones.empty() ? e : Substitute(c, e, ones); };
   const Conditional summed = WithoutConditions(Substitute(c, of_sum.elements[0], to));
-  Distances r;
-  for (size_t k = 0; k < 2; ++k) {
-    const Expr from = at_ones(difference->args[1 - k]);
-    const bool is_reduced = std::any_of(squares.reduce_iters.begin(), squares.reduce_iters.end(),
-                                        [&](const StageIter& i) { return Uses(from, i.var); });
-    if (!is_reduced) r.from = from, r.element = at_ones(difference->args[k]);
-  }
-  if (r.from == nullptr) return InvalidArgument("stage ", squares.name, " has another value for each difference");
+  r.from = at_ones(r.from), r.element = at_ones(r.element);
   std::vector<Expr> conditions = squared.conditions;
   for (Expr& e : conditions) e = at_ones(e);
   if (r.element != summed.value || conditions != summed.conditions) return differ();
