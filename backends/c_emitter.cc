@@ -70,6 +70,7 @@ class FuncEmitter {
       dynamic_shared_ = 0;
       out_.Line(Aligned(d_.dynamic_shared, wgmma_.HasPanels()));
     }
+    if (!d_.start.empty()) out_.Line(d_.start);
     // Nobody's memory is written before all blocks have started.
     if (IsCluster()) out_.Line("cinn_cluster_start();");
     RETURN_IF_ERROR(Emit(f_.body));

@@ -196,11 +196,8 @@ class CudaCompiler : public DeviceCompiler {
       return SourceCompiler{"nvcc", Cat("nvcc ", nvcc->version(), " ", nvcc->path()),
                             [nvcc](const auto& sources, const auto& o) { return nvcc->Compile(sources, o); }};
     }
-    int version = 0;
-    if (auto driver = cuda::GetDriver(); driver.ok()) {
-      RETURN_IF_ERROR((*driver)->Check((*driver)->cuDriverGetVersion(&version), "cuDriverGetVersion"));
-    }
-    ASSIGN_OR_RETURN(const Nvrtc* nvrtc, Nvrtc::Open(options_.nvrtc, version));
+    const auto driver = cuda::GetDriver();
+    ASSIGN_OR_RETURN(const Nvrtc* nvrtc, Nvrtc::Open(options_.nvrtc, driver.ok() ? (*driver)->version : 0));
     return SourceCompiler{"nvrtc", Cat("nvrtc ", nvrtc->version(), " ", nvrtc->path()),
                           [nvrtc](const auto& sources, const auto& o) { return nvrtc->Compile(sources, o); }};
   }

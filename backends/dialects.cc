@@ -1,7 +1,10 @@
 #include "backends/dialects.h"
 
+#include <charconv>
+
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_replace.h"
+#include "runtime/waiting_kernels.h"
 
 namespace cinn_like::backends {
 namespace {
@@ -262,6 +265,8 @@ constexpr Helper kCudaHelpers[] = {
      "}\n"},
     {"cinn_bf16_f64", 0, "$F unsigned short cinn_bf16_f64(double a) { return cinn_bf16_f32(cinn_f32_odd(a)); }\n"},
     {"cinn_f16_f64", 0, "$F unsigned short cinn_f16_f64(double a) { return cinn_f16_f32(cinn_f32_odd(a)); }\n"},
+    {"cinn_wait_for_grids", 0,
+     "$F void cinn_wait_for_grids() { asm volatile(\"griddepcontrol.wait;\" ::: \"memory\"); }\n"},
     {"cinn_cluster_start", 0,
      "$F void cinn_cluster_start() { asm volatile(\"barrier.cluster.arrive.relaxed.aligned;\"); }\n"},
     {"cinn_cluster_wait", 0,
@@ -513,12 +518,22 @@ const Spelling* Dialect::Find(ExprOp op, DType on) const {
 const Spelling* Dialect::FindWrapping(ExprOp op, DType on) const { return FindIn(kWrapping, op, on); }
 
 const Dialect& CudaDialect(std::string_view arch) {
-  static const Dialect* hopper = [] {
+  static const Dialect* waiting = [] {
     auto* r = new Dialect(CudaDialect());
+    r->entry = kWaitingKernel;
+    r->start = "cinn_wait_for_grids();";
+    return r;
+  }();
+  static const Dialect* hopper = [] {
+    auto* r = new Dialect(*waiting);
     r->has_wgmma = true;
     return r;
   }();
-  return arch == "sm_90a" ? *hopper : CudaDialect();
+  if (arch == "sm_90a") return *hopper;
+  constexpr std::string_view kSm = "sm_";
+  int version = 0;  // "sm_120f": 120
+  if (arch.starts_with(kSm)) std::from_chars(arch.data() + kSm.size(), arch.data() + arch.size(), version);
+  return version >= 90 ? *waiting : CudaDialect();
 }
 
 const Dialect& CudaDialect() {
@@ -569,7 +584,7 @@ const Dialect& CudaDialect() {
 std::string HelpersFor(const Dialect& d, std::string_view source) {
   static const auto* c = new std::vector<HelperText>(Instantiate(CDialect()));
   static const auto* cuda = new std::vector<HelperText>(Instantiate(CudaDialect()));
-  const bool is_ours = &d == &CDialect() || &d == &CudaDialect() || &d == &CudaDialect("sm_90a");
+  const bool is_ours = &d == &CDialect() || d.name == CudaDialect().name;
   const std::vector<HelperText> own = is_ours ? std::vector<HelperText>() : Instantiate(d);
   const std::vector<HelperText>& all = !is_ours ? own : &d == &CDialect() ? *c : *cuda;
   absl::flat_hash_set<std::string> used;

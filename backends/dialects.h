@@ -78,7 +78,9 @@ struct Dialect {
   // cinn_cluster_start() at their start, cinn_cluster_wait() before what they share, cinn_cluster_barrier(), and
   // cinn_cluster_store(pointer, value, $C) into all blocks' memory at once.
   std::string_view cluster_kernel;
-  std::string_view assertion;  // one that fails, with the text $0, of a value $1 that is not in $2 .. $3
+  std::string_view entry = "k";  // starts the name of a generated kernel, of which a hash is the rest
+  std::string_view start = "";   // the line that starts a kernel's body; empty: none
+  std::string_view assertion;    // one that fails, with the text $0, of a value $1 that is not in $2 .. $3
   // Leaves a kernel that would touch what $0 says at index $1, outside of a buffer of $2 elements.
   std::string_view bounds_error;
   std::string_view parallel;   // the line before a parallel loop

@@ -21,7 +21,7 @@ StatusOr<std::vector<UniqueKernel>> FindUniqueKernels(const ir::Module& module, 
     ASSIGN_OR_RETURN(std::string text, EmitFunc(f, dialect, kPlaceholder));
     auto it = std::find_if(r.begin(), r.end(), [&](const UniqueKernel& u) { return u.form == text; });
     if (it == r.end()) {
-      std::string entry = Cat("k", HashBytes(text).Hex().substr(0, 16));
+      std::string entry = Cat(dialect.entry, HashBytes(text).Hex().substr(0, 16));
       while (std::any_of(r.begin(), r.end(), [&](const UniqueKernel& u) { return u.entry == entry; })) entry += "_";
       std::string named = absl::StrReplaceAll(text, {{std::string(kPlaceholder), entry}});
       r.push_back({std::move(text), std::move(named), std::move(entry), {}, &f});

@@ -9,8 +9,6 @@
 namespace cinn_like::cuda {
 namespace {
 
-constexpr int kMaxDevices = 64;
-
 Status NoDriver(std::string_view why) { return absl::FailedPreconditionError(Cat("no CUDA driver: ", why)); }
 
 StatusOr<Driver> Open() {
@@ -31,6 +29,7 @@ StatusOr<Driver> Open() {
   if (const Result result = driver.cuInit(0); result != kSuccess) {
     return NoDriver(Message(driver.Check(result, "cuInit")));
   }
+  RETURN_IF_ERROR(driver.Check(driver.cuDriverGetVersion(&driver.version), "cuDriverGetVersion"));
   RETURN_IF_ERROR(driver.Check(driver.cuDeviceGetCount(&driver.device_count), "cuDeviceGetCount"));
   if (driver.device_count == 0) return NoDriver("no GPU");
   if (driver.device_count > kMaxDevices) driver.device_count = kMaxDevices;

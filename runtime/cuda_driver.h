@@ -41,6 +41,11 @@ enum TensorMapSwizzle { kSwizzle128Bytes = 3 };
 enum TensorMapL2Promotion { kPromote256Bytes = 3 };
 enum StreamFlags { kNonBlocking = 1 };
 enum EventFlags { kDisableTiming = 2 };
+enum LaunchAttributeId { kProgrammaticStreamSerialization = 6 };
+
+constexpr int kMaxDevices = 64;
+// The first driver that captures kernels with that attribute into graphs.
+constexpr int kCapturesEarlyStarts = 12030;
 
 struct MemPoolProps {
   int alloc_type = 1;  // pinned device memory
@@ -52,6 +57,23 @@ struct MemPoolProps {
   unsigned char reserved[56] = {};
 };
 static_assert(sizeof(MemPoolProps) == 88);
+
+struct LaunchAttribute {
+  int id = 0;
+  int padding = 0;
+  int value = 0;  // of a union of 64 bytes
+  char rest[60] = {};
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+struct LaunchConfig {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  Stream stream;
+  const LaunchAttribute* attributes;
+  unsigned num_attributes;
+};
+static_assert(sizeof(LaunchConfig) == 56);
 
 // X(function, interface version, parameters)
 #define CINN_CUDA_FUNCTIONS(X)                                                                                 \
@@ -91,15 +113,14 @@ static_assert(sizeof(MemPoolProps) == 88);
   X(cuTensorMapEncodeTiled, 12000,                                                                             \
     (void* map, int type, unsigned rank, void* address, const uint64_t* extents, const uint64_t* strides,      \
      const unsigned* box, const unsigned* steps, int interleave, int swizzle, int l2_promotion, int fill))     \
-  X(cuLaunchKernel, 4000,                                                                                      \
-    (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,             \
-     unsigned shared_bytes, Stream stream, void** params, void** extra))
+  X(cuLaunchKernelEx, 11060, (const LaunchConfig* config, void* function, void** params, void** extra))
 
 struct Driver {
 #define X(name, version, params) Result(*name) params = nullptr;
   CINN_CUDA_FUNCTIONS(X)
 #undef X
   int device_count = 0;
+  int version = 0;  // 13000 is CUDA 13.0
 
   // "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"; OK for kSuccess.
   Status Check(Result result, std::string_view what) const;

@@ -1,58 +1,43 @@
 #include "runtime/cuda_module.h"
 
+#include <array>
 #include <atomic>
-#include <map>
 #include <mutex>
-#include <shared_mutex>
 
 #include "runtime/bounds_report.h"
 #include "runtime/cuda_driver.h"
+#include "runtime/waiting_kernels.h"
 
 namespace cinn_like {
-namespace {
 
 using namespace cuda;
 
-// What a CUkernel handle does not tell: its name, the shared memory it may already use on each device, and its image
-// where that reports accesses out of bounds, else null.
-struct KernelInfo {
-  std::string name;
-  std::map<int, int64_t> shared_limit;
-  Library reports = nullptr;
+struct CudaModule::KernelInfo {
+  const std::string name;
+  const cuda::Kernel kernel;
+  const Library reports;  // its image where that reports accesses out of bounds, else null
+  const bool waits;       // itself for the kernels before it
+  std::mutex mutex;       // of changes of what follows
+  std::array<std::atomic<int64_t>, kMaxDevices> shared_limit{};  // that it may use, by device
 };
-// Some image has been loaded that reports.
-std::atomic<bool> any_reports = false;
-std::shared_mutex mutex;
-std::map<void*, KernelInfo>& Kernels() {
-  static auto* kernels = new std::map<void*, KernelInfo>;
-  return *kernels;
-}
 
-std::string NameOf(void* kernel) {
-  const std::shared_lock lock(mutex);
-  const auto at = Kernels().find(kernel);
-  return at == Kernels().end() ? "(unknown kernel)" : at->second.name;
-}
+namespace {
 
-Status AllowShared(const Driver& driver, void* kernel, int device, int64_t bytes) {
-  {
-    const std::shared_lock lock(mutex);
-    const auto at = Kernels().find(kernel);
-    if (at != Kernels().end()) {
-      const auto limit = at->second.shared_limit.find(device);
-      if (limit != at->second.shared_limit.end() && limit->second >= bytes) return absl::OkStatus();
-    }
-  }
-  const std::unique_lock lock(mutex);
-  KernelInfo& info = Kernels()[kernel];
-  RETURN_IF_ERROR(driver.Check(driver.cuKernelSetAttribute(kMaxDynamicSharedBytes, static_cast<int>(bytes),
-                                                           static_cast<cuda::Kernel>(kernel), device),
-                               Cat("allowing ", bytes, " bytes of shared memory")));
-  info.shared_limit[device] = bytes;
+using KernelInfo = CudaModule::KernelInfo;
+
+Status AllowShared(const Driver& driver, KernelInfo& info, int device, int64_t bytes) {
+  std::atomic<int64_t>& limit = info.shared_limit[static_cast<size_t>(device)];
+  if (limit.load(std::memory_order_acquire) >= bytes) return absl::OkStatus();
+  const std::lock_guard lock(info.mutex);
+  if (limit.load(std::memory_order_relaxed) >= bytes) return absl::OkStatus();
+  RETURN_IF_ERROR(
+      driver.Check(driver.cuKernelSetAttribute(kMaxDynamicSharedBytes, static_cast<int>(bytes), info.kernel, device),
+                   Cat("allowing ", bytes, " bytes of shared memory")));
+  limit.store(bytes, std::memory_order_release);
   return absl::OkStatus();
 }
 
-Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
+Status Launch(KernelInfo& info, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
   const auto& [grid, block, shared_bytes] = shape;
   const LaunchLimits& limits = CudaKind().limits;
   for (size_t i = 0; i < 3; ++i) {
@@ -68,12 +53,20 @@ Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnC
   const ContextScope scope(*driver, context);
   RETURN_IF_ERROR(scope.status());
   if (shared_bytes > limits.shared_bytes) {
-    RETURN_IF_ERROR(AllowShared(*driver, kernel, env.device.device_id, shared_bytes));
+    RETURN_IF_ERROR(AllowShared(*driver, info, env.device.device_id, shared_bytes));
   }
-  const Result result = driver->cuLaunchKernel(
-      kernel, static_cast<unsigned>(grid[0]), static_cast<unsigned>(grid[1]), static_cast<unsigned>(grid[2]),
-      static_cast<unsigned>(block[0]), static_cast<unsigned>(block[1]), static_cast<unsigned>(block[2]),
-      static_cast<unsigned>(shared_bytes), static_cast<Stream>(env.stream), params, nullptr);
+  LaunchConfig config;
+  for (size_t i = 0; i < 3; ++i) {
+    config.grid[i] = static_cast<unsigned>(grid[i]);
+    config.block[i] = static_cast<unsigned>(block[i]);
+  }
+  config.shared_bytes = static_cast<unsigned>(shared_bytes);
+  config.stream = static_cast<Stream>(env.stream);
+  LaunchAttribute starts_early{.id = kProgrammaticStreamSerialization};
+  starts_early.value = 1;
+  config.attributes = &starts_early;
+  config.num_attributes = info.waits && driver->version >= kCapturesEarlyStarts ? 1 : 0;
+  const Result result = driver->cuLaunchKernelEx(&config, info.kernel, params, nullptr);
   if (result == kSuccess) [[likely]]
     return absl::OkStatus();
   return driver->Check(
@@ -82,14 +75,7 @@ Status Launch(void* kernel, const LaunchShape& shape, void** params, const CinnC
 }
 
 // Waits for the kernel; an error if one of its threads left a report, which is then cleared.
-Status CheckBoundsReport(void* kernel, const CinnCallEnv& env) {
-  Library library = nullptr;
-  {
-    const std::shared_lock lock(mutex);
-    const auto at = Kernels().find(kernel);
-    if (at == Kernels().end() || at->second.reports == nullptr) return absl::OkStatus();
-    library = at->second.reports;
-  }
+Status CheckBoundsReport(const KernelInfo& info, const CinnCallEnv& env) {
   ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
   ASSIGN_OR_RETURN(const Context context, PrimaryContext(*driver, env.device.device_id));
   const ContextScope scope(*driver, context);
@@ -99,7 +85,7 @@ Status CheckBoundsReport(void* kernel, const CinnCallEnv& env) {
   const auto to = reinterpret_cast<DevicePtr>(&report);
   DevicePtr from = 0;
   size_t bytes = 0;
-  RETURN_IF_ERROR(driver->Check(driver->cuLibraryGetGlobal(&from, &bytes, library, kBoundsReportName),
+  RETURN_IF_ERROR(driver->Check(driver->cuLibraryGetGlobal(&from, &bytes, info.reports, kBoundsReportName),
                                 "finding the report of accesses out of bounds"));
   RET_CHECK(bytes == sizeof(report), Cat(bytes, " bytes of ", kBoundsReportName));
   RETURN_IF_ERROR(driver->Check(driver->cuMemcpyAsync(to, from, sizeof(report), stream), "reading the report"));
@@ -115,6 +101,8 @@ Status CheckBoundsReport(void* kernel, const CinnCallEnv& env) {
 }
 
 }  // namespace
+
+CudaModule::CudaModule(void* library, bool reports) : library_(library), reports_(reports) {}
 
 StatusOr<std::unique_ptr<CudaModule>> CudaModule::Load(std::string_view image) {
   ASSIGN_OR_RETURN(const Driver* driver, GetDriver());
@@ -132,15 +120,10 @@ StatusOr<std::unique_ptr<CudaModule>> CudaModule::Load(std::string_view image) {
   }
   // The symbol's name stands in CUBIN as in PTX.
   const bool reports = image.find(kBoundsReportName) != image.npos;
-  if (reports) any_reports.store(true, std::memory_order_relaxed);
   return std::unique_ptr<CudaModule>(new CudaModule(library, reports));
 }
 
 CudaModule::~CudaModule() {
-  {
-    const std::unique_lock lock(mutex);
-    for (void* kernel : kernels_) Kernels().erase(kernel);
-  }
   if (const auto driver = GetDriver(); driver.ok()) (*driver)->cuLibraryUnload(static_cast<Library>(library_));
 }
 
@@ -151,18 +134,18 @@ StatusOr<void*> CudaModule::Kernel(const std::string& name) {
   if (result != kSuccess) {
     return absl::NotFoundError(Message(driver->Check(result, Cat("finding the kernel '", name, "'"))));
   }
-  const std::unique_lock lock(mutex);
   const Library reports = reports_ ? static_cast<Library>(library_) : nullptr;
-  if (Kernels().try_emplace(kernel, KernelInfo{name, {}, reports}).second) kernels_.push_back(kernel);
-  return kernel;
+  const std::lock_guard lock(mutex_);
+  return &kernels_.emplace_back(name, kernel, reports, name.starts_with(kWaitingKernel));
 }
 
 Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env) {
-  Status status = Launch(kernel, shape, params, env);
-  if (any_reports.load(std::memory_order_relaxed) && status.ok()) status = CheckBoundsReport(kernel, env);
+  KernelInfo& info = *static_cast<KernelInfo*>(kernel);
+  Status status = Launch(info, shape, params, env);
+  if (info.reports != nullptr && status.ok()) status = CheckBoundsReport(info, env);
   if (status.ok()) [[likely]]
     return status;
-  return Annotate(status, Cat("kernel '", NameOf(kernel), "'"));
+  return Annotate(status, Cat("kernel '", info.name, "'"));
 }
 
 }  // namespace cinn_like

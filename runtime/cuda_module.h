@@ -1,11 +1,11 @@
-// One loaded CUBIN or PTX, and the launch of its kernels. A kernel is a CUkernel: one handle
-// that launches in any context, so on any device that the image fits.
+// One loaded CUBIN or PTX, and the launch of its kernels: on any device that the image fits.
 #pragma once
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "cinn_like/base/status.h"
 #include "runtime/call.h"
@@ -21,18 +21,21 @@ class CudaModule : public DeviceModule {
   CudaModule(const CudaModule&) = delete;
   CudaModule& operator=(const CudaModule&) = delete;
 
-  StatusOr<void*> Kernel(const std::string& name) override;  // a CUkernel
+  struct KernelInfo;
+  StatusOr<void*> Kernel(const std::string& name) override;  // a KernelInfo
 
  private:
-  CudaModule(void* library, bool reports) : library_(library), reports_(reports) {}
+  CudaModule(void* library, bool reports);
   void* library_;
   const bool reports_;  // accesses out of bounds (runtime/bounds_report.h)
-  std::vector<void*> kernels_;
+  std::mutex mutex_;
+  std::list<KernelInfo> kernels_;
 };
 
 // DeviceApi::MakeTensorMap (runtime/cuda_tensor_map.cc).
 Status MakeCudaTensorMap(void* map, DType dtype, const TensorMapSpec& spec, const CinnCallEnv& env);
-// Sets the limit of dynamic shared memory once per kernel and device where it is above 48 KB. A kernel that reports
+// A kernel that waits itself (runtime/waiting_kernels.h) starts while the one before it in the stream ends. Sets the
+// limit of dynamic shared memory once per kernel and device where it is above 48 KB. A kernel that reports
 // accesses out of bounds is waited for: OutOfRange where there was one.
 Status LaunchCuda(void* kernel, const LaunchShape& shape, void** params, const CinnCallEnv& env);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "ir/passes/split_host_device.h"
 #include "runtime/cuda_driver.h"
+#include "runtime/waiting_kernels.h"
 #include "tests/backends/nvrtc_for_tests.h"
 
 namespace cinn_like {
@@ -126,6 +127,32 @@ TEST(CudaCompiler, PtxByFlagAndOwnSource) {
   ASSERT_TRUE(own.ok());
   EXPECT_EQ(own->kernels[0].entry, "a_kernel");
   EXPECT_TRUE(absl::StrContains(own->images[0], "a_kernel"));
+}
+
+// From sm_90 on kernels wait for those before them, and say so by their names.
+TEST(CudaCompiler, KernelsThatStartEarlyWait) {
+  const std::pair<const char*, bool> archs[] = {{"sm_80", false}, {"sm_89", false},  {"sm_90", true},
+                                                {"sm_90a", true}, {"sm_100a", true}, {"sm_120", true}};
+  for (const auto& [arch, waits] : archs) {
+    const auto source = MakeCompiler(nullptr, {}, arch)->EmitSource(ThreeKernels());
+    ASSERT_TRUE(source.ok()) << source.status();
+    EXPECT_EQ(absl::StrContains(*source, "griddepcontrol.wait"), waits) << arch;
+    EXPECT_EQ(absl::StrContains(*source, Cat(" ", kWaitingKernel)), waits) << arch;
+  }
+  SKIP_WITHOUT_NVRTC();
+  CompileOptions options;
+  options.emit_ptx = true;
+  const auto r = MakeCompiler(nullptr, options)->Compile(ThreeKernels(), "");
+  ASSERT_TRUE(r.ok()) << r.status();
+  int kernels = 0;
+  for (const std::string& image : r->images) {
+    for (size_t entry = image.find(".entry"); entry != image.npos; entry = image.find(".entry", entry + 1)) {
+      EXPECT_TRUE(image.substr(entry).starts_with(Cat(".entry ", kWaitingKernel))) << image;
+      EXPECT_LT(image.find("griddepcontrol.wait", entry), image.find("ld.global", entry)) << image;
+      ++kernels;
+    }
+  }
+  EXPECT_EQ(kernels, 2);
 }
 
 TEST(CudaCompiler, Errors) {
