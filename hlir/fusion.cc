@@ -347,9 +347,9 @@ class Planner {
   }
 
   // Or a scan.
-  bool IsReduction(int group) const {
-    return std::any_of(members_[group].begin(), members_[group].end(),
-                       [&](int m) { return !p_.stages[m].IsPointwise(); });
+  bool IsReduction(int group) const { return IsReduction(members_[group]); }
+  bool IsReduction(const std::vector<int>& stages) const {
+    return std::any_of(stages.begin(), stages.end(), [&](int m) { return !p_.stages[m].IsPointwise(); });
   }
 
   // Groups in an order in which they can run, of which no more results leave than said. Whether they are one now.
@@ -413,6 +413,12 @@ class Planner {
     merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
     if (!CanShareKernel(merged)) return false;
+    if (target_.IsGpu() && IsReduction(merged) && MovesAcross(merged)) {
+      // Where no block holds both, memory moves whole sectors for single elements.
+      const std::optional<double> together = PriceOf(merged);
+      if (together && *together >= PriceOf(members_[producer]).value_or(0) + PriceOf(members_[reader]).value_or(0))
+        return false;
+    }
     Unite(producer, reader);
     return true;
   }
@@ -434,6 +440,14 @@ class Planner {
       }
       return r;
     });
+  }
+
+  bool MovesAcross(const std::vector<int>& group) const {
+    std::vector<Stage> stages;
+    for (int i : group) stages.push_back(p_.stages[i]);
+    const std::vector<Buffer> outputs = OutputsOf(group);
+    const auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
+    return kept && hlir::MovesAcross(*kept, outputs);
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

@@ -235,6 +235,37 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
   return space;
 }
 
+bool MovesAcross(const std::vector<Stage>& stages, const std::vector<Buffer>& outputs) {
+  const std::optional<RowSpace> space = FindRowSpace(stages);
+  if (!space || !space->HasReduction()) return false;
+  absl::flat_hash_set<Buffer> made;
+  for (const Stage& s : stages) made.insert(s.outputs.begin(), s.outputs.end());
+  bool rows = false, columns = false;
+  for (size_t k = 0; k < stages.size(); ++k) {
+    const Stage& s = stages[k];
+    const auto look = [&](const std::vector<Expr>& indices) {
+      int last = -1;
+      size_t used = 0;
+      for (Expr index : indices) {
+        for (size_t i = 0; i < space->dim_of[k].size(); ++i) {
+          const Expr var = i < s.iters.size() ? s.iters[i].var : s.reduce_iters[i - s.iters.size()].var;
+          if (index != var || space->dim_of[k][i] < 0) continue;
+          last = space->dim_of[k][i];
+          ++used;
+        }
+      }
+      if (last >= 0 && used == space->dims.size()) (space->dims[last].reduced ? rows : columns) = true;
+    };
+    if (Contains(outputs, s.outputs[0])) look(s.at.empty() ? VarsOf(s.iters) : s.at);
+    for (Expr v : s.values) {
+      VisitLoads(v, [&](Expr e) {
+        if (!made.contains(e->buffer)) look(IndicesOf(e));
+      });
+    }
+  }
+  return rows && columns;
+}
+
 Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {
   const Stage& s = p.stages[k];
   for (size_t i = 0; i < space.dim_of[k].size(); ++i) {

@@ -295,6 +295,26 @@ std::vector<RowNests::Input> RowNests::FindInputsAlong(int dim) const {
   return inputs;
 }
 
+std::vector<Buffer> RowNests::FindResultsAlong(int dim) const {
+  Context& c = *group.context;
+  Analyzer a(c);
+  std::vector<Buffer> r;
+  for (size_t k = 0; k < group.stages.size(); ++k) {
+    const Stage& s = group.stages[k];
+    if (!s.IsPointwise() || s.IsCall()) continue;
+    const VarMap map = SpaceVarsOf(k);
+    for (Buffer b : s.outputs) {
+      if (!IsParam(group, b)) continue;
+      const Expr offset = Substitute(c, ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), map);
+      bool whole = true;
+      for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(offset, SpaceVar(d));
+      const Expr next = Substitute(c, offset, {{SpaceVar(dim), c.Add(SpaceVar(dim), c.Int(1))}});
+      if (whole && IsInt(a.Simplify(c.Sub(next, offset)), 1)) r.push_back(b);
+    }
+  }
+  return r;
+}
+
 StatusOr<size_t> RowNests::StageInputs(const std::vector<Input>& inputs) {
   const std::string first = group.stages[0].name;
   size_t staged = 0;
@@ -541,6 +561,12 @@ void RowNests::ReorderAll(const std::vector<std::vector<int>>& order) {
     }
     if (step != "reorder") schedule.Run(step);
   }
+}
+
+void MergeLoops(Schedule& s, const std::vector<std::string>& loops) {
+  std::string step = "merge";
+  for (const std::string& l : loops) step += " " + l;
+  if (loops.size() > 1) s.Run(step);
 }
 
 std::string RowNests::FuseDims(RowNest& nest, const std::vector<int>& dims, const std::string& base) {

@@ -72,6 +72,8 @@ struct RowNests {
   };
   std::vector<Input> FindInputs() const;
   std::vector<Input> FindInputsAlong(int dim) const;  // those that are contiguous along it
+  // Results of pointwise stages that are, element by element of the whole space.
+  std::vector<ir::Buffer> FindResultsAlong(int dim) const;
   ir::Expr SpaceVar(int dim) const;
   // Inputs become stages of their own, in front of all others, to be placed in registers or shared memory. Gives how
   // many.
@@ -132,6 +134,9 @@ struct RowNests {
 
 // One running value of a reduction decides about another: a value and its place, say.
 bool ChoosesPairs(const ir::Stage& s);
+
+// Loops of nests as one, where there are several.
+void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
 
 // The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
 ir::TeProgram AlignEpilogue(ir::TeProgram group);

@@ -360,12 +360,6 @@ void PeelEnds(ir::Schedule& s, const std::string& line, const LineMiddle& middle
 
 }  // namespace
 
-void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops) {
-  std::string step = "merge";
-  for (const std::string& l : loops) step += " " + l;
-  if (loops.size() > 1) s.Run(step);
-}
-
 StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const Target& target, Until until,
                                                Point& point) {
   if (target.HasKernels()) return std::vector<Proposal>();

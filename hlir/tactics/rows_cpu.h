@@ -27,8 +27,6 @@ int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b);
 // Temporaries on a thread's stack while there is room, each of at most `most` of the bytes that it needs; others are
 // computed where they are read, if they can be.
 void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of);
-// Loops of nests as one, where there are several.
-void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
 
 // The stage of the sums over columns beside rows; as many as there are: none is.
 size_t SumOf(const RowNests& r);

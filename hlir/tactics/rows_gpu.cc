@@ -3,6 +3,8 @@
 //   and written 16 bytes a thread, and reductions are warp shuffles plus shared memory;
 //   along a parallel dimension under a reduction: a warp's lanes are neighbouring columns, the block's warps share the
 //   rows; no reduction: one thread two accesses of 16 bytes, or a tile where what is read lies across what is written.
+// Where there is a reduction and some of what moves lies along rows and some along columns, a block takes columns, and
+// what lies along rows passes through shared memory.
 // Sums over columns beside rows (a norm's gradients): a block takes every so many-th row and adds up what it has of the
 // columns in registers, a part of the sums; rows that follow each other are on their way together.
 // Rows and columns that would fill a core's registers are shared by the blocks of a cluster.
@@ -15,6 +17,7 @@
 #include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/rows_gpu_plan.h"
 #include "hlir/tactics/tactics.h"
+#include "hlir/tactics/transpose_gpu.h"
 #include "ir/analyzer.h"
 #include "ir/join.h"
 
@@ -28,17 +31,12 @@ constexpr int64_t kAccessBytes = RowsGpuPlan::kAccessBytes;
 constexpr int64_t kWarp = RowsGpuPlan::kWarp;
 constexpr int64_t kMaxRegisterElements = RowsGpuPlan::kMaxRegisterElements;
 constexpr int64_t kThreads = RowsGpuPlan::kThreads;
-constexpr int64_t kLineLoads = 2;         // of 16 bytes, a thread's in flight there
-constexpr int64_t kReserved = 10 * 1024;  // of shared memory, for exchanges between threads
-constexpr int64_t kRowsTogether = 4;      // of a block that adds up columns, on their way
+constexpr int64_t kLineLoads = 2;     // of 16 bytes, a thread's in flight there
+constexpr int64_t kRowsTogether = 4;  // of a block that adds up columns, on their way
 constexpr int64_t kUnroll = RowsGpuPlan::kUnroll;
 constexpr int64_t kOwnLoads = 2;  // the same where memory says when they end: more leave registers for fewer threads
 constexpr int64_t kMostLoads = RowsGpuPlan::kMostLoads;
-// Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
-// bytes in a row.
-constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
-constexpr int64_t kTileBytes = 512;       // in registers
-constexpr int64_t kTransposeShared = 16;  // threads of a block both ways, where elements pass through shared memory
+constexpr int kWordBytes = 4;  // of shared memory, of which neighbours lie in different banks
 
 class RowsGpu {
  public:
@@ -51,7 +49,7 @@ class RowsGpu {
         point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
-    const int vector = r_.space.dims.empty() ? -1 : r_.VectorDim();
+    const int vector = plan_.VectorDim();
     const double seconds = plan_.Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
     RETURN_IF_ERROR(r_.TakePowersOf2());
@@ -87,102 +85,8 @@ class RowsGpu {
     return r;
   }
 
-  void Merge(const std::vector<std::string>& loops) {
-    std::string step = "merge";
-    for (const std::string& l : loops) step += " " + l;
-    if (loops.size() > 1) s_.Run(step);
-  }
-
-  // A thread rearranges a tile in its registers, 16 bytes by 16 bytes: it reads rows of the tile and writes columns.
-  // Threads lie side by side both ways, so that neither way memory moves more than what is used.
-  Status Transpose(RowNests::Transposition t) {
-    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(r_.FindInputsAlong(t.in)));
-    const std::vector<int> in = r_.LineAround(t.in), out = r_.LineAround(t.out);
-    std::vector<int> outer;
-    for (int d : r_.Dims(false)) {
-      if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
-    }
-    r_.ReorderAll({outer, in, out});
-    int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
-    for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
-    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
-    const auto has_whole_tiles = [&](const std::vector<int>& line) {
-      return r_.LikelySize(line) >= static_cast<double>(kTransposeShared * kTile);
-    };
-    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 && has_whole_tiles(in) && has_whole_tiles(out) &&
-                        most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
-    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
-    if (shares) return TransposeShared(outer, in, out, copies);
-    struct Side {
-      std::string block, thread, element;
-    };
-    const int64_t transpose_out = std::min(kTransposeOut, most_threads_ / kTransposeIn);
-    std::vector<std::string> blocks, threads_in, threads_out;
-    std::vector<std::pair<Side, Side>> sides;
-    for (RowNest& nest : r_.nests) {
-      auto cut = [&](const std::vector<int>& dims, int64_t threads, int64_t v) {
-        const Side s{s_.Fresh("b"), s_.Fresh("t"), s_.Fresh("x")};
-        const std::string line = r_.FuseDims(nest, dims, "v");
-        if (v > 1)
-          s_.Step("split ", line, " ", threads, " ", v, " -> ", s.block, " ", s.thread, " ", s.element);
-        else
-          s_.Step("split ", line, " ", kTile, " ", threads, " -> ", s.block, " ", s.element, " ", s.thread);
-        return s;
-      };
-      const Side x = cut(in, kTransposeIn, v_in), y = cut(out, transpose_out, v_out);
-      s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", x.element, " ", y.element);
-      const std::string row = r_.FuseDims(nest, outer, "p");
-      blocks.push_back(s_.Fresh("e"));
-      s_.Step("fuse ", row, row.empty() ? "" : " ", x.block, " ", y.block, " -> ", blocks.back());
-      threads_in.push_back(x.thread);
-      threads_out.push_back(y.thread);
-      sides.emplace_back(x, y);
-    }
-    Merge(blocks);  // while all nests have one order
-    for (size_t i = 0; i < sides.size(); ++i) {
-      const auto& [x, y] = sides[i];
-      const bool reads = i < copies;
-      const std::string &first = reads ? y.element : x.element, &last = reads ? x.element : y.element;
-      s_.Step("reorder ", first, " ", last).Step("unroll ", first);
-      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
-    }
-    s_.Step("bind ", blocks[0], " blockIdx.x");
-    for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
-    for (const std::string& l : threads_out) s_.Step("bind ", l, " threadIdx.y");
-    return absl::OkStatus();
-  }
-
-  // The same through shared memory, of elements of 4 bytes: half a warp reads and writes 256 bytes of a row.
-  Status TransposeShared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out,
-                         size_t copies) {
-    for (Buffer b : r_.Temporaries()) s_.Step("storage_align ", b->name, " ", kWarp, " 1");
-    std::vector<std::string> blocks, threads, rows;
-    for (size_t i = 0; i < r_.nests.size(); ++i) {
-      RowNest& nest = r_.nests[i];
-      const bool reads = i < copies;
-      const std::string b_in = s_.Fresh("bi"), b_out = s_.Fresh("bo"), t = s_.Fresh("t"), y = s_.Fresh("y"),
-                        u = s_.Fresh("u"), x = s_.Fresh("x");
-      const std::string &b_along = reads ? b_in : b_out, &b_across = reads ? b_out : b_in;
-      s_.Step("split ", r_.FuseDims(nest, reads ? in : out, "v"), " ", kTransposeShared, " ", kTile, " -> ", b_along,
-              " ", t, " ", x);
-      s_.Step("split ", r_.FuseDims(nest, reads ? out : in, "v"), " ", kTile, " ", kTransposeShared, " -> ", b_across,
-              " ", u, " ", y);
-      s_.Step("reorder ", b_in, " ", b_out, " ", t, " ", y, " ", u, " ", x).Step("unroll ", u).Step("vectorize ", x);
-      const std::string row = r_.FuseDims(nest, outer, "p");
-      blocks.push_back(s_.Fresh("e"));
-      s_.Step("fuse ", row, row.empty() ? "" : " ", b_in, " ", b_out, " -> ", blocks.back());
-      threads.push_back(t);
-      rows.push_back(y);
-    }
-    Merge(blocks);
-    s_.Step("bind ", blocks[0], " blockIdx.x");
-    for (const std::string& l : threads) s_.Step("bind ", l, " threadIdx.x");
-    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
-    return absl::OkStatus();
-  }
-
   Status Pointwise(int vector) {
-    if (const auto t = r_.FindTransposition()) return Transpose(*t);
+    if (const auto t = r_.FindTransposition()) return TransposeOnGpu(r_, plan_, target_, *t);
     const Expr shift = plan_.ShiftOfLine(vector);
     if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
     const std::vector<int> along = r_.LineAround(vector);
@@ -205,7 +109,7 @@ class RowsGpu {
       s_.Step("fuse ", row, row.empty() ? "" : " ", line, " -> ", e);
       elements.push_back(e);
     }
-    Merge(elements);
+    MergeLoops(s_, elements);
     // A thread has two accesses of 16 bytes in flight (one where what is read stands under conditions: a second one
     // waits until that is asked for the first); of those that lines of odd lengths make narrow, as many as 16 bytes
     // hold. They lie side by side with the other threads', unless the device would have idle cores then.
@@ -235,56 +139,96 @@ class RowsGpu {
   }
 
   // Where row-sized temporaries live: in registers, but for those of more than 16 bits where these are computed
-  // `again`; or those of the first `staged` stages in shared memory, and the others nowhere (recomputed).
-  void PlaceTemporaries(bool in_registers, size_t staged = 0, bool again = false) {
+  // `again`; or nowhere (recomputed). Those of `shared` lie in shared memory.
+  void PlaceTemporaries(bool in_registers, const std::vector<Buffer>& shared = {}, bool again = false) {
     for (Buffer b : r_.Temporaries()) {
-      bool row_sized = false, is_staged = false;
+      bool row_sized = false;
       std::string writer;
       for (size_t k = 0; k < r_.group.stages.size(); ++k) {
         const Stage& stage = r_.group.stages[k];
         if (std::count(stage.outputs.begin(), stage.outputs.end(), b) == 0) continue;
-        is_staged = k < staged;
         row_sized |= plan_.IsRowSized(k);
         writer = stage.name;
       }
-      if (row_sized && (in_registers ? again && BytesOf(b->dtype) > 2 : !is_staged))
+      if (Contains(shared, b))
+        s_.Step("scope ", b->name, " shared");
+      else if (row_sized && (!in_registers || (again && BytesOf(b->dtype) > 2)))
         s_.Step("inline b_", writer);
       else
-        s_.Step("scope ", b->name, is_staged ? " shared" : " local");
+        s_.Step("scope ", b->name, " local");
     }
   }
 
-  // A row that threads keep in registers lies there as one line, whatever dimensions it has: a thread's part of it is
-  // then what its own loops go over.
-  void LayOutKept() {
-    const std::vector<int> reduced = r_.Dims(true);
-    if (reduced.size() < 2) return;
+  // What threads keep has one dimension for each of these lines, behind its others, whatever dimensions a line has: a
+  // thread's or a block's part of it is then what its own loops go over.
+  void LayOutKept(const std::vector<Buffer>& kept, const std::vector<std::vector<int>>& lines) {
     for (size_t k = 0; k < r_.group.stages.size(); ++k) {
       const Stage& stage = r_.group.stages[k];
       if (s_.LoopsAround("b_" + stage.name).empty()) continue;  // substituted away
-      std::string dims, others, line;
+      std::string dims;
       std::vector<std::string> name_of(r_.space.dims.size());
+      std::vector<std::string> others;
       for (size_t i = 0; i < stage.iters.size(); ++i) {
         const int d = r_.space.dim_of[k][i];
         const std::string name = Cat("d", i);
         dims += Cat(dims.empty() ? "" : ", ", name);
-        if (d >= 0 && r_.space.dims[d].reduced)
+        const bool in_line = d >= 0 && std::any_of(lines.begin(), lines.end(), [&](const std::vector<int>& line) {
+                               return std::count(line.begin(), line.end(), d) > 0;
+                             });
+        if (in_line)
           name_of[d] = name;
         else
-          others += name + ", ";
+          others.push_back(name);
       }
-      for (int d : reduced) {
-        if (name_of[d].empty()) break;  // no row
-        const Expr extent = r_.space.dims[d].extent;
-        const std::string by = IsInt(extent) ? Print(extent) : Cat("(", Print(extent), ")");
-        line = Cat(line.empty() ? "" : Cat("(", line, ") * ", by, " + "), name_of[d]);
-        if (d != reduced.back()) continue;
-        for (Buffer b : r_.Temporaries()) {
-          if (std::count(stage.outputs.begin(), stage.outputs.end(), b) > 0)
-            s_.Step("transform_layout ", b->name, "[", dims, "] -> [", others, line, "]");
+      bool whole = true;  // has all of each line
+      bool several = false;
+      for (const std::vector<int>& line : lines) {
+        std::string place;
+        for (int d : line) {
+          const Expr extent = r_.space.dims[d].extent;
+          const std::string by = IsInt(extent) ? Print(extent) : Cat("(", Print(extent), ")");
+          whole = whole && !name_of[d].empty();
+          place = place.empty() ? name_of[d] : Cat("(", place, ") * ", by, " + ", name_of[d]);
         }
+        several |= line.size() > 1;
+        others.push_back(place);
+      }
+      if (!whole || !several) continue;
+      std::string to;
+      for (const std::string& index : others) to += Cat(to.empty() ? "" : ", ", index);
+      for (Buffer b : kept) {
+        if (Contains(stage.outputs, b)) s_.Step("transform_layout ", b->name, "[", dims, "] -> [", to, "]");
       }
     }
+  }
+
+  // What lies in memory along rows, where columns are read side by side, passes through shared memory: the stages that
+  // copy it. Gives them and what lies there.
+  StatusOr<std::vector<std::string>> CopyAcross(std::vector<Buffer>& shared) {
+    const int across = r_.Dims(true).back();
+    ASSIGN_OR_RETURN(const size_t inputs, r_.StageInputs(r_.FindInputsAlong(across)));
+    const auto find = [&](Buffer out) -> const Stage& {
+      return *std::find_if(r_.group.stages.begin(), r_.group.stages.end(),
+                           [&](const Stage& s) { return Contains(s.outputs, out); });
+    };
+    const auto is_copy = [&](const Stage& s) {
+      return s.values[0]->op == ExprOp::kLoad && !IsParam(r_.group, s.values[0]->buffer);
+    };
+    const std::vector<Buffer> results = r_.FindResultsAlong(across);
+    for (Buffer out : results) {
+      if (!is_copy(find(out))) s_.Step("keep ", out->name, " -> ", s_.Fresh("kept_" + out->name));
+    }
+    RETURN_IF_ERROR(r_.ReadAgain());
+    std::vector<std::string> copies;
+    for (size_t k = 0; k < inputs; ++k) {
+      copies.push_back(r_.group.stages[k].name);
+      shared.push_back(r_.group.stages[k].outputs[0]);
+    }
+    for (Buffer out : results) {
+      copies.push_back(find(out).name);
+      shared.push_back(find(out).values[0]->buffer);
+    }
+    return copies;
   }
 
   Status AlongRow(int vector) {
@@ -320,8 +264,8 @@ class RowsGpu {
     if (in_registers)
       RETURN_IF_ERROR(r_.StageInputs((tuple && v > 1) || again ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
-    PlaceTemporaries(in_registers, 0, again);
-    if (in_registers) LayOutKept();
+    PlaceTemporaries(in_registers, {}, again);
+    if (in_registers && reduced.size() > 1) LayOutKept(r_.Temporaries(), {reduced});
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops, cluster_loops;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
@@ -348,7 +292,7 @@ class RowsGpu {
       if (v > 1) s_.Step(IsTuple(r_.group.stages[i]) ? "unroll " : "vectorize ", lane);
       if (in_registers) s_.Step("unroll ", k);
     }
-    Merge(row_loops);
+    MergeLoops(s_, row_loops);
     if (!row_loops.empty()) {
       std::string block = row_loops[0];
       if (rows > 1) {
@@ -373,24 +317,47 @@ class RowsGpu {
     }
     const int64_t length = plan_.RowLength(), longest = plan_.LongestRow();
     RowsGpuPlan::Strip strip = plan_.PlanStrip(vector);
-    auto& [columns, sharers, lanes, blocks, in_registers] = strip;
+    auto& [columns, sharers, lanes, blocks, in_registers, crosses] = strip;
     if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers, lanes > 1));
-    if (blocks > 1) RETURN_IF_ERROR(r_.StageInputs(SharedOf(r_.FindInputs())).status());
+    // Loads under conditions, as those of columns of a symbolic length are, are not found to be the same.
+    if (blocks > 1 || (in_registers && length == 0)) {
+      std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
+      if (crosses) {
+        for (const RowNests::Input& across : r_.FindInputsAlong(reduced.back()))
+          std::erase_if(inputs, [&](const RowNests::Input& x) { return x.load == across.load; });
+      }
+      RETURN_IF_ERROR(r_.StageInputs(inputs).status());
+    }
     size_t staged = 0;
-    if (!in_registers && plan_.CanShare()) {
+    std::vector<Buffer> shared;
+    std::vector<std::string> copies;
+    if (crosses) {
+      ASSIGN_OR_RETURN(copies, CopyAcross(shared));
+    } else if (!in_registers && plan_.CanShare()) {
       // What is read again waits in shared memory, if a strip is wide enough for memory's sectors.
       const std::vector<RowNests::Input> inputs = SharedOf(r_.FindInputs());
       const int64_t narrowest = 2 * plan_.AccessElements(vector);
       const int64_t bytes = longest * static_cast<int64_t>(inputs.size()) * kAccessBytes / plan_.AccessElements(vector);
-      if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - kReserved) {
-        while (bytes * columns > target_.shared_bytes - kReserved) columns /= 2;
+      if (bytes > 0 && bytes * narrowest <= target_.shared_bytes - RowsGpuPlan::kReserved) {
+        while (bytes * columns > target_.shared_bytes - RowsGpuPlan::kReserved) columns /= 2;
         sharers = PowerOfTwoBelow(most_threads_ / columns);
         ASSIGN_OR_RETURN(staged, r_.StageInputs(inputs));
+        for (size_t k = 0; k < staged; ++k) shared.push_back(r_.group.stages[k].outputs[0]);
       }
     }
-    PlaceTemporaries(in_registers, staged);
-    if (in_registers) LayOutKept();
+    PlaceTemporaries(in_registers, shared);
+    if (in_registers) {
+      std::vector<Buffer> own = r_.Temporaries();
+      std::erase_if(own, [&](Buffer b) { return Contains(shared, b); });
+      if (reduced.size() > 1) LayOutKept(own, {reduced});
+      LayOutKept(shared, {along, reduced});
+      // An odd number of words from one column to the next: those of a row lie in different banks.
+      for (Buffer b : shared) {
+        const int word = std::max(kWordBytes / BytesOf(b->dtype), 1);
+        s_.Step("storage_align ", b->name, " ", 2 * word, " ", word);
+      }
+    }
     r_.ReorderAll({outer, along, reduced});
     // As along rows: of a symbolic length there are as many parts as of the longest.
     const bool may_be_shorter = length == 0 && (in_registers || staged > 0);
@@ -413,6 +380,26 @@ class RowsGpu {
       const std::string row = r_.FuseDims(nest, outer, "p"), line = r_.FuseDims(nest, reduced, "r");
       s_.Step("fuse ", row, row.empty() ? "" : " ", chunk, " -> ", block);
       strips.push_back(block);
+      if (std::find(copies.begin(), copies.end(), r_.group.stages[i].name) != copies.end()) {
+        // Along a row lie the threads of a strip's columns and as many of those that share them as fill a warp, or find
+        // no column.
+        int64_t beside = 1;
+        while (beside < sharers && (beside * columns < kWarp || sharers / beside > columns)) beside *= 2;
+        // A word each: of more those of neighbours would lie in one bank.
+        const int64_t word = std::max(kWordBytes / BytesOf(r_.group.stages[i].outputs[0]->dtype), 1);
+        const int64_t access = plan_.VectorFor({reduced.back()}, word), turn = beside * columns * access;
+        const std::string u = s_.Fresh("u"), y = s_.Fresh("y"), yc = s_.Fresh("yc"), yr = s_.Fresh("yr"),
+                          k = s_.Fresh("k"), x = s_.Fresh("x"), e = s_.Fresh("e"),
+                          one = may_be_shorter ? s_.Fresh("one") : "";
+        s_.Step("split ", lane, " ", sharers / beside, " -> ", u, " ", yc);
+        s_.Step("split ", line, may_be_shorter ? Cat(" ", (longest + turn - 1) / turn) : "", " ", beside, " ", columns,
+                " ", access, " -> ", one, " ", k, " ", yr, " ", x, " ", e);
+        s_.Step("reorder ", yc, " ", yr, " ", x, " ", u, " ", k, " ", e).Step("fuse ", yc, " ", yr, " -> ", y);
+        s_.Step("unroll ", u).Step("unroll ", k).Step("vectorize ", e);
+        columns_of.push_back(x);
+        rows.push_back(y);
+        continue;
+      }
       columns_of.push_back(lane);
       if (lanes > 1) elements.push_back(element);
       if (line.empty() || sharers == 1) {
@@ -432,7 +419,7 @@ class RowsGpu {
       lines.push_back({line, lane, i < staged});
     }
     for (const std::string& element : elements) s_.Step("vectorize ", element);
-    Merge(strips);
+    MergeLoops(s_, strips);
     int64_t unroll = plan_.LoadsOfStrip(vector, columns, sharers);
     if (staged == 0 && !in_registers) unroll = point_.Choose("unroll", {4, kUnroll, 16, kMostLoads}, unroll);
     for (const Line& line : lines) {
@@ -561,8 +548,8 @@ class RowsGpu {
       RETURN_IF_ERROR(s_.status());
       thread_loops.push_back(s_.LoopsAround(start).at(1));
     }
-    Merge(blocks);
-    for (const std::vector<std::string>& loops : row_loops) Merge(loops);
+    MergeLoops(s_, blocks);
+    for (const std::vector<std::string>& loops : row_loops) MergeLoops(s_, loops);
     s_.Step("bind ", blocks[0], " blockIdx.x");
     for (const std::string& t : thread_loops) s_.Step("bind ", t, " threadIdx.x");
     return absl::OkStatus();

@@ -30,6 +30,8 @@ constexpr int64_t kFewAccesses = 4;       // of a thread
 constexpr int64_t kNarrowBytes = 4;       // accesses of less are worth being shifted where no row is reduced
 constexpr int64_t kShiftedLine = 100;     // and there are so many in a line
 constexpr int64_t kLikelyEnd = 8;         // of rows whose end a value in memory says
+constexpr int kSectorBytes = 32;          // that memory moves at once
+constexpr int64_t kCrossed = 16;          // rows and columns of fewer elements lie across for little
 constexpr int64_t kLikelyRow = 2048;      // a row whose length is not known is expected to be at least that long
 
 // Threads that share a row of so many accesses, `narrow` of which are 16 bytes: each has about as many bytes of its
@@ -115,18 +117,38 @@ double RowsGpuPlan::Seconds(int vector) const {
     const double line = r_.LikelySize(r_.LineAround(vector));
     const auto columns = static_cast<double>(strip.columns), sharers = static_cast<double>(strip.sharers);
     const double blocks = rows / line * std::ceil(line / columns);
-    const double at_once = std::min(static_cast<double>(gpu.threads * strip.lanes) / (columns * sharers),
-                                    static_cast<double>(gpu.blocks)) *
-                           Cores(target_) / static_cast<double>(strip.blocks);
+    double of_core =
+        std::min(static_cast<double>(gpu.threads * strip.lanes) / (columns * sharers), static_cast<double>(gpu.blocks));
+    if (strip.crosses) {
+      const auto bytes = columns * length * static_cast<double>(BytesAcross());
+      of_core = std::min(of_core, std::floor(static_cast<double>(target_.shared_bytes) / bytes));
+    }
+    const double at_once = of_core * Cores(target_) / static_cast<double>(strip.blocks);
     // What registers don't hold is asked for by so many loads at once, which wait for those before them.
     const double asked = sharers * static_cast<double>(LoadsOfStrip(vector, strip.columns, strip.sharers));
     const double turns = in_registers ? 1 : std::ceil(length / asked);
     waits = std::ceil(blocks / at_once) * turns * static_cast<double>(passes) * gpu.pass_seconds;
   }
   if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
+  seconds += BytesBeside(vector) / BytesPerSecond(target_);
   const double places = SecondsOfPlaces(r_.Dims(true), together) * static_cast<double>(in_registers ? 1 : passes);
   return gpu.kernel_seconds + std::max({seconds, waits, places}) +
          parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
+}
+
+double RowsGpuPlan::BytesBeside(int vector) const {
+  const bool along = r_.space.dims[vector].reduced;
+  if (!along && PlanStrip(vector).crosses) return 0;
+  double elements = 1, bytes = 0;
+  for (size_t d = 0; d < r_.space.dims.size(); ++d)
+    elements *= static_cast<double>(r_.LikelyExtent(static_cast<int>(d)));
+  const auto beside = [](DType t) { return static_cast<double>(kSectorBytes - BytesOf(t)); };
+  for (int d : r_.Dims(!along)) {
+    if (r_.LikelySize(r_.LineAround(d)) < kCrossed) continue;
+    for (Buffer b : r_.FindResultsAlong(d)) bytes += elements * beside(b->dtype);
+    for (const RowNests::Input& input : r_.FindInputsAlong(d)) bytes += elements * beside(input.load->type.dtype);
+  }
+  return bytes;
 }
 
 double RowsGpuPlan::SecondsOfPlaces(const std::vector<int>& dims, int64_t at_once) const {
@@ -366,7 +388,47 @@ std::optional<RowsGpuPlan::Strip> RowsGpuPlan::PlanOwn(const std::vector<int>& a
   return 4 * all_columns < static_cast<double>(own.lanes) * threads ? std::nullopt : std::optional(own);
 }
 
+int RowsGpuPlan::VectorDim() const {
+  if (r_.space.dims.empty()) return -1;
+  const int most = r_.VectorDim();
+  if (r_.sums || !r_.space.dims[most].reduced || r_.Dims(false).empty()) return most;
+  const int column = r_.VectorDim(/*of_rows=*/false);
+  return PlanCrossed(column) ? column : most;
+}
+
+int64_t RowsGpuPlan::BytesAcross() const {
+  const int across = r_.Dims(true).back();
+  int64_t bytes = 0;
+  for (Buffer b : r_.FindResultsAlong(across)) bytes += BytesOf(b->dtype);
+  for (const RowNests::Input& input : r_.FindInputsAlong(across)) bytes += BytesOf(input.load->type.dtype);
+  return bytes;
+}
+
+std::optional<RowsGpuPlan::Strip> RowsGpuPlan::PlanCrossed(int vector) const {
+  const std::vector<int> along = r_.LineAround(vector);
+  const int64_t bytes = BytesAcross();
+  const bool both = bytes > 0 && !(r_.FindResultsAlong(vector).empty() && r_.FindInputsAlong(vector).empty());
+  const int64_t longest = LongestRow(), likely = LikelyRowLength();
+  if (!both || !CanShare() || likely < kCrossed || r_.LikelySize(along) < kCrossed) return std::nullopt;
+  // As many neighbours as leave room for a second block of a core, if those are two sectors of memory; else what fits.
+  for (const int64_t blocks : {2, 1}) {
+    const int64_t fewest = blocks * kSectorBytes / r_.WidestAlong(vector);
+    for (int64_t columns = kWarp; columns >= fewest; columns /= 2) {
+      Strip s{.columns = ColumnsOfStrip(along, columns), .in_registers = true, .crosses = true};
+      const int64_t useful = PowerOfTwoBelow(std::max<int64_t>(longest / 8, 1));
+      const auto threads = [&](int64_t n) { return PowerOfTwoBelow(std::max<int64_t>(n / s.columns, 1)); };
+      s.sharers = std::min(useful, threads(kStripThreads));
+      if (longest > s.sharers * kMaxRegisterElements && blocks == 1) s.sharers = threads(most_threads_);
+      if (blocks * longest * s.columns * bytes <= target_.shared_bytes - kReserved &&
+          longest <= s.sharers * kMaxRegisterElements)
+        return s;
+    }
+  }
+  return std::nullopt;
+}
+
 RowsGpuPlan::Strip RowsGpuPlan::PlanStrip(int vector) const {
+  if (const std::optional<Strip> crossed = PlanCrossed(vector)) return *crossed;
   const std::vector<int> along = r_.LineAround(vector);
   const int64_t length = RowLength(), longest = LongestRow();
   // Threads of a block: each has several elements of a column, which is shared by so many.

@@ -18,6 +18,7 @@ class RowsGpuPlan {
   static constexpr int64_t kThreads = 128;             // where each has elements of its own
   static constexpr int64_t kUnroll = 8;                // loads in flight, a thread
   static constexpr int64_t kMostLoads = 32;            // and where a loop is long, in all
+  static constexpr int64_t kReserved = 10 * 1024;      // of shared memory, for exchanges between threads
 
   // `r` outlives this, and may change.
   RowsGpuPlan(const RowNests& r, const Target& target);
@@ -25,6 +26,10 @@ class RowsGpuPlan {
   // Predicted, where most of what is read and written is contiguous along `vector` (-1: single elements), by what is
   // read once and again, the width of accesses, and rows that wait for memory and for threads.
   double Seconds(int vector) const;
+
+  // The dimension along which threads lie side by side: what most of memory is contiguous along, but columns where some
+  // is along rows and some across them, and a block's part of both passes through shared memory. -1: single elements.
+  int VectorDim() const;
 
   // Of a block.
   int64_t most_threads() const { return most_threads_; }
@@ -73,6 +78,7 @@ class RowsGpuPlan {
     int64_t lanes = 1;                 // columns of a thread: of one access
     int64_t blocks = 1;                // that share a column
     bool in_registers = false;
+    bool crosses = false;  // what lies along rows passes through shared memory
   };
   Strip PlanStrip(int vector) const;
   // Of a column of a strip, of so many, the loads of a thread that wait for memory at once, where so many share it.
@@ -81,11 +87,17 @@ class RowsGpuPlan {
   int64_t ColumnsOfStrip(const std::vector<int>& along, int64_t wanted) const;
 
  private:
+  // Where some of what has an element for each of the space's lies in memory along columns and some along rows, which
+  // a block's registers hold; nullopt: nothing does, or they don't.
+  std::optional<Strip> PlanCrossed(int vector) const;
+  int64_t BytesAcross() const;  // of what lies along rows, for one element of the space
   // Where memory says how long columns are, most may be short: where there are enough of them for a quarter of a
   // device, each is one thread's, which has as many as 16 bytes hold of the largest tensor.
   std::optional<Strip> PlanOwn(const std::vector<int>& along, double all_columns) const;
   // The most elements that a line of these dimensions can have, counted as LongestRow says.
   int64_t Longest(const std::vector<int>& line) const;
+  // Bytes that move beside elements of which memory has neighbours across the direction in which threads lie.
+  double BytesBeside(int vector) const;
   // Whether a result is as large as the rows.
   bool WritesRows() const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.

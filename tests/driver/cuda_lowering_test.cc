@@ -452,6 +452,62 @@ TEST(CudaLowering, FewStripsOfColumnsAreHalfAsWide) {
 }
 
 // Rows that would fill a core's registers are shared by the blocks of a cluster, where the device has such.
+// Rows that lie across what is written, or read, pass through shared memory: registers hold a block's part of them.
+TEST(CudaLowering, RowsAcrossColumns) {
+  std::mt19937 rng(16);
+  // A mean's distances, scaled: of rows in memory's order, and transposed after or before.
+  const auto graph = [](const std::string& dtype, const std::string& rows, const std::string& columns, bool before,
+                        const std::string& symbols = "") {
+    const std::string in = Cat(dtype, "[2,", before ? columns : rows, ",", before ? rows : columns, "]"),
+                      lines = Cat(dtype, "[2,", rows, ",", columns, "]"),
+                      across = Cat(dtype, "[2,", columns, ",", rows, "]"), mean = Cat(dtype, "[2,", rows, ",1]");
+    std::string r = Cat("graph @f(%x: ", in, ", %w: ", dtype, "[", columns, "])", symbols, " {\n");
+    r += before ? Cat("  %t = transpose(%x) {perm=[0,2,1]} : ", lines, "\n") : "";
+    r += Cat("  %0 = reduce_mean(", before ? "%t" : "%x", ") {axes=[2], keepdims=true} : ", mean, "\n  %1 = sub(",
+             before ? "%t" : "%x", ", %0) : ", lines, "\n  %2 = square(%1) : ", lines,
+             "\n  %3 = reduce_mean(%2) {axes=[2], keepdims=true} : ", mean, "\n  %4 = mul(%1, %3) : ", lines,
+             "\n  %5 = mul(%4, %w) : ", lines, "\n");
+    r += before ? "" : Cat("  %6 = transpose(%5) {perm=[0,2,1]} : ", across, "\n");
+    return r + Cat("  return ", before ? "%5" : "%6", "\n}\n");
+  };
+  const std::string symbols = " where n in 1..512 hint 40";
+  for (const bool before : {false, true}) {
+    for (const auto& [dtype, rows, columns] : {std::tuple("f32", "40", "96"),
+                                               {"bf16", "49", "50"},
+                                               {"bf16", "33", "65"},
+                                               {"f64", "32", "24"},
+                                               {"f16", "20", "700"},
+                                               {"f32", "17", "1000"},
+                                               {"f32", "16", "16"},
+                                               {"f32", "n", "40"},
+                                               {"bf16", "40", "n"}}) {
+      const Graph g =
+          ParseGraph(graph(dtype, rows, columns, before, rows[0] == 'n' || columns[0] == 'n' ? symbols : ""));
+      const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_EQ(Count(compiled->text, "storage_align"), 1) << compiled->text;
+      for (const int64_t n : {1, 37}) ExpectRuns(g, n, rng);
+      Emit(g);
+      if (HasFailure()) return;
+    }
+    // There is nothing to gain; and rows that neither registers nor shared memory hold are transposed by a kernel.
+    for (const auto& [rows, columns, by_itself] : {std::tuple("64", "8", 0), {"8", "64", 0}, {"4096", "9000", 1}}) {
+      const StatusOr<Compiled> compiled = Lower(ParseGraph(graph("f32", rows, columns, before)), false, Hopper());
+      ASSERT_TRUE(compiled.ok()) << compiled.status();
+      EXPECT_EQ(Count(compiled->text, "storage_align"), by_itself) << compiled->text;
+      EXPECT_EQ(Count(compiled->text, "storage_align row0 32 1"), by_itself) << compiled->text;
+    }
+  }
+  // Rows and columns of several dimensions, a result each way, and an input each way.
+  const Graph both = ParseGraph(
+      "graph @f(%x: f32[2,5,7,6,8], %y: f32[2,6,8,5,7]) {\n  %0 = transpose(%y) {perm=[0,3,4,1,2]} : f32[2,5,7,6,8]\n"
+      "  %1 = add(%x, %0) : f32[2,5,7,6,8]\n  %2 = reduce_max(%1) {axes=[1,2], keepdims=true} : f32[2,1,1,6,8]\n"
+      "  %3 = sub(%1, %2) : f32[2,5,7,6,8]\n  %4 = exp(%3) : f32[2,5,7,6,8]\n"
+      "  %5 = transpose(%4) {perm=[0,3,4,1,2]} : f32[2,6,8,5,7]\n  return %3, %5\n}\n");
+  ExpectRuns(both, 1, rng);
+  Emit(both);
+}
+
 TEST(CudaLowering, RowsOfClusters) {
   std::mt19937 rng(11);
   for (const auto& [shape, dtype] :

@@ -1,0 +1,124 @@
+#include "hlir/tactics/transpose_gpu.h"
+
+#include <algorithm>
+
+namespace cinn_like::hlir {
+
+using namespace ir;  // NOLINT: schedules and stages are all there is here
+
+namespace {
+
+constexpr int64_t kWarp = RowsGpuPlan::kWarp;
+// Threads of a block along what a transposition reads and what it writes; a thread's elements where they are not 16
+// bytes in a row.
+constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
+constexpr int64_t kTileBytes = 512;       // in registers
+constexpr int64_t kTransposeShared = 16;  // threads of a block both ways, where elements pass through shared memory
+
+class Transposed {
+ public:
+  Transposed(RowNests& r, const RowsGpuPlan& plan, const Target& target)
+      : r_(r), s_(r.schedule), plan_(plan), target_(target), most_threads_(plan.most_threads()) {}
+
+  // A thread rearranges a tile in its registers, 16 bytes by 16 bytes: it reads rows of the tile and writes columns.
+  // Threads lie side by side both ways, so that neither way memory moves more than what is used.
+  Status Run(RowNests::Transposition t) {
+    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(r_.FindInputsAlong(t.in)));
+    const std::vector<int> in = r_.LineAround(t.in), out = r_.LineAround(t.out);
+    std::vector<int> outer;
+    for (int d : r_.Dims(false)) {
+      if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
+    }
+    r_.ReorderAll({outer, in, out});
+    int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
+    for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
+    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
+    const auto has_whole_tiles = [&](const std::vector<int>& line) {
+      return r_.LikelySize(line) >= static_cast<double>(kTransposeShared * kTile);
+    };
+    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 && has_whole_tiles(in) && has_whole_tiles(out) &&
+                        most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
+    for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
+    if (shares) return Shared(outer, in, out, copies);
+    struct Side {
+      std::string block, thread, element;
+    };
+    const int64_t transpose_out = std::min(kTransposeOut, most_threads_ / kTransposeIn);
+    std::vector<std::string> blocks, threads_in, threads_out;
+    std::vector<std::pair<Side, Side>> sides;
+    for (RowNest& nest : r_.nests) {
+      auto cut = [&](const std::vector<int>& dims, int64_t threads, int64_t v) {
+        const Side s{s_.Fresh("b"), s_.Fresh("t"), s_.Fresh("x")};
+        const std::string line = r_.FuseDims(nest, dims, "v");
+        if (v > 1)
+          s_.Step("split ", line, " ", threads, " ", v, " -> ", s.block, " ", s.thread, " ", s.element);
+        else
+          s_.Step("split ", line, " ", kTile, " ", threads, " -> ", s.block, " ", s.element, " ", s.thread);
+        return s;
+      };
+      const Side x = cut(in, kTransposeIn, v_in), y = cut(out, transpose_out, v_out);
+      s_.Step("reorder ", x.block, " ", y.block, " ", x.thread, " ", y.thread, " ", x.element, " ", y.element);
+      const std::string row = r_.FuseDims(nest, outer, "p");
+      blocks.push_back(s_.Fresh("e"));
+      s_.Step("fuse ", row, row.empty() ? "" : " ", x.block, " ", y.block, " -> ", blocks.back());
+      threads_in.push_back(x.thread);
+      threads_out.push_back(y.thread);
+      sides.emplace_back(x, y);
+    }
+    MergeLoops(s_, blocks);  // while all nests have one order
+    for (size_t i = 0; i < sides.size(); ++i) {
+      const auto& [x, y] = sides[i];
+      const bool reads = i < copies;
+      const std::string &first = reads ? y.element : x.element, &last = reads ? x.element : y.element;
+      s_.Step("reorder ", first, " ", last).Step("unroll ", first);
+      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
+    }
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : threads_out) s_.Step("bind ", l, " threadIdx.y");
+    return absl::OkStatus();
+  }
+
+ private:
+  // The same through shared memory, of elements of 4 bytes: half a warp reads and writes 256 bytes of a row.
+  Status Shared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out, size_t copies) {
+    for (Buffer b : r_.Temporaries()) s_.Step("storage_align ", b->name, " ", kWarp, " 1");
+    std::vector<std::string> blocks, threads, rows;
+    for (size_t i = 0; i < r_.nests.size(); ++i) {
+      RowNest& nest = r_.nests[i];
+      const bool reads = i < copies;
+      const std::string b_in = s_.Fresh("bi"), b_out = s_.Fresh("bo"), t = s_.Fresh("t"), y = s_.Fresh("y"),
+                        u = s_.Fresh("u"), x = s_.Fresh("x");
+      const std::string &b_along = reads ? b_in : b_out, &b_across = reads ? b_out : b_in;
+      s_.Step("split ", r_.FuseDims(nest, reads ? in : out, "v"), " ", kTransposeShared, " ", kTile, " -> ", b_along,
+              " ", t, " ", x);
+      s_.Step("split ", r_.FuseDims(nest, reads ? out : in, "v"), " ", kTile, " ", kTransposeShared, " -> ", b_across,
+              " ", u, " ", y);
+      s_.Step("reorder ", b_in, " ", b_out, " ", t, " ", y, " ", u, " ", x).Step("unroll ", u).Step("vectorize ", x);
+      const std::string row = r_.FuseDims(nest, outer, "p");
+      blocks.push_back(s_.Fresh("e"));
+      s_.Step("fuse ", row, row.empty() ? "" : " ", b_in, " ", b_out, " -> ", blocks.back());
+      threads.push_back(t);
+      rows.push_back(y);
+    }
+    MergeLoops(s_, blocks);
+    s_.Step("bind ", blocks[0], " blockIdx.x");
+    for (const std::string& l : threads) s_.Step("bind ", l, " threadIdx.x");
+    for (const std::string& l : rows) s_.Step("bind ", l, " threadIdx.y");
+    return absl::OkStatus();
+  }
+
+  RowNests& r_;
+  Schedule& s_;  // r_'s
+  const RowsGpuPlan& plan_;
+  const Target& target_;
+  const int64_t most_threads_;
+};
+
+}  // namespace
+
+Status TransposeOnGpu(RowNests& r, const RowsGpuPlan& plan, const Target& target, RowNests::Transposition t) {
+  return Transposed(r, plan, target).Run(t);
+}
+
+}  // namespace cinn_like::hlir
