@@ -146,6 +146,10 @@ double PredictSeconds(const ContractionPlan& t, const Target& target) {
                                cpu.pack_seconds * ((t.has_raw ? 1 : 0) + (t.has_lanes && t.has_raw ? 2 : 0));
   const double packing = t.pack ? b * panels * row_blocks * width * depth * (element_seconds + value_seconds) : 0;
   if (!t.across) compute += packing;
+  // What a tile's rows are copied for comes again for each panel, too.
+  const bool copies_groups = t.dots && !tiles && t.copy_rows && !t.copies_runs && !t.turns_rows;
+  const double copied = size(f.i) * depth * BytesOf(f.of_rows->buffer->dtype);
+  if (copies_groups && copied > cpu.near_bytes) compute += b * copied * panels / cpu.far_bytes_per_second;
   if (t.copy_rows) {
     using Runs = ContractionPlan::Runs;
     const bool from_far = TypicalBytes(f.of_rows->buffer, f.group.symbols) > cpu.near_bytes;

@@ -237,12 +237,44 @@ class Loops {
       if (v.empty()) v = {"rv"};
     } else if (t_.turns_rows) {
       v = TurnRows(std::move(v), batch);
+    } else if (t_.dots && v.size() > batch + 2) {
+      v = CopyGroups(std::move(v), batch);
     } else if (v.size() > batch + 1) {
       v.resize(batch + 1);  // the batch and the first steps of the reduction
     }
     std::string fuse = "fuse";
     for (const std::string& l : v) fuse += " " + l;
     s_.Run(fuse + " -> rp").Run("parallel rp");
+  }
+
+  // Groups of steps: what a tile reads of its rows lies together, and a part of a row that lies in lines of memory,
+  // whatever its steps' order there, is read at once. The loops that tasks share.
+  std::vector<std::string> CopyGroups(std::vector<std::string> v, size_t batch) {
+    constexpr int64_t kGroups = 16;  // of a task
+    const std::vector<StageIter>& reduced = t_.flat.group.stages[0].reduce_iters;
+    const std::string member = v.back(), row = v[v.size() - 2];
+    std::vector<std::string> tasks(v.begin(), v.begin() + static_cast<ptrdiff_t>(batch)), inner;
+    s_.Step("split ", row, " ", t_.rows, " -> rb rr");
+    tasks.emplace_back("rb");
+    for (size_t k = batch; k + 2 < v.size(); ++k) {
+      if (reduced[t_.order[k - batch]].var->name != t_.dots->groups) {
+        inner.push_back(v[k]);
+        continue;
+      }
+      s_.Step("split ", v[k], " ", kGroups, " -> rg rm");
+      tasks.emplace_back("rg");
+    }
+    if (tasks.back() == "rg") inner.emplace_back("rm");
+    inner.push_back(member);
+    const size_t rank = v.size() - batch + (t_.in_batch ? 1 : 0);
+    std::string dims, to = Cat("d", rank - 2, " / ", t_.rows);
+    for (size_t k = 0; k < rank; ++k) {
+      dims += Cat(k == 0 ? "" : ", ", "d", k);
+      to += Cat(", d", k, k + 2 == rank ? Cat(" % ", t_.rows) : "");
+    }
+    s_.Step("transform_layout rows[", dims, "] -> [", to, "]");
+    Reorder({tasks, {"rr"}, inner});
+    return tasks;
   }
 
   // Lines of memory, which lie along the rows, are read whole: some rows are inside of all steps of a task, those of

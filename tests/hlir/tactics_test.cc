@@ -360,6 +360,10 @@ TEST(MatmulCpu, SumsPairs) {
       const StatusOr<Choice> choice = ChooseSchedule(program, target);
       ASSERT_TRUE(choice.ok()) << choice.status();
       EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "dot2_bf16"), pairs && !exact) << cpu << " " << x;
+      // What a tile reads of a window's weights lies together.
+      EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "\ntransform_layout rows["),
+                pairs && !exact && absl::StrContains(op, "conv"))
+          << choice->proposal.schedule;
       EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
       const auto again = ir::ApplySchedule(*ir::ToLoops(program), choice->proposal.schedule);
       ASSERT_TRUE(again.ok()) << again.status();
