@@ -19,6 +19,7 @@
 #include "runtime/bounds_report.h"
 #include "runtime/cuda_driver.h"
 #include "runtime/device_api.h"
+#include "runtime/waiting_kernels.h"
 
 namespace cinn_like {
 namespace {
@@ -63,6 +64,17 @@ StatusOr<NvrtcCode> CompileBy(const CompileFunction& compile, const std::string&
     return InvalidArgument("code that is to report accesses out of bounds has no symbol ", kBoundsReportName,
                            " in sight; a fatbin must not be compressed");
   return r;
+}
+
+// A kernel of a caller's text that has a name which says that it waits for those before it does so.
+Status CheckWaits(std::string_view source, const backends::KernelInSource& kernel) {
+  if (!kernel.entry.starts_with(kWaitingKernel)) return absl::OkStatus();
+  std::string_view body = source.substr(std::min(source.find(kernel.entry), source.size()));
+  body = body.substr(0, body.find("__global__"));
+  if (body.find("cinn_wait_for_grids();") != body.npos) return absl::OkStatus();
+  return InvalidArgument("kernel ", kernel.entry, " of the given source: expected its first line to be ",
+                         "cinn_wait_for_grids();, as it starts while the kernels before it run, or the name ",
+                         kernel.name);
 }
 
 // With the program that it is in.
@@ -289,7 +301,10 @@ class CudaCompiler : public DeviceCompiler {
   StatusOr<KernelImages> CompileSource(const ir::Module& module, std::string_view source) {
     KernelImages r;
     ASSIGN_OR_RETURN(const auto kernels, backends::FindKernelsIn(source, module, CudaDialect(target_.arch)));
-    for (const backends::KernelInSource& k : kernels) r.kernels.push_back({k.name, 0, k.entry});
+    for (const backends::KernelInSource& k : kernels) {
+      RETURN_IF_ERROR(CheckWaits(source, k));
+      r.kernels.push_back({k.name, 0, k.entry});
+    }
     ASSIGN_OR_RETURN(const SourceCompiler compiler, OpenCompiler());
     const std::string key = KeyOf(compiler, "program", source);
     std::optional<std::string> image = Caches(compiler) ? cache_->Get(key) : std::nullopt;

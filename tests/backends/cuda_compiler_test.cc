@@ -139,6 +139,13 @@ TEST(CudaCompiler, KernelsThatStartEarlyWait) {
     EXPECT_EQ(absl::StrContains(*source, "griddepcontrol.wait"), waits) << arch;
     EXPECT_EQ(absl::StrContains(*source, Cat(" ", kWaitingKernel)), waits) << arch;
   }
+  // A caller's text has kernels of those names wait, too.
+  std::string source = *MakeCompiler()->EmitSource(ThreeKernels());
+  source.erase(source.rfind("  cinn_wait_for_grids();\n"), 25);
+  const auto hurries = MakeCompiler()->Compile(ThreeKernels(), source);
+  EXPECT_EQ(hurries.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(Message(hurries.status()), "expected its first line to be cinn_wait_for_grids();"))
+      << hurries.status();
   SKIP_WITHOUT_NVRTC();
   CompileOptions options;
   options.emit_ptx = true;
