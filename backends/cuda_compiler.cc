@@ -71,10 +71,10 @@ Status CheckWaits(std::string_view source, const backends::KernelInSource& kerne
   if (!kernel.entry.starts_with(kWaitingKernel)) return absl::OkStatus();
   std::string_view body = source.substr(std::min(source.find(kernel.entry), source.size()));
   body = body.substr(0, body.find("__global__"));
-  if (body.find("cinn_wait_for_grids();") != body.npos) return absl::OkStatus();
-  return InvalidArgument("kernel ", kernel.entry, " of the given source: expected its first line to be ",
-                         "cinn_wait_for_grids();, as it starts while the kernels before it run, or the name ",
-                         kernel.name);
+  const std::string_view waits = CudaDialect("sm_90").start;
+  if (body.find(waits) != body.npos) return absl::OkStatus();
+  return InvalidArgument("kernel ", kernel.entry, " of the given source: expected its first line to be ", waits,
+                         ", as it starts while the kernels before it run, or the name ", kernel.name);
 }
 
 // With the program that it is in.

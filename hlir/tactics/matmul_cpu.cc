@@ -14,7 +14,9 @@
 
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/contraction_plan.h"
+#include "hlir/tactics/contraction_rows.h"
 #include "hlir/tactics/contraction_sides.h"
+#include "hlir/tactics/row_nests.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/schedule/schedule.h"
 
@@ -37,8 +39,7 @@ class Loops {
 
   Status Run() {
     Tile();
-    if (t_.copy_rows) CopyRows();
-    if (!t_.copied.empty()) CopyPhases();
+    CopyRows(t_);
     if (is_deep_) {
       SumPanels();
     } else {
@@ -135,14 +136,6 @@ class Loops {
     return vector;
   }
 
-  void Reorder(std::initializer_list<std::vector<std::string>> loops) {
-    std::string step = "reorder";
-    for (const auto& list : loops) {
-      for (const std::string& l : list) step += " " + l;
-    }
-    if (step.find(' ') != step.npos) s_.Run(step);
-  }
-
   // A panel is computed in `loop`, before what reads it, which computes beyond bounds only what it finds there.
   void Pack(const std::string& loop) {
     s_.Run("scope panel local align 64").Step("compute_at b_panel ", loop);
@@ -163,7 +156,7 @@ class Loops {
           (read->has_mask && Uses(MaskOf(read), i.var) ? outer : rest).push_back(v[k++]);
         }
         if (t_.tile.lanes > 1) rest.push_back(s_.LoopsAround("b_panel").back());
-        Reorder({outer, rest});
+        ReorderLoops(s_, {outer, rest});
       }
     }
     // Lanes run over; so do steps of the reduction, but for those whose end is a symbol.
@@ -185,7 +178,7 @@ class Loops {
     std::erase(steps, along);
     s_.Step("split ", v.back(), " ", t_.tile.lanes, " -> pv pl");
     s_.Step("split ", along, " ", ColumnsOfPanel(*t_.across), " -> pk pc");
-    Reorder({{"pv"}, steps, {"pk", "pc", "pl"}});
+    ReorderLoops(s_, {{"pv"}, steps, {"pk", "pc", "pl"}});
     if (t_.has_raw) Turn("b_raw", "raw", "pk");
     s_.Run("pad b_panel");
     if (s_.status().ok() && (t_.has_raw || !s_.Try("tensorize pc transpose"))) s_.Run("vectorize pl");
@@ -202,122 +195,6 @@ class Loops {
     const std::vector<std::string> v = Inside(loop, block);
     s_.Step("pad ", block);
     if (s_.status().ok() && !v.empty()) s_.Try(Cat("tensorize ", v[0], " transpose"));
-  }
-
-  // The rows' operand, as it is multiplied, once before the tiles.
-  void CopyRows() {
-    std::vector<std::string> v = s_.LoopsAround("b_rows");
-    if (!s_.status().ok() || v.empty()) return;
-    const size_t batch = t_.in_batch && !IsInt(t_.flat.b, 1) ? 1 : 0;
-    if (t_.in_tiles) {
-      // Runs of a row's reduction are read once: what a tile holds of it is inside, and so are phases.
-      const size_t n = v.size();
-      s_.Step("fuse ", v[n - 2], " ", v[n - 1], " -> rr");
-      const std::string row = v[n - 3], step = v[n - 4];
-      std::string fuse = "fuse";
-      for (size_t k = batch; k + 4 < n; ++k) fuse += " " + v[k];
-      const bool has_taps = n > batch + 4;
-      if (has_taps) s_.Run(fuse + " -> rt");
-      v.resize(batch);
-      std::vector<std::string> inner = {"rr"};
-      if (has_taps) inner.insert(inner.begin(), "rt");
-      Reorder({t_.in_phases ? std::vector{row, step} : v, t_.in_phases ? v : std::vector{row, step}, inner});
-      if (s_.status().ok() && !(has_taps && s_.Try("tensorize rt transpose"))) s_.Run("vectorize rr");
-      if (t_.in_phases) v.clear();
-      v.push_back(row);
-    } else if (t_.copies_runs) {
-      std::string run = v.back();
-      v.pop_back();
-      if (t_.dots && !v.empty()) {
-        s_.Step("fuse ", v.back(), " ", run, " -> rr");
-        run = "rr";
-        v.pop_back();
-      }
-      s_.Step("split ", run, " ", t_.tile.lanes, " -> rv rl").Run("vectorize rl");
-      if (v.empty()) v = {"rv"};
-    } else if (t_.turns_rows) {
-      v = TurnRows(std::move(v), batch);
-    } else if (t_.dots && v.size() > batch + 2) {
-      v = CopyGroups(std::move(v), batch);
-    } else if (v.size() > batch + 1) {
-      v.resize(batch + 1);  // the batch and the first steps of the reduction
-    }
-    std::string fuse = "fuse";
-    for (const std::string& l : v) fuse += " " + l;
-    s_.Run(fuse + " -> rp").Run("parallel rp");
-  }
-
-  // Groups of steps: what a tile reads of its rows lies together, and a part of a row that lies in lines of memory,
-  // whatever its steps' order there, is read at once. The loops that tasks share.
-  std::vector<std::string> CopyGroups(std::vector<std::string> v, size_t batch) {
-    constexpr int64_t kGroups = 16;  // of a task
-    const std::vector<StageIter>& reduced = t_.flat.group.stages[0].reduce_iters;
-    const std::string member = v.back(), row = v[v.size() - 2];
-    std::vector<std::string> tasks(v.begin(), v.begin() + static_cast<ptrdiff_t>(batch)), inner;
-    s_.Step("split ", row, " ", t_.rows, " -> rb rr");
-    tasks.emplace_back("rb");
-    for (size_t k = batch; k + 2 < v.size(); ++k) {
-      if (reduced[t_.order[k - batch]].var->name != t_.dots->groups) {
-        inner.push_back(v[k]);
-        continue;
-      }
-      s_.Step("split ", v[k], " ", kGroups, " -> rg rm");
-      tasks.emplace_back("rg");
-    }
-    if (tasks.back() == "rg") inner.emplace_back("rm");
-    inner.push_back(member);
-    const size_t rank = v.size() - batch + (t_.in_batch ? 1 : 0);
-    std::string dims, to = Cat("d", rank - 2, " / ", t_.rows);
-    for (size_t k = 0; k < rank; ++k) {
-      dims += Cat(k == 0 ? "" : ", ", "d", k);
-      to += Cat(", d", k, k + 2 == rank ? Cat(" % ", t_.rows) : "");
-    }
-    s_.Step("transform_layout rows[", dims, "] -> [", to, "]");
-    Reorder({tasks, {"rr"}, inner});
-    return tasks;
-  }
-
-  // Lines of memory, which lie along the rows, are read whole: some rows are inside of all steps of a task, those of
-  // whole matrices that change places in registers, or of a line one by one. The loops that tasks share.
-  std::vector<std::string> TurnRows(std::vector<std::string> v, size_t batch) {
-    if (v.size() < batch + 2) return v;  // no loop of rows, or of steps
-    const int64_t together = TurnedTogether(t_);
-    constexpr int64_t kLine = 16, kSteps = 64;  // of a task
-    s_.Step("split ", v[batch], " ", together > 1 ? together : kLine, " -> rb rm");
-    s_.Step("split ", v.back(), " ", together > 1 ? together : kSteps, " -> rk rn");
-    v[batch] = "rb", v.back() = "rk";
-    if (together > 1) {
-      Reorder({v, {"rm", "rn"}});
-      if (s_.status().ok() && !s_.Try("tensorize rm transpose") && s_.Try("peel rk back 1 -> rt")) {
-        v.pop_back();  // the last steps, which may be fewer, have a loop of their own
-        s_.Try("tensorize rm transpose");
-      }
-    } else {
-      Reorder({v, {"rn", "rm"}});
-    }
-    return v;
-  }
-
-  // Each line of what the rows of all phases are read from is read once from memory: loops over digits are inside.
-  void CopyPhases() {
-    const std::vector<std::string> v = s_.LoopsAround("b_rows");
-    if (!s_.status().ok()) return;
-    std::vector<std::string> order;
-    if (t_.copied.back() == Copied::kRun) {
-      s_.Step("split ", v.back(), " ", 2 * t_.tile.lanes, " -> ck cl").Run("vectorize cl");
-      for (size_t k = 0; k + 1 < v.size(); ++k) {
-        if (t_.copied[k] == 2) order.push_back(v[k]);
-      }
-      order.push_back("ck");
-    }
-    for (int depth : {0, 1, 2}) {
-      for (size_t k = 0; k < v.size() && (depth < 2 || t_.copied.back() != Copied::kRun); ++k) {
-        if (t_.copied[k] == depth) order.push_back(v[k]);
-      }
-    }
-    if (order.empty()) return;
-    Reorder({order});
-    s_.Step("parallel ", order[0]);
   }
 
   // A panel of groups, from loops `v`: the last two are the lanes and a group's members.
@@ -361,7 +238,7 @@ class Loops {
       asked.insert(asked.end(), rest.begin(), rest.end());
       steps = asked;
     }
-    Reorder({outer, steps, inner});
+    ReorderLoops(s_, {outer, steps, inner});
     if (t_.has_lanes) {
       s_.Run("scope lanes local align 64").Step("compute_at b_lanes ", steps.empty() ? "pv" : steps.back());
       const std::vector<std::string> around = s_.LoopsAround("b_lanes");
@@ -437,7 +314,7 @@ class Loops {
       std::erase(steps, tap);
       steps.push_back(tap);
     }
-    Reorder({steps, tile, members_});
+    ReorderLoops(s_, {steps, tile, members_});
     Multiply(sum_block_, tile, steps.empty() ? "" : steps[0], "b_init");
     for (const std::string& tap : taps) s_.Step("unroll ", tap);
   }
@@ -465,7 +342,7 @@ class Loops {
         (t_.IsInPanel(d) ? steps : panels).push_back(loop);
       }
     }
-    Reorder({panels, steps, {v[0]}, {member}});
+    ReorderLoops(s_, {panels, steps, {v[0]}, {member}});
     panels.insert(panels.end(), steps.begin(), steps.end());
     return panels;
   }
@@ -505,7 +382,7 @@ class Loops {
       std::rotate(steps.begin() + static_cast<ptrdiff_t>(of_unit), steps.begin() + static_cast<ptrdiff_t>(of_unit) + 1,
                   steps.end());
     }
-    Reorder({panels, tiles, steps, tile, members_});
+    ReorderLoops(s_, {panels, tiles, steps, tile, members_});
     std::vector<std::string> of_totals = FindTotals();
     for (size_t k = 0; k < std::min(panels.size(), of_totals.size()); ++k) {
       s_.Step("merge ", panels[k], " ", of_totals[k]);

@@ -270,9 +270,7 @@ std::vector<RowNests::Input> RowNests::FindInputs() const {
           return p.buffer == e->buffer && p.role != ParamRole::kResult;
         });
         const Expr x = Substitute(c, e, map);
-        bool whole = true;
-        for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(x, SpaceVar(d));
-        if (!is_input || !whole || !PrintsWithin(e, kMostNodesOfStep) || !seen.insert(x).second) return true;
+        if (!is_input || !IsWhole(x) || !PrintsWithin(e, kMostNodesOfStep) || !seen.insert(x).second) return true;
         const auto [it, fresh] = index.emplace(x, r.size());
         if (fresh) r.push_back({x, {}});
         r[it->second].read.emplace_back(k, e);
@@ -283,33 +281,36 @@ std::vector<RowNests::Input> RowNests::FindInputs() const {
   return r;
 }
 
-std::vector<RowNests::Input> RowNests::FindInputsAlong(int dim) const {
+bool RowNests::IsWhole(Expr e) const {
+  for (size_t d = 0; d < space.dims.size(); ++d) {
+    if (!Uses(e, SpaceVar(static_cast<int>(d)))) return false;
+  }
+  return true;
+}
+
+bool RowNests::IsAlong(Expr offset, int dim) const {
   Context& c = *group.context;
   const Expr along = SpaceVar(dim);
-  Analyzer a(c);
+  return IsInt(Analyzer(c).Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+}
+
+std::vector<RowNests::Input> RowNests::FindInputsAlong(int dim) const {
   std::vector<Input> inputs = FindInputs();
   std::erase_if(inputs, [&](const Input& input) {
-    const Expr offset = ElementOffset(c, input.load->buffer, IndicesOf(input.load));
-    return !IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+    return !IsAlong(ElementOffset(*group.context, input.load->buffer, IndicesOf(input.load)), dim);
   });
   return inputs;
 }
 
 std::vector<Buffer> RowNests::FindResultsAlong(int dim) const {
   Context& c = *group.context;
-  Analyzer a(c);
   std::vector<Buffer> r;
   for (size_t k = 0; k < group.stages.size(); ++k) {
     const Stage& s = group.stages[k];
     if (!s.IsPointwise() || s.IsCall()) continue;
-    const VarMap map = SpaceVarsOf(k);
     for (Buffer b : s.outputs) {
-      if (!IsParam(group, b)) continue;
-      const Expr offset = Substitute(c, ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), map);
-      bool whole = true;
-      for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(offset, SpaceVar(d));
-      const Expr next = Substitute(c, offset, {{SpaceVar(dim), c.Add(SpaceVar(dim), c.Int(1))}});
-      if (whole && IsInt(a.Simplify(c.Sub(next, offset)), 1)) r.push_back(b);
+      const Expr offset = Substitute(c, ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), SpaceVarsOf(k));
+      if (IsParam(group, b) && IsWhole(offset) && IsAlong(offset, dim)) r.push_back(b);
     }
   }
   return r;
@@ -449,19 +450,13 @@ Expr RowNests::StartOfLine(Expr offset, int dim, int64_t v) const {
 }
 
 Expr RowNests::StartOfLines(int dim, int64_t v) const {
-  Context& c = *group.context;
-  Analyzer a(c);
-  const Expr along = SpaceVar(dim);
   Expr start = nullptr;
   for (const StageAccess& access : AccessesOf(group)) {
     if (!IsParam(group, access.buffer)) continue;
-    const Expr offset = Substitute(c, access.offset, SpaceVarsOf(access.stage));
-    bool whole = true;
-    for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) whole = whole && Uses(offset, SpaceVar(d));
-    if (!whole) continue;
-    const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset));
+    const Expr offset = Substitute(*group.context, access.offset, SpaceVarsOf(access.stage));
+    if (!IsWhole(offset)) continue;
     const Expr first = StartOfLine(offset, dim, v);
-    if (!IsInt(step, 1) || (start != nullptr && first != start)) return nullptr;
+    if (!IsAlong(offset, dim) || (start != nullptr && first != start)) return nullptr;
     start = first;
   }
   return start;
@@ -563,12 +558,6 @@ void RowNests::ReorderAll(const std::vector<std::vector<int>>& order) {
   }
 }
 
-void MergeLoops(Schedule& s, const std::vector<std::string>& loops) {
-  std::string step = "merge";
-  for (const std::string& l : loops) step += " " + l;
-  if (loops.size() > 1) s.Run(step);
-}
-
 std::string RowNests::FuseDims(RowNest& nest, const std::vector<int>& dims, const std::string& base) {
   std::string step = "fuse", last;
   for (int d : dims) {
@@ -582,6 +571,20 @@ std::string RowNests::FuseDims(RowNest& nest, const std::vector<int>& dims, cons
   const std::string name = schedule.Fresh(base);
   schedule.Run(step + " -> " + name);
   return name;
+}
+
+void MergeLoops(Schedule& s, const std::vector<std::string>& loops) {
+  std::string step = "merge";
+  for (const std::string& l : loops) step += " " + l;
+  if (loops.size() > 1) s.Run(step);
+}
+
+void ReorderLoops(Schedule& s, std::initializer_list<std::vector<std::string>> loops) {
+  std::string step = "reorder";
+  for (const auto& list : loops) {
+    for (const std::string& l : list) step += " " + l;
+  }
+  if (step.find(' ') != step.npos) s.Run(step);
 }
 
 }  // namespace cinn_like::hlir

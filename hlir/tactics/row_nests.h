@@ -1,5 +1,6 @@
 // What the tactics for row spaces share: the nests of a group with their loops known by dimension.
 #pragma once
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -128,6 +129,10 @@ struct RowNests {
   // Which dimensions the iterators of the sums over chunks are, by what they read that a row reads or computes too; -1:
   // none.
   std::vector<int> DimsOfSums(size_t sum) const;
+  // Whether an expression at SpaceVars is another one for each element of the space; whether such an offset moves by
+  // one along a dimension.
+  bool IsWhole(ir::Expr e) const;
+  bool IsAlong(ir::Expr offset, int dim) const;
   // A stage's iterators to those of the space.
   ir::VarMap SpaceVarsOf(size_t stage) const;
 };
@@ -137,6 +142,8 @@ bool ChoosesPairs(const ir::Stage& s);
 
 // Loops of nests as one, where there are several.
 void MergeLoops(ir::Schedule& s, const std::vector<std::string>& loops);
+// Loops of one nest in the order of these lists, where they have any.
+void ReorderLoops(ir::Schedule& s, std::initializer_list<std::vector<std::string>> loops);
 
 // The pointwise last stage of {contraction, epilogue} in the contraction's coordinates. Other programs stay.
 ir::TeProgram AlignEpilogue(ir::TeProgram group);

@@ -265,7 +265,7 @@ class RowsGpu {
       RETURN_IF_ERROR(r_.StageInputs((tuple && v > 1) || again ? r_.FindInputs() : SharedOf(r_.FindInputs())).status());
     if (shift != nullptr) RETURN_IF_ERROR(r_.Shift(vector, shift));
     PlaceTemporaries(in_registers, {}, again);
-    if (in_registers && reduced.size() > 1) LayOutKept(r_.Temporaries(), {reduced});
+    if (in_registers) LayOutKept(r_.Temporaries(), {reduced});
     r_.ReorderAll({parallel, reduced});
     std::vector<std::string> row_loops, thread_loops, cluster_loops;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
@@ -350,7 +350,9 @@ class RowsGpu {
     if (in_registers) {
       std::vector<Buffer> own = r_.Temporaries();
       std::erase_if(own, [&](Buffer b) { return Contains(shared, b); });
-      if (reduced.size() > 1) LayOutKept(own, {reduced});
+      LayOutKept(own, {reduced});
+    }
+    if (crosses) {
       LayOutKept(shared, {along, reduced});
       // An odd number of words from one column to the next: those of a row lie in different banks.
       for (Buffer b : shared) {

@@ -555,6 +555,21 @@ TEST(CudaLowering, RowsOfClusters) {
   EXPECT_EQ(ir::Print(old.module).find("cluster"), std::string::npos);
 }
 
+// Columns of a length that is not known, of which registers hold the longest, are read once, under conditions.
+TEST(CudaLowering, ShortColumnsOfAnyLength) {
+  std::mt19937 rng(7);
+  for (const bool is_known : {false, true}) {
+    const std::string x = is_known ? "f32[40,24]" : "f32[n,24]";
+    const Graph g = ParseGraph(Cat("graph @f(%x: ", x, ")", is_known ? "" : " where n in 1..512 hint 40",
+                                   " {\n  %0 = softmax(%x) {axis=0} : ", x, "\n  return %0\n}\n"));
+    const StatusOr<Compiled> compiled = Lower(g, false, Hopper());
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, "scope row0 local"), is_known ? 0 : 1) << compiled->text;
+    for (const int64_t n : {1, 37}) ExpectRuns(g, n, rng);
+    Emit(g);
+  }
+}
+
 // Columns too long for registers are shared by a cluster's blocks, or wait in shared memory, if that holds them.
 TEST(CudaLowering, LongColumns) {
   std::mt19937 rng(6);
