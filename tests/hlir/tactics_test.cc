@@ -372,6 +372,23 @@ TEST(MatmulCpu, SumsPairs) {
   }
 }
 
+// Copied weights that no cache holds come again for each panel.
+TEST(MatmulCpu, FarWeightsOfWindowsHaveAPrice) {
+  const Target target = *Target::Parse("x86_64 -num-threads=1 -mcpu=znver4");
+  double seconds[2] = {};
+  for (const int64_t channels : {64, 2048}) {
+    const auto group =
+        GroupOf(Cat("graph @g(%x: bf16[1,", channels, ",28,28], %w: bf16[512,", channels,
+                    ",3,3]) {\n  %0 = conv(%x, %w) {padding=[1,1]} : bf16[1,512,28,28]\n  return %0\n}\n"),
+                target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    seconds[channels == 2048] = choice->proposal.seconds;
+  }
+  EXPECT_GT(seconds[1], 1.03 * 32 * seconds[0]);
+}
+
 // Products of bytes are summed in fours, of one kind as of two, where the machine has an instruction.
 TEST(MatmulCpu, SumsFours) {
   for (const auto& [cpu, x, w, ops, fours, compensated] :
