@@ -66,6 +66,7 @@ struct CpuCosts {
   // part of what others take that wait for memory, of one running value and of several.
   double masked_load_ops = 2, waiting_load_ops = 12, near_load_ops = 2, apart_load_ops = 16;
   double near_store_ops = 1, apart_store_ops = 64;
+  double turned_ops = 4;  // of what lies across, through the first-level cache
   double scan_part = 0.15, scan_of_several_part = 0.5;
 };
 

@@ -80,6 +80,9 @@ struct RowNests {
   // many.
   StatusOr<size_t> StageInputs(const std::vector<Input>& inputs);
 
+  // A value of a stage becomes a stage of its own, just before it, over all dimensions that it has; false: it can't be.
+  StatusOr<bool> Define(size_t stage, ir::Expr value, const std::string& name);
+
   // exp as exp2, wherever that stands (the step exp2), of what is read and written in 16 bits: an instruction with an
   // error that rounding to 16 bits hides.
   Status TakePowersOf2();
@@ -109,6 +112,8 @@ struct RowNests {
   // Bytes of the widest element of the tensors that move along a dimension and along most others; of any, if none
   // moves.
   int WidestAlong(int dim) const;
+  // Whether so many elements, of all these dimensions, are known to be a multiple of `n`.
+  bool IsMultiple(const std::vector<int>& dims, int64_t n) const;
   // Dimensions d and d + 1 can be one loop: every access moves through both as through one.
   bool CanCoalesce(int d) const;
   // The dimensions around `dim` that can be one line with it.
@@ -126,6 +131,7 @@ struct RowNests {
  private:
   // `group`, `space` and `nests` anew from the schedule's stages; false if they share no row space.
   StatusOr<bool> Read();
+  Status ReadNests(size_t sum);  // `sum`: the stage of the sums over chunks, if there are any
   // Which dimensions the iterators of the sums over chunks are, by what they read that a row reads or computes too; -1:
   // none.
   std::vector<int> DimsOfSums(size_t sum) const;

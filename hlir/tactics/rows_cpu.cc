@@ -11,6 +11,7 @@
 #include "hlir/line_middle.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
+#include "hlir/tactics/rows_cpu_across.h"
 #include "hlir/tactics/tactics.h"
 #include "ir/analyzer.h"
 #include "ir/join.h"
@@ -37,15 +38,6 @@ int64_t LikelyLength(const RowNests& r, int dim) {
   return length;
 }
 
-// Whether the line along `dim` is a number of whole vectors.
-bool IsWhole(const RowNests& r, int dim, int64_t lanes) {
-  ir::Analyzer a(*r.group.context);
-  for (const ir::SymbolFact& s : r.group.symbols) a.BindSymbol(s);
-  ir::Expr length = r.group.context->Int(1);
-  for (int d : r.LineAround(dim)) length = r.group.context->Mul(length, r.space.dims[d].extent);
-  return a.KnownDivisor(a.Simplify(length)) % lanes == 0;
-}
-
 }  // namespace
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
@@ -62,9 +54,11 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim) {
   return lanes > 1 && static_cast<double>(padded) <= kWaste * static_cast<double>(length) ? many : lanes;
 }
 
-void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of) {
+void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of,
+                  const std::vector<std::string>& placed) {
   int64_t stack = 0;
   for (ir::Buffer b : r.Temporaries()) {
+    if (std::count(placed.begin(), placed.end(), b->name) > 0) continue;
     const int64_t bytes = bytes_of(b);
     const bool fits = bytes <= most && stack + bytes <= CpuCostsOf(target).stack_bytes;
     if (!fits && r.schedule.Try(Cat("inline b_", b->name))) continue;
@@ -226,7 +220,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
         else if (ir::IsInt(step, -1))
           ++cost;
         else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
-          cost += cpu.apart_load_ops;
+          cost += DimAcross(r, k, offset, vector) >= 0 ? cpu.turned_ops : cpu.apart_load_ops;
         if (e->has_mask) {
           bool waits = false;
           VisitLoads(ir::MaskOf(e), [&](ir::Expr) { waits = true; });
@@ -237,11 +231,12 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     }
     for (ir::Buffer b : s.outputs) {
       if (lane == nullptr || !in_memory.contains(b)) continue;
-      const ir::Expr step = step_of(ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at), lane, 1);
+      const ir::Expr offset = ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at),
+                     step = step_of(offset, lane, 1);
       if (ir::IsInt(step, 2))
         cost += cpu.near_store_ops;
       else if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0))
-        cost += cpu.apart_store_ops;
+        cost += DimAcross(r, k, offset, vector) >= 0 ? cpu.turned_ops : cpu.apart_store_ops;
     }
     work += elements * std::max(cost, 1.0) / speed;
     // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
@@ -403,7 +398,12 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   if (until == Until::kPrice) return std::vector<Proposal>{{"rows_cpu", {}, "", seconds}};
 
   // Only on the stack is what is accumulated under a mask kept in registers.
-  if (!vector_is_reduced && !reduced.empty() && !IsWhole(r, vector, lanes)) RETURN_IF_ERROR(r.KeepReduced());
+  if (!vector_is_reduced && !reduced.empty() && !r.IsMultiple(r.LineAround(vector), lanes))
+    RETURN_IF_ERROR(r.KeepReduced());
+  TilesAcross tiles;
+  if (!vector_is_reduced && !reduced.empty()) {
+    ASSIGN_OR_RETURN(tiles, StageAcross(r, vector));
+  }
   // Dimensions next to the vector dimension that memory runs through as one stay in its loop.
   const std::vector<int> along = r.LineAround(vector);
   auto without = [&](const std::vector<int>& dims) {
@@ -422,6 +422,10 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   int64_t vectors = odd;
   if (!vector_is_reduced && !reduced.empty()) {
     vectors = VectorsInChunk(r, vector, lanes, target);
+    if (!tiles.stages.empty()) {  // of which two leave no rest where four do
+      vectors = std::min(vectors, kMostTileVectors / 2);
+      if (vectors == 4 && !r.IsMultiple(along, 4 * lanes) && r.IsMultiple(along, 2 * lanes)) vectors = 2;
+    }
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
   // Where the ends of a line ask more of each element than its middle does, they are loops of their own.
@@ -436,13 +440,28 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   const bool shares_chunks =
       vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < (middle ? 2 : kManyRows));
+  for (const std::string& layout : tiles.layouts) s.Step("transform_layout ", layout);
+  for (const std::string& tile : tiles.buffers) s.Step("scope ", tile, " local align 64");
   std::vector<std::string> rows, chunks;
   std::vector<size_t> in_lanes;  // loops of each nest that are those of a chunk
-  for (RowNest& nest : r.nests) {
+  const int64_t tile = lanes * std::max(1, 4 / std::max(r.WidestAlong(vector), 1));  // elements of a line
+  std::map<std::string, std::vector<std::vector<std::string>>> beside;               // loops of a stage and its tiles
+  for (size_t k = 0; k < r.nests.size(); ++k) {
+    RowNest& nest = r.nests[k];
     const bool has_vector = nest.loops.contains(vector);
+    const TilesAcross::Role* role = has_vector ? tiles.RoleOf(r.group.stages[k].name) : nullptr;
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
     if (middle) PeelEnds(s, chunk, *middle, lanes);
-    if (has_vector && lanes > 1) {
+    if (role != nullptr) {
+      std::vector<std::string> loops;
+      for (int d : inner_reduced) {
+        if (d != role->dim && nest.loops.contains(d)) loops.push_back(nest.loops[d]);
+      }
+      const TileLoops tiled = ScheduleTile(r, nest, *role, chunk, loops, vectors, lanes, tile);
+      chunk = tiled.chunk;
+      loops.push_back(tiled.tile);
+      beside[role->main].push_back(loops);
+    } else if (has_vector && lanes > 1) {
       const std::string line = chunk, in_chunk = vectors > 1 ? s.Fresh("vc") : "";
       chunk = s.Fresh("vo");
       lane = s.Fresh("vi");
@@ -477,6 +496,13 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   MergeLoops(s, rows);
   MergeLoops(s, chunks);
+  for (const auto& [main, nests] : beside) {
+    for (size_t depth = 0; depth < nests[0].size(); ++depth) {
+      std::vector<std::string> same;
+      for (const std::vector<std::string>& loops : nests) same.push_back(loops[depth]);
+      MergeLoops(s, same);
+    }
+  }
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
   // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.
@@ -506,10 +532,11 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
       s.Try(Cat("guard ", nest.block, " ", loops[loops.size() - (vectors > 1 ? 2 : 1)]));
   }
   const CpuCosts& cpu = CpuCostsOf(target);
-  PlaceOnStack(r, target, vector_is_reduced ? cpu.row_bytes : cpu.chunk_bytes, [&](ir::Buffer b) {
+  const auto bytes_of = [&](ir::Buffer b) {
     return in_step ? BytesOf(b->dtype) * vectors * lanes
                    : RowBytes(r, target, b) * (vector_is_reduced ? 1 : vectors * lanes);
-  });
+  };
+  PlaceOnStack(r, target, vector_is_reduced ? cpu.row_bytes : cpu.chunk_bytes, bytes_of, tiles.buffers);
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }

@@ -25,8 +25,9 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
 // Bytes that one row needs of an intermediate.
 int64_t RowBytes(const RowNests& r, const Target& target, ir::Buffer b);
 // Temporaries on a thread's stack while there is room, each of at most `most` of the bytes that it needs; others are
-// computed where they are read, if they can be.
-void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of);
+// computed where they are read, if they can be. `placed`: names of those that have a place.
+void PlaceOnStack(RowNests& r, const Target& target, int64_t most, const std::function<int64_t(ir::Buffer)>& bytes_of,
+                  const std::vector<std::string>& placed = {});
 
 // The stage of the sums over columns beside rows; as many as there are: none is.
 size_t SumOf(const RowNests& r);

@@ -30,13 +30,23 @@ StatusOr<std::vector<Expr>> CheckPads(Analyzer& a, const Func& f, const Block& b
   auto refuse = [&](const auto&... why) {
     if (status.ok()) status = InvalidArgument("pad ", b.name, ": ", why...);
   };
+  Analyzer beyond(c);  // where iterators are not negative, and that is all
+  for (const SymbolFact& s : f.symbols) beyond.BindSymbol(s);
+  for (const BlockIter& i : b.iters) beyond.BindRange(i.var, c.Int(0), c.Int(int64_t{1} << 40));
   auto check = [&](const Stmt& s) {
     const Store* n = As<Store>(s);
     for (const auto& [var, extent] : extents) {
       if (n == nullptr) break;
-      const auto at = std::find(n->indices.begin(), n->indices.end(), var);
-      const auto d = static_cast<size_t>(at - n->indices.begin());
-      if (at == n->indices.end() || !a.CanProve(c.Le(n->buffer->shape[d], extent)))
+      // An index that grows with it, and is out of range where it is.
+      bool is_beyond = false;
+      for (size_t d = 0; d < n->indices.size() && !is_beyond; ++d) {
+        const Expr at = n->indices[d];
+        if (!Uses(at, var)) continue;
+        const Expr step = c.Sub(Substitute(c, at, {{var, c.Add(var, c.Int(1))}}), at);
+        is_beyond = beyond.CanProve(c.Le(c.Int(0), step)) &&
+                    beyond.CanProve(c.Le(n->buffer->shape[d], Substitute(c, at, {{var, extent}})));
+      }
+      if (!is_beyond)
         refuse("beyond ", Print(extent), ", ", var->name, " would write other elements of ", n->buffer->name);
     }
     ForEachChild(
@@ -101,7 +111,12 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   };
   Expr bounds = c.Bool(true), stays = nullptr;
   for (const BlockIter& i : b.iters) {
-    if (may_run_over(i)) bounds = c.And(bounds, c.Lt(i.binding, i.extent));
+    if (!may_run_over(i)) continue;
+    // A quotient is inside where what is divided is.
+    const bool is_quotient = i.binding->op == ExprOp::kDiv && IsInt(i.binding->args[1]) && IsInt(i.extent) &&
+                             i.binding->args[1]->int_value > 0;
+    bounds = c.And(bounds, is_quotient ? c.Lt(i.binding->args[0], c.Mul(i.extent, i.binding->args[1]))
+                                       : c.Lt(i.binding, i.extent));
   }
   const auto keep = [&](Expr e) { stays = stays == nullptr ? e : c.And(stays, e); };
   std::vector<Expr> go;

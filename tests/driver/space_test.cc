@@ -145,6 +145,20 @@ const Case kCases[] = {
   return %0
 }
 )"},
+    {"Across", "rows_cpu", "vector_dim lanes vectors tasks_of_chunks",
+     R"(graph @f(%x: bf16[2,48,5,7]) {
+  %0 = transpose(%x) {perm=[0,2,3,1]} : bf16[2,5,7,48]
+  %1 = softmax(%0) {axis=3} : bf16[2,5,7,48]
+  return %1
+}
+)"},
+    {"AcrossOfAnySize", "rows_cpu", "vector_dim lanes vectors tasks_of_chunks",
+     R"(graph @f(%x: f32[n,m,21]) where n in 1..9 hint 2, m in 1..99 hint 37 {
+  %0 = transpose(%x) {perm=[0,2,1]} : f32[n,21,m]
+  %1 = softmax(%0) {axis=2} : f32[n,21,m]
+  return %1
+}
+)"},
     {"TransposedInRegisters", "rows_cpu", "tiles tile_in tile_out",
      R"(graph @f(%x: bf16[3,45,64], %y: bf16[3,64,45]) {
   %0 = transpose(%x) {perm=[0,2,1]} : bf16[3,64,45]

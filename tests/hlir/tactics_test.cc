@@ -613,6 +613,34 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
+// What lies across rows passes through tiles of constant size, which registers turn where its lines are whole vectors,
+// however many rows there are; results, inputs, both, or one of several.
+TEST(RowsCpu, WhatLiesAcrossIsTurned) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  constexpr char kIn[] = "f32[B,C,H,7]", kOut[] = "f32[B,H,7,C]";
+  for (const auto& [batch, channels, rows, turned] : {std::tuple("2", "64", "32", true),
+                                                      {"2", "768", "7", true},
+                                                      {"1", "96", "7", true},
+                                                      {"2", "50", "32", false},
+                                                      {"n", "64", "32", true}}) {
+    const std::string where = *batch == 'n' ? " where n in 1..64" : "";
+    const std::string text = absl::StrReplaceAll(
+        Cat("graph @g(%x: ", kIn, ", %y: ", kOut, ")", where, " {\n  %0 = transpose(%x) {perm=[0,2,3,1]} : ", kOut,
+            "\n  %1 = add(%0, %y) : ", kOut, "\n  %2 = softmax(%1) {axis=3} : ", kOut,
+            "\n  %3 = transpose(%2) {perm=[0,3,1,2]} : ", kIn, "\n  return %3\n}\n"),
+        {{"B", batch}, {"C", channels}, {"H", rows}});
+    const auto group = GroupOf(text, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+    const std::string& schedule = choice->proposal.schedule;
+    EXPECT_EQ(absl::StrContains(schedule, " transpose\n"), turned) << text << schedule;
+    EXPECT_TRUE(absl::StrContains(schedule, "transform_layout tile")) << schedule;
+  }
+}
+
 // Tiles are as wide as leaves no rest of what is written, where that is whole vectors.
 TEST(RowsCpu, TilesOfTranspositionsLeaveNoRest) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
