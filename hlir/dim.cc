@@ -224,6 +224,11 @@ std::string Dim::ToString() const {
   std::stable_partition(order.begin(), order.end(), [](const Term* t) { return t->coefficient > 0; });
   std::string s;
   for (const Term* t : order) {
+    if (constexpr int64_t kLeast = std::numeric_limits<int64_t>::min(); t->coefficient == kLeast) {
+      // The one number that can't be read without its sign.
+      s += Cat(s.empty() ? "" : "+", Print(t->factors), t->factors.empty() ? "" : "*", kLeast);
+      continue;
+    }
     const bool negative = t->coefficient < 0;
     const uint64_t magnitude = BitsOf(negative ? -t->coefficient : t->coefficient);
     if (negative) {

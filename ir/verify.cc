@@ -3,7 +3,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "cinn_like/base/runtime_calls.h"
-#include "ir/analyzer.h"
+#include "ir/buffer_sizes.h"
 #include "ir/stmt.h"
 #include "ir/tensor_copy.h"
 
@@ -60,12 +60,8 @@ class Verifier {
   }
   Status DeclareBuffer(Buffer b) {
     RETURN_IF_ERROR(Declare(b->name));
-    double bytes = BytesOf(b->dtype);
-    for (Expr e : b->shape) {
-      RETURN_IF_ERROR(Extent(e));
-      bytes *= static_cast<double>(std::max<int64_t>(1, Least(e)));
-    }
-    if (bytes > kMaxBytes) return Error(Cat("buffer ", b->name, " is too large"));
+    for (Expr e : b->shape) RETURN_IF_ERROR(Extent(e));
+    if (const Status s = sizes_.Check(b); !s.ok()) return Error(std::string(s.message()));
     for (Expr e : b->strides) RETURN_IF_ERROR(Index(e));
     if (!b->strides.empty() && b->strides.size() != b->shape.size()) {
       return Error(
@@ -73,13 +69,6 @@ class Verifier {
     }
     buffers_.insert(b);
     return {};
-  }
-
-  // Of an extent, whatever the symbols.
-  int64_t Least(Expr e) {
-    if (IsInt(e)) return e->int_value;
-    if (analyzer_ == nullptr) analyzer_ = std::make_unique<Analyzer>(f_);
-    return analyzer_->ConstBounds(e).lo;
   }
 
   Status Index(Expr e) {
@@ -354,7 +343,7 @@ class Verifier {
   static constexpr size_t kMostRank = 255;  // what runtime/call_function.h counts
 
   const Func& f_;
-  std::unique_ptr<Analyzer> analyzer_;  // of the symbols; made when it is asked
+  BufferSizes sizes_{f_};
   Stmt at_;
   absl::flat_hash_set<std::string> names_, blocks_;
   absl::flat_hash_set<Expr> vars_, hidden_, checked_;

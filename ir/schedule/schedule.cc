@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "cinn_like/base/lexer.h"
 #include "cinn_like/base/side_by_side.h"
+#include "ir/buffer_sizes.h"
 #include "ir/schedule/primitives.h"
 #include "ir/schedule/stage_steps.h"
 #include "ir/schedule/tree.h"
@@ -275,7 +276,9 @@ Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view lin
     }
     const auto apply = [&]() -> Status {
       if (row.on_loops != nullptr) {
-        ASSIGN_OR_RETURN(f, row.on_loops(f, w));
+        ASSIGN_OR_RETURN(Func changed, row.on_loops(f, w));
+        RETURN_IF_ERROR(BufferSizes(changed).CheckAllocations());
+        f = std::move(changed);
         stages.reset();
         return absl::OkStatus();
       }
@@ -287,7 +290,9 @@ Status ApplyStep(std::optional<TeProgram>& stages, Func& f, std::string_view lin
       }
       ASSIGN_OR_RETURN(TeProgram changed, row.on_stages(std::move(before), w));
       RETURN_IF_ERROR(CheckCalls(changed));
-      ASSIGN_OR_RETURN(f, ToLoops(changed));
+      ASSIGN_OR_RETURN(Func loops, ToLoops(changed));
+      RETURN_IF_ERROR(BufferSizes(loops).CheckAllocations());
+      f = std::move(loops);
       stages = std::move(changed);
       return absl::OkStatus();
     };

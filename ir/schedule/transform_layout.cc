@@ -30,50 +30,64 @@ StatusOr<std::vector<Expr>> ParseIndices(Context& c, absl::string_view text) {
   return r;
 }
 
+// The sum as an expression; null where arithmetic that wraps would give it another value.
+Expr Exactly(Context& c, Analyzer& a, const Linear& sum) {
+  return sum.exact ? a.Simplify(FromLinear(c, sum, kIndexType.dtype)) : nullptr;
+}
+
 // A product as what is made of the variables, and what is the same for the whole function, at least 1: constants and
 // sizes. The first is null where there is no such thing, or where it is itself a product.
 struct Scaled {
   Expr value = nullptr, by = nullptr;
 };
-Scaled SplitScale(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
-  Scaled r{nullptr, c.Int(1)};
+Scaled SplitScale(Context& c, Analyzer& a, Expr e, int64_t coef, const VarMap& extents) {
+  Expr value = nullptr;
+  Linear by = Constant(coef);
   bool is_one = true;
   const auto collect = [&](auto& self, Expr x) -> void {
     if (x->op == ExprOp::kMul) {
       self(self, x->args[0]);
       self(self, x->args[1]);
     } else if (std::any_of(extents.begin(), extents.end(), [&](const auto& v) { return Uses(x, v.first); })) {
-      is_one = is_one && r.value == nullptr;
-      r.value = x;
+      is_one = is_one && value == nullptr;
+      value = x;
     } else {
-      r.by = c.Mul(r.by, x);
+      by = Multiply(c, by, ToLinear(c, x), kIndexType.dtype);
     }
   };
   collect(collect, e);
-  r.by = a.Simplify(r.by);
-  if (!is_one || r.by->reads || !a.CanProve(c.Le(c.Int(1), r.by))) r.value = nullptr;
-  return r;
+  const Expr scale = Exactly(c, a, by);
+  if (!is_one || scale == nullptr || scale->reads || !a.CanProve(c.Le(c.Int(1), scale))) return {nullptr, c.Int(1)};
+  return {value, scale};
 }
 
-// What a sum of products, quotients and remainders of the variables stays below, if none is negative; null: it is none.
+// What a sum of products, quotients and remainders of the variables stays below, if none is negative; null: it is none,
+// or beyond what 64 bits count.
 Expr BoundOf(Context& c, Analyzer& a, Expr e, const VarMap& extents) {
   const auto of = [&](size_t i) { return BoundOf(c, a, e->args[i], extents); };
-  const Expr one = c.Int(1);
-  if (IsInt(e)) return e->int_value >= 0 ? c.Int(e->int_value + 1) : nullptr;
+  const auto exactly = [&](Linear sum, int64_t constant) {
+    AddConstant(sum, constant);
+    return Exactly(c, a, sum);
+  };
+  if (IsInt(e)) return e->int_value >= 0 ? exactly(Constant(e->int_value), 1) : nullptr;
   if (e->op == ExprOp::kVar) return extents.contains(e) ? extents.at(e) : nullptr;
   if (e->op == ExprOp::kAdd) {
     const Expr x = of(0), y = of(1);
-    return x == nullptr || y == nullptr ? nullptr : a.Simplify(c.Sub(c.Add(x, y), one));
+    return x == nullptr || y == nullptr ? nullptr : exactly(AddScaled(ToLinear(c, x), ToLinear(c, y), 1), -1);
   }
   if (e->op == ExprOp::kMul) {
-    const auto [value, by] = SplitScale(c, a, e, extents);
+    const auto [value, by] = SplitScale(c, a, e, 1, extents);
     const Expr x = value == nullptr ? nullptr : BoundOf(c, a, value, extents);
-    return x == nullptr ? nullptr : a.Simplify(c.Add(c.Mul(c.Sub(x, one), by), one));
+    if (x == nullptr) return nullptr;
+    return exactly(Multiply(c, AddScaled(ToLinear(c, x), Constant(1), -1), ToLinear(c, by), kIndexType.dtype), 1);
   }
   if (e->args.size() != 2 || !IsInt(e->args[1]) || e->args[1]->int_value < 1) return nullptr;
   const Expr x = of(0), k = e->args[1];
   if (x == nullptr) return nullptr;
-  if (e->op == ExprOp::kDiv) return a.Simplify(c.CeilDiv(x, k));
+  if (e->op == ExprOp::kDiv) {
+    const Expr rounded = exactly(ToLinear(c, x), k->int_value - 1);
+    return rounded == nullptr ? nullptr : a.Simplify(c.Div(rounded, k));
+  }
   if (e->op == ExprOp::kMod) return a.CanProve(c.Le(x, k)) ? x : k;
   return nullptr;
 }
@@ -92,11 +106,7 @@ bool TellApart(Context& c, Analyzer& a, const std::vector<Expr>& vars, const Var
     }
     const Linear sum = ToLinear(c, known[i]);
     std::vector<Scaled> terms;
-    for (const LinearTerm& t : sum.terms) {
-      Scaled term = SplitScale(c, a, t.atom, extents);
-      term.by = a.Simplify(c.Mul(term.by, c.Int(t.coef)));
-      terms.push_back(term);
-    }
+    for (const LinearTerm& t : sum.terms) terms.push_back(SplitScale(c, a, t.atom, t.coef, extents));
     // The smallest first, as far as that is known.
     for (size_t n = 0; n < terms.size(); ++n) {
       for (size_t m = n; m > 0 && a.CanProve(c.Le(terms[m].by, terms[m - 1].by)); --m)
@@ -106,8 +116,11 @@ bool TellApart(Context& c, Analyzer& a, const std::vector<Expr>& vars, const Var
     bool digits = sum.exact && !terms.empty();
     for (const auto& [value, by] : terms) {
       const Expr extent = value == nullptr ? nullptr : BoundOf(c, a, value, extents);
-      digits = digits && extent != nullptr && a.CanProve(c.And(c.Le(c.Int(1), by), c.Le(below, by)));
-      if (digits) below = a.Simplify(c.Add(below, c.Mul(c.Sub(extent, c.Int(1)), by)));
+      digits = digits && extent != nullptr && a.CanProve(c.Le(below, by));
+      if (!digits) break;
+      const Linear most = AddScaled(ToLinear(c, extent), Constant(1), -1);
+      below = Exactly(c, a, AddScaled(Multiply(c, most, ToLinear(c, by), kIndexType.dtype), ToLinear(c, below), 1));
+      digits = below != nullptr;
     }
     for (const auto& [value, by] : terms) {
       if (digits) learn(value);
@@ -151,7 +164,7 @@ StatusOr<Func> TransformLayout(Func f, const std::string& buffer, const std::vec
     if (extent == nullptr) {
       return refuse(
           "expected sums and products, by constants and sizes, and quotients and remainders, by constants, of ", buffer,
-          "'s indices and got ", Print(index));
+          "'s indices, below 2^62, and got ", Print(index));
     }
     to.shape.push_back(extent);
   }

@@ -67,11 +67,14 @@ TEST_F(VerifyTest, Extents) {
                                  " {': expected an extent in 0..1000000000000000000, got ", INT64_MIN));
   EXPECT_EQ(buffer({c.Int(1 << 20), c.Int(1 << 20)}), "");
   EXPECT_EQ(buffer({c.Int(0), c.Int(int64_t{1} << 31), c.Int(int64_t{1} << 31)}),
-            "@f: in 'alloc y: f32[0, 2147483648, 2147483648] @global': buffer y is too large");
+            "@f: in 'alloc y: f32[0, 2147483648, 2147483648] @global': buffer y is too large: expected at most "
+            "1000000000000000000 bytes, got 1.84467e+19");
   // Whatever the symbol is.
   const Expr n = c.Var("n");
   f.symbols = {{.var = n, .lo = int64_t{1} << 31, .hi = int64_t{1} << 40}};
-  EXPECT_EQ(buffer({n, n}), "@f: in 'alloc y: f32[n, n] @global': buffer y is too large");
+  EXPECT_EQ(buffer({n, n}),
+            "@f: in 'alloc y: f32[n, n] @global': buffer y is too large: expected at most 1000000000000000000 bytes, "
+            "got 1.84467e+19");
   EXPECT_EQ(buffer({n, c.Int(1 << 20)}), "");
   f.symbols.clear();
   EXPECT_EQ(buffer({c.Int(-8)}),
