@@ -268,8 +268,8 @@ int ChooseVectorDim(const RowNests& r, const Target& target) {
 namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
-// through registers if lines are whole numbers of vectors, and columns of them written out. Where nothing else is read
-// along what is written, tiles may be longer where they are read.
+// turned in registers, beyond the ends of lines too, and columns of them written out. Where nothing else is read along
+// what is written, tiles may be longer where they are read.
 Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
   ir::Schedule& s = r.schedule;
   const bool copies_alone = r.FindInputsAlong(t.out).empty();
@@ -402,7 +402,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     RETURN_IF_ERROR(r.KeepReduced());
   TilesAcross tiles;
   if (!vector_is_reduced && !reduced.empty()) {
-    ASSIGN_OR_RETURN(tiles, StageAcross(r, vector));
+    ASSIGN_OR_RETURN(tiles, TilesAcross::Create(r, vector));
   }
   // Dimensions next to the vector dimension that memory runs through as one stay in its loop.
   const std::vector<int> along = r.LineAround(vector);
@@ -422,10 +422,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   int64_t vectors = odd;
   if (!vector_is_reduced && !reduced.empty()) {
     vectors = VectorsInChunk(r, vector, lanes, target);
-    if (!tiles.stages.empty()) {  // of which two leave no rest where four do
-      vectors = std::min(vectors, kMostTileVectors / 2);
-      if (vectors == 4 && !r.IsMultiple(along, 4 * lanes) && r.IsMultiple(along, 2 * lanes)) vectors = 2;
-    }
+    if (!tiles.IsEmpty()) vectors = std::min(vectors, kMostTileVectors / 2);
     vectors = point.Choose("vectors", UpTo(kMaxVectors), vectors);
   }
   // Where the ends of a line ask more of each element than its middle does, they are loops of their own.
@@ -440,27 +437,16 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   const bool shares_chunks =
       vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < (middle ? 2 : kManyRows));
-  for (const std::string& layout : tiles.layouts) s.Step("transform_layout ", layout);
-  for (const std::string& tile : tiles.buffers) s.Step("scope ", tile, " local align 64");
   std::vector<std::string> rows, chunks;
-  std::vector<size_t> in_lanes;  // loops of each nest that are those of a chunk
-  const int64_t tile = lanes * std::max(1, 4 / std::max(r.WidestAlong(vector), 1));  // elements of a line
-  std::map<std::string, std::vector<std::vector<std::string>>> beside;               // loops of a stage and its tiles
+  std::vector<size_t> in_lanes;                                         // loops of each nest that are those of a chunk
+  const int64_t tile = lanes * std::max(1, 4 / r.WidestAlong(vector));  // elements of a line
   for (size_t k = 0; k < r.nests.size(); ++k) {
     RowNest& nest = r.nests[k];
     const bool has_vector = nest.loops.contains(vector);
-    const TilesAcross::Role* role = has_vector ? tiles.RoleOf(r.group.stages[k].name) : nullptr;
     std::string chunk = has_vector ? r.FuseDims(nest, along, "v") : "", lane;
     if (middle) PeelEnds(s, chunk, *middle, lanes);
-    if (role != nullptr) {
-      std::vector<std::string> loops;
-      for (int d : inner_reduced) {
-        if (d != role->dim && nest.loops.contains(d)) loops.push_back(nest.loops[d]);
-      }
-      const TileLoops tiled = ScheduleTile(r, nest, *role, chunk, loops, vectors, lanes, tile);
-      chunk = tiled.chunk;
-      loops.push_back(tiled.tile);
-      beside[role->main].push_back(loops);
+    if (tiles.Holds(r.group.stages[k].name)) {
+      chunk = tiles.Split(r, k, chunk, inner_reduced, vectors, lanes, tile);
     } else if (has_vector && lanes > 1) {
       const std::string line = chunk, in_chunk = vectors > 1 ? s.Fresh("vc") : "";
       chunk = s.Fresh("vo");
@@ -496,13 +482,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   MergeLoops(s, rows);
   MergeLoops(s, chunks);
-  for (const auto& [main, nests] : beside) {
-    for (size_t depth = 0; depth < nests[0].size(); ++depth) {
-      std::vector<std::string> same;
-      for (const std::vector<std::string>& loops : nests) same.push_back(loops[depth]);
-      MergeLoops(s, same);
-    }
-  }
+  tiles.Merge(s);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
   // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.
@@ -536,7 +516,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     return in_step ? BytesOf(b->dtype) * vectors * lanes
                    : RowBytes(r, target, b) * (vector_is_reduced ? 1 : vectors * lanes);
   };
-  PlaceOnStack(r, target, vector_is_reduced ? cpu.row_bytes : cpu.chunk_bytes, bytes_of, tiles.buffers);
+  PlaceOnStack(r, target, vector_is_reduced ? cpu.row_bytes : cpu.chunk_bytes, bytes_of, tiles.buffers());
   RETURN_IF_ERROR(s.status());
   return std::vector<Proposal>{{"rows_cpu", s.func(), s.text(), seconds}};
 }

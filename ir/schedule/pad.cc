@@ -1,5 +1,6 @@
 // The step pad (primitives.h): a block computes beyond its bounds, so that tiles need no branches.
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
@@ -17,7 +18,7 @@ using VarSet = absl::flat_hash_set<Expr>;
 // results, and computing it is harmless where none of the sizes that are given back is 0: it divides by them, as it
 // does within the ends, where there may be no element.
 StatusOr<std::vector<Expr>> CheckPads(Analyzer& a, const Func& f, const Block& b,
-                                      const absl::flat_hash_map<Expr, Expr>& extents) {
+                                      const std::vector<std::pair<Expr, Expr>>& extents) {
   Context& c = a.context();
   Status status;
   std::vector<Expr> sizes;
@@ -113,8 +114,7 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   for (const BlockIter& i : b.iters) {
     if (!may_run_over(i)) continue;
     // A quotient is inside where what is divided is.
-    const bool is_quotient = i.binding->op == ExprOp::kDiv && IsInt(i.binding->args[1]) && IsInt(i.extent) &&
-                             i.binding->args[1]->int_value > 0;
+    const bool is_quotient = i.binding->op == ExprOp::kDiv && a.CanProve(c.Lt(c.Int(0), i.binding->args[1]));
     bounds = c.And(bounds, is_quotient ? c.Lt(i.binding->args[0], c.Mul(i.extent, i.binding->args[1]))
                                        : c.Lt(i.binding, i.extent));
   }
@@ -145,7 +145,7 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
     if (a.CanProve(e)) keep(e);
   }
   // The iterators that may run over: they write beyond the end, where no results are, and their reads are kept inside.
-  absl::flat_hash_map<Expr, Expr> extents;
+  std::vector<std::pair<Expr, Expr>> extents;
   for (const BlockIter& i : b.iters) {
     if (a.CanProve(c.Lt(i.binding, i.extent))) continue;
     if (!may_run_over(i)) {
@@ -154,7 +154,7 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
       return InvalidArgument("pad ", block, ": ", i.kind == IterKind::kReduce ? "reduction " : "", "iterator ",
                              i.var->name, " would run over");
     }
-    extents[i.var] = i.extent;
+    extents.emplace_back(i.var, i.extent);
   }
   ASSIGN_OR_RETURN(const std::vector<Expr> sizes, CheckPads(a, f, b, extents));
   for (Expr size : sizes) {
@@ -166,8 +166,8 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
     if (const Let* n = As<Let>(s)) lets.insert(n->var);
     return true;
   });
-  // Lanes stay neighbours under a mask, all else at the last element; where none are known yet, any loop may become
-  // them.
+  // Lanes stay neighbours under a mask, all else at the last element, unless that is another iteration's result; where
+  // no lanes are known yet, any loop may become them.
   VarSet lanes, lane_loops;
   for (const For* n : LoopsOf(path)) {
     if (n->kind == ForKind::kVectorized) lane_loops.insert(n->var);
@@ -175,13 +175,20 @@ StatusOr<Func> Pad(Func f, const std::string& block, const std::vector<std::stri
   for (const BlockIter& i : b.iters) {
     if (lane_loops.empty() || Uses(i.binding, lane_loops)) lanes.insert(i.var);
   }
+  const std::vector<Buffer> written = BuffersWritten(f.body);
+  const auto is_result = [&](Buffer x) {
+    return std::find(written.begin(), written.end(), x) != written.end() &&
+           std::any_of(f.params.begin(), f.params.end(), [&](const Param& p) { return p.buffer == x; });
+  };
   auto keep_inside = [&](Expr load) -> Expr {
     std::vector<Expr> indices = IndicesOf(load);
     Expr mask = MaskOf(load);
     const bool at_let = std::any_of(indices.begin(), indices.end(), [&](Expr e) { return Uses(e, lets); });
     for (const auto& [var, extent] : extents) {
-      const bool along_last = !indices.empty() && Uses(indices.back(), var) && lanes.contains(var);
-      if (along_last || at_let || load->buffer->scope != Scope::kGlobal) {
+      const bool moves = std::any_of(indices.begin(), indices.end(), [&, v = var](Expr e) { return Uses(e, v); });
+      const bool of_lanes = moves && lanes.contains(var) && (!lane_loops.empty() || Uses(indices.back(), var));
+      const bool of_result = moves && is_result(load->buffer);
+      if (of_lanes || of_result || at_let || load->buffer->scope != Scope::kGlobal) {
         const Expr inside = c.Lt(var, extent);
         mask = mask == nullptr ? inside : c.And(mask, inside);
       } else {

@@ -613,31 +613,45 @@ TEST(RowsCpu, VectorsOfPoolsRunAlongWhatIsLong) {
   }
 }
 
-// What lies across rows passes through tiles of constant size, which registers turn where its lines are whole vectors,
-// however many rows there are; results, inputs, both, or one of several.
+// What lies across rows passes through tiles of constant size, which registers turn, however many rows and elements
+// there are: inputs, results, also those that are read again.
 TEST(RowsCpu, WhatLiesAcrossIsTurned) {
   const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
-  constexpr char kIn[] = "f32[B,C,H,7]", kOut[] = "f32[B,H,7,C]";
-  for (const auto& [batch, channels, rows, turned] : {std::tuple("2", "64", "32", true),
-                                                      {"2", "768", "7", true},
-                                                      {"1", "96", "7", true},
-                                                      {"2", "50", "32", false},
-                                                      {"n", "64", "32", true}}) {
-    const std::string where = *batch == 'n' ? " where n in 1..64" : "";
-    const std::string text = absl::StrReplaceAll(
-        Cat("graph @g(%x: ", kIn, ", %y: ", kOut, ")", where, " {\n  %0 = transpose(%x) {perm=[0,2,3,1]} : ", kOut,
-            "\n  %1 = add(%0, %y) : ", kOut, "\n  %2 = softmax(%1) {axis=3} : ", kOut,
-            "\n  %3 = transpose(%2) {perm=[0,3,1,2]} : ", kIn, "\n  return %3\n}\n"),
-        {{"B", batch}, {"C", channels}, {"H", rows}});
-    const auto group = GroupOf(text, target);
-    ASSERT_TRUE(group.ok()) << group.status();
-    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
-    ASSERT_TRUE(choice.ok()) << choice.status();
-    EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
-    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
-    const std::string& schedule = choice->proposal.schedule;
-    EXPECT_EQ(absl::StrContains(schedule, " transpose\n"), turned) << text << schedule;
-    EXPECT_TRUE(absl::StrContains(schedule, "transform_layout tile")) << schedule;
+  constexpr char kIn[] = "f32[B,C,H,W]", kOut[] = "f32[B,H,W,C]";
+  for (const auto& [b, c, h, w] : {std::tuple("2", "64", "32", "7"),
+                                   {"2", "768", "14", "14"},
+                                   {"1", "50", "28", "28"},
+                                   {"n", "64", "32", "7"},
+                                   {"n", "c", "h", "w"}}) {
+    std::string where = *b == 'n' ? " where n in 1..64" : "";
+    if (*c == 'c') where += ", c in 1..999, h in 1..99, w in 1..99";
+    // At least so many turns.
+    for (const auto& [body, turned] :
+         {std::pair(Cat("  %1 = softmax(%0) {axis=3} : ", kOut, "\n  return %1"), 1),
+          {Cat("  %1 = add(%0, %y) : ", kOut, "\n  %2 = reduce_sum(%1) {axes=[3]} : f32[B,H,W]\n  return %2"), 1},
+          {Cat("  %1 = add(%0, %y) : ", kOut, "\n  %2 = softmax(%1) {axis=3} : ", kOut,
+               "\n  %3 = transpose(%2) {perm=[0,3,1,2]} : ", kIn, "\n  return %1, %3"),
+           3}}) {
+      const std::string text =
+          absl::StrReplaceAll(Cat("graph @g(%x: ", kIn, ", %y: ", kOut, ")", where,
+                                  " {\n  %0 = transpose(%x) {perm=[0,2,3,1]} : ", kOut, "\n", body, "\n}\n"),
+                              {{"[B,C,H,W]", Cat("[", b, ",", c, ",", h, ",", w, "]")},
+                               {"[B,H,W,C]", Cat("[", b, ",", h, ",", w, ",", c, "]")},
+                               {"[B,H,W]", Cat("[", b, ",", h, ",", w, "]")}});
+      const auto group = GroupOf(text, target);
+      ASSERT_TRUE(group.ok()) << group.status() << text;
+      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_EQ(choice->proposal.tactic, "rows_cpu");
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      const std::string& schedule = choice->proposal.schedule;
+      const std::vector<std::string> parts = absl::StrSplit(schedule, " transpose\n");
+      EXPECT_GE(static_cast<int>(parts.size()) - 1, turned) << text << schedule;
+      // So does what rows keep, exp(x - maximum), lie as their lanes do.
+      if (absl::StrContains(body, "softmax(%0)")) {
+        EXPECT_TRUE(absl::StrContains(schedule, "transform_layout t1[")) << schedule;
+      }
+    }
   }
 }
 
