@@ -281,7 +281,6 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     if (std::count(in.begin(), in.end(), d) + std::count(out.begin(), out.end(), d) == 0) outer.push_back(d);
   }
   r.ReorderAll({outer, in, out});
-  const int64_t lanes = WidestLanes(r.group, target);
   ir::Context& c = *r.group.context;
   ir::Analyzer a(c);
   for (const ir::SymbolFact& f : r.group.symbols) a.BindSymbol(f);
@@ -290,6 +289,11 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     for (int d : dims) n = c.Mul(n, r.space.dims[d].extent);
     return a.Simplify(n);
   };
+  const ir::Expr length = length_of(in);
+  int64_t lanes = WidestLanes(r.group, target);
+  // Parts of vectors of which a line is a whole number can be turned.
+  constexpr int64_t kLeast = 4;
+  if (const int64_t part = std::gcd(a.KnownDivisor(length), lanes); part >= kLeast) lanes = part;
   // Several vectors, where the line is that long: tiles with a rest take longer, all of them.
   const auto choose = [&](std::string_view name, ir::Expr length, int64_t vectors) {
     std::vector<int64_t> options = {lanes};
@@ -300,7 +304,6 @@ Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, P
     while (predicted > lanes && divisor % lanes == 0 && divisor % predicted != 0) predicted /= 2;
     return point.Choose(name, options, predicted);
   };
-  const ir::Expr length = length_of(in);
   const CpuCosts& cpu = CpuCostsOf(target);
   const int64_t rows = choose("tile_in", length, copies_alone ? cpu.copy_in : cpu.tile_in),
                 columns = choose("tile_out", length_of(out), copies_alone ? cpu.copy_out : cpu.tile_out);

@@ -674,6 +674,24 @@ TEST(RowsCpu, TilesOfTranspositionsLeaveNoRest) {
   }
 }
 
+// Lines that are whole numbers of parts of vectors are turned by those.
+TEST(RowsCpu, PartsOfVectorsAreTurned) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  for (const auto& [line, lanes] : {std::pair(1024, 16), {1000, 8}, {996, 4}, {997, 0}}) {
+    const auto group = GroupOf(Cat("graph @g(%x: f32[300,", line, "]) {\n  %0 = transpose(%x) {perm=[1,0]} : f32[",
+                                   line, ",300]\n  return %0\n}\n"),
+                               target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    const std::string& schedule = choice->proposal.schedule;
+    EXPECT_EQ(absl::StrContains(schedule, "tensorize l transpose"), lanes > 0) << line << "\n" << schedule;
+    if (lanes > 0) {
+      EXPECT_TRUE(absl::StrContains(schedule, Cat("split x ", lanes, " -> v l"))) << line << "\n" << schedule;
+    }
+  }
+}
+
 // Copies are written as many vectors at a time as was fastest on the machine's class.
 TEST(RowsCpu, CopiesAreAsWideAsTheirMachineLikes) {
   for (const auto& [cpu, width] : {std::pair("znver4", 16), {"skylake-avx512", 16}, {"sapphirerapids", 64}}) {

@@ -1,5 +1,6 @@
 """Views at any offset and with any strides: what a framework hands over never faults and is never an error."""
 
+import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
@@ -57,3 +58,27 @@ def test_a_buffer_at_an_odd_byte():
     for offset in (0, 1, 2, 4):
         x = torch.frombuffer(data, dtype=torch.float32, count=64, offset=offset)
         assert torch.equal(g(x), torch.ones_like(x))
+
+
+LAST = torch.channels_last
+
+
+# A copy that turns what it reads is worth a kernel; one of lines as they lie, or of short ones far apart, is the framework's.
+@pytest.mark.parametrize("shape, copy, compiled", [
+    ((100, 60), lambda x: x.t().contiguous(), True),
+    ((2, 64, 17, 17), lambda x: x.contiguous(memory_format=LAST), True),
+    ((2, 3, 33, 31), lambda x: x.contiguous(memory_format=LAST), True),
+    ((2, 33, 31, 3), lambda x: x.permute(0, 3, 1, 2).contiguous(), True),
+    ((40, 64), lambda x: x[:, ::2].contiguous(), True),
+    ((2, 64, 7, 7), lambda x: x.contiguous(memory_format=LAST), False),
+    ((2, 32, 6, 64), lambda x: x.transpose(1, 2).contiguous(), False),
+    ((64, 100), lambda x: x[8:40, 16:80].contiguous(), False),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8, torch.float64])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_copies_that_turn(shape, copy, compiled, dtype, dynamic):
+    cinn_like.reset_report()
+    x = (torch.randn(shape) * 50).to(dtype)
+    got = torch.compile(copy, backend=backend, dynamic=dynamic)(x)
+    assert torch.equal(got, copy(x)) and got.stride() == copy(x).stride()
+    assert bool(cinn_like.report().subgraphs) == compiled

@@ -190,6 +190,16 @@ def overlaps(fake):
     return any(stride == 0 and size != 1 for size, stride in zip(map(dims.to_expr, fake.shape), dims.strides_of(fake)))
 
 
+def turns(source, copy):
+    """Whether neighbours in the copy's memory lie apart in the source's: within a cache line or so, or such that the
+    source has lines of its own that are as long, which tiles turn. Sizes are those that are expected."""
+    line = 16  # elements
+    sizes, strides, to = ([hint(n) or 0 for n in numbers] for numbers in (source.shape, source.stride(), copy.stride()))
+    step = next((s for n, s, t in zip(sizes, strides, to) if t == 1 and n > 1), 1)
+    own = max((n for n, s in zip(sizes, strides) if s == 1), default=1)
+    return step != 1 and (step < line or own >= line)
+
+
 def dense_permutation(fake):
     """How a tensor lies in memory: None if contiguous, the axes from outermost to innermost if it is a permutation of a
     contiguous one, False otherwise."""

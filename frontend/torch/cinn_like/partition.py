@@ -135,10 +135,11 @@ def cut(graph, reasons):
 
 
 def _is_work(node):
-    """Whether a kernel of ours may do it faster. A copy is the framework's, unless it repeats elements: its copies move these
-    one by one."""
+    """Whether a kernel of ours may do it faster. A copy is the framework's, unless it repeats or turns what it reads: the
+    framework's copies move such elements one by one."""
     if node.target is aten.clone.default:
-        return emit.overlaps(node.args[0].meta["val"])
+        source = node.args[0].meta["val"]
+        return emit.overlaps(source) or emit.turns(source, node.meta["val"])
     return node.target not in _TRIVIAL and not is_getitem(node)
 
 
