@@ -12,7 +12,8 @@ StatusOr<Func> LowerKernel(Func f, const PassContext& context);
 // An entry function -> its intermediates in one planned arena.
 StatusOr<Func> LowerEntry(Func f, const PassContext& context);
 
-// Every function of a module by kind, then the host/device split for a GPU, then narrow indices in kernels.
+// Every function of a module by kind, then the host/device split for a GPU, then in kernels fewer
+// quotients and narrow indices.
 StatusOr<Module> LowerModule(Module m, const PassContext& context);
 
 }  // namespace cinn_like::ir

@@ -4,6 +4,7 @@
 #include "ir/passes/check_bounds.h"
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
+#include "ir/passes/hoist_quotients.h"
 #include "ir/passes/insert_barriers.h"
 #include "ir/passes/keep_fragments.h"
 #include "ir/passes/keep_wide.h"
@@ -69,6 +70,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"plan_memory", Run<PlanMemory>, true},
       {"narrow_index", Run<NarrowIndex>, true},
       {"narrow_lanes", Run<NarrowLanes>},
+      {"hoist_quotients", Run<HoistQuotients>},
   };
   return *table;
 }

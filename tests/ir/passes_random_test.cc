@@ -68,7 +68,7 @@ class Generator {
 
   std::string Value(const std::string& i, const std::string& j) {
     const std::string at = Cat("x[", i, ", ", j, "]");
-    switch (Pick(6)) {
+    switch (Pick(9)) {
       case 0:
         return Cat(at, " * 2.0 + 1.0");
       case 1:
@@ -79,6 +79,16 @@ class Generator {
         return Cat("max(", at, ", x[", i, ", 0])");
       case 4:
         return Cat("f32(bf16(", at, ") + bf16(1.0))");
+      case 5:
+        return Cat(at, " + f32((", i, " * 5 + 1) / n * 2 + (", i, " * 5 + 1) % n + (", j, " + 2) % n)");
+      case 6: {
+        const std::string x = Cat("(", i, " * 31 + ", j, " * 7)"), high = Cat(x, " / n"), up = "(n + 1)";
+        return Cat(at, " + f32(", high, " / ", up, " * 3 * n + ", high, " % ", up, " * n + ", x, " % n)");
+      }
+      case 7: {
+        const std::string x = Cat("(", i, " * 700000000 + ", j, " * 1000000007)");
+        return Cat(at, " + f32(", x, " / (n + 1) % 8 + ", x, " % (n + 1) * 2)");
+      }
       default:
         return Cat(at, " + f32(", j, " * 3 % 4)");
     }
@@ -201,13 +211,15 @@ TEST(PassesRandom, HostWithoutSimplify) {
 TEST(PassesRandom, Device) {
   Check(
       {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
-       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
+       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize",
+       "narrow_index", "hoist_quotients"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
   Check(
       {"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers",
-       "unswitch", "unroll", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "narrow_index"},
+       "unswitch", "unroll", "vectorize", "flatten", "simplify", "cascade_sums", "legalize",
+       "narrow_index", "hoist_quotients"},
       [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
 
