@@ -49,7 +49,7 @@ constexpr std::string_view kDevicePasses[] = {"lower_thread_scans",
 // Parameters keep their shapes, which the argument check is made from.
 constexpr std::string_view kEntryPasses[] = {"plan_memory", "simplify", "legalize"};
 // After kernels were taken out of their functions.
-constexpr std::string_view kKernelPasses[] = {"narrow_index", "hoist_quotients"};
+constexpr std::string_view kKernelPasses[] = {"join_digits", "narrow_index", "hoist_quotients"};
 
 // Verifying costs as much as a pass: every pass in debug builds, the end result always.
 PipelineHooks<Func> Hooks() {

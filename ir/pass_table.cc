@@ -6,6 +6,7 @@
 #include "ir/passes/guard_stores.h"
 #include "ir/passes/hoist_quotients.h"
 #include "ir/passes/insert_barriers.h"
+#include "ir/passes/join_digits.h"
 #include "ir/passes/keep_fragments.h"
 #include "ir/passes/keep_wide.h"
 #include "ir/passes/legalize.h"
@@ -70,6 +71,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"plan_memory", Run<PlanMemory>, true},
       {"narrow_index", Run<NarrowIndex>, true},
       {"narrow_lanes", Run<NarrowLanes>},
+      {"join_digits", Run<JoinDigits>},
       {"hoist_quotients", Run<HoistQuotients>},
   };
   return *table;

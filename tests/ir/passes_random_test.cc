@@ -211,14 +211,14 @@ TEST(PassesRandom, HostWithoutSimplify) {
 TEST(PassesRandom, Device) {
   Check(
       {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
-       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize",
+       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "join_digits",
        "narrow_index", "hoist_quotients"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
   Check(
       {"lower_thread_reductions", "lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers",
-       "unswitch", "unroll", "vectorize", "flatten", "simplify", "cascade_sums", "legalize",
+       "unswitch", "unroll", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "join_digits",
        "narrow_index", "hoist_quotients"},
       [](Generator& g) { return g.Rows(); }, 100, "insert_barriers");
 }
