@@ -211,8 +211,8 @@ TEST(PassesRandom, HostWithoutSimplify) {
 TEST(PassesRandom, Device) {
   Check(
       {"lower_blocks", "simplify", "guard_stores", "place_buffers", "insert_barriers", "unswitch", "unroll",
-       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "join_digits",
-       "narrow_index", "hoist_quotients"},
+       "read_chosen", "vectorize", "flatten", "simplify", "cascade_sums", "legalize", "join_digits", "narrow_index",
+       "hoist_quotients"},
       [](Generator& g) { return g.Function(true); }, 200);
 }
 TEST(PassesRandom, Threads) {
