@@ -82,6 +82,10 @@ struct RowNests {
 
   // A value of a stage becomes a stage of its own, just before it, over all dimensions that it has; false: it can't be.
   StatusOr<bool> Define(size_t stage, ir::Expr value, const std::string& name);
+  // Where elements of a buffer over `dims` of a stage lie whose lines, of any number of dimensions each, are its last
+  // dimensions: arguments of the step transform_layout.
+  std::string LayoutOf(const std::string& buffer, const std::vector<int>& dims,
+                       const std::vector<std::vector<int>>& lines) const;
 
   // exp as exp2, wherever that stands (the step exp2), of what is read and written in 16 bits: an instruction with an
   // error that rounding to 16 bits hides.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/strings/str_join.h"
 #include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/row_nests.h"
@@ -33,6 +34,23 @@ Status RowNests::KeepResults(bool rows, bool sums) {
     }
   }
   return ReadAgain();
+}
+
+std::string RowNests::LayoutOf(const std::string& buffer, const std::vector<int>& dims,
+                               const std::vector<std::vector<int>>& lines) const {
+  std::vector<std::string> names, others, at(lines.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const std::string& n = names.emplace_back(Cat("e", i));
+    if (dims[i] < 0) continue;
+    size_t line = 0;
+    while (line < lines.size() && std::count(lines[line].begin(), lines[line].end(), dims[i]) == 0) ++line;
+    if (line == lines.size())
+      others.push_back(n);
+    else
+      at[line] = at[line].empty() ? n : Cat("(", at[line], ") * (", Print(space.dims[dims[i]].extent), ") + ", n);
+  }
+  others.insert(others.end(), at.begin(), at.end());
+  return Cat(buffer, "[", absl::StrJoin(names, ", "), "] -> [", absl::StrJoin(others, ", "), "]");
 }
 
 bool RowNests::ReadsWindows() const {

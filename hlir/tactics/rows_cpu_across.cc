@@ -15,26 +15,6 @@ namespace {
 
 constexpr double kShortest = 16;  // side of what is worth turning
 
-// Where elements of a tile lie that is over the dimensions that a stage has: rows of any number of dimensions are one
-// side, which is last or, unless it is turned, next to last. Arguments of a step.
-std::string LayoutOf(const RowNests& r, const std::vector<int>& dims, const std::vector<int>& along, int dim,
-                     bool turned, const std::string& name) {
-  std::string names, places, line, element;
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int d = dims[i];
-    const std::string n = Cat("e", i);
-    names += Cat(names.empty() ? "" : ", ", n);
-    if (d < 0) continue;
-    if (d == dim)
-      element = n;
-    else if (std::count(along.begin(), along.end(), d) == 0)
-      places += n + ", ";
-    else
-      line = line.empty() ? n : Cat("(", line, ") * (", ir::Print(r.space.dims[d].extent), ") + ", n);
-  }
-  return Cat(name, "[", names, "] -> [", places, turned ? Cat(element, ", ", line) : Cat(line, ", ", element), "]");
-}
-
 }  // namespace
 
 int DimAcross(const RowNests& r, size_t stage, ir::Expr offset, int vector) {
@@ -57,6 +37,7 @@ StatusOr<TilesAcross> TilesAcross::Create(RowNests& r, int vector) {
   TilesAcross tiles;
   ir::Context& c = *r.group.context;
   const std::vector<int> along = r.LineAround(vector);
+  using Lines = std::vector<std::vector<int>>;
   std::vector<std::string> layouts;
   const auto find = [&](const std::string& name) {
     size_t k = 0;
@@ -70,8 +51,8 @@ StatusOr<TilesAcross> TilesAcross::Create(RowNests& r, int vector) {
     const size_t k = find(stage);
     ASSIGN_OR_RETURN(const bool defined, r.Define(k, value, name));
     if (!defined) return std::string();
-    layouts.push_back(
-        LayoutOf(r, r.space.dim_of[k], along, dim, part != Part::kLines && part != Part::kTurnedBack, name));
+    const bool turned = part != Part::kLines && part != Part::kTurnedBack;
+    layouts.push_back(r.LayoutOf(name, r.space.dim_of[k], turned ? Lines{{dim}, along} : Lines{along, {dim}}));
     tiles.buffers_.push_back(name);
     tiles.roles_[name] = {part, part == Part::kMain ? name : main, dim};
     return name;
@@ -131,7 +112,7 @@ StatusOr<TilesAcross> TilesAcross::Create(RowNests& r, int vector) {
       continue;
     for (ir::Buffer b : s.outputs) {
       if (!IsParam(r.group, b) && std::count(tiles.buffers_.begin(), tiles.buffers_.end(), b->name) == 0)
-        layouts.push_back(LayoutOf(r, dims, along, dims.back(), true, b->name));
+        layouts.push_back(r.LayoutOf(b->name, dims, {{dims.back()}, along}));
     }
   }
   for (const std::string& layout : layouts) r.schedule.Step("transform_layout ", layout);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hlir/stage_analysis.h"
+
 namespace cinn_like::hlir {
 
 using namespace ir;  // NOLINT: schedules and stages are all there is here
@@ -82,6 +84,11 @@ class Transposed {
  private:
   // The same through shared memory, of elements of 4 bytes: half a warp reads and writes 256 bytes of a row.
   Status Shared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out, size_t copies) {
+    for (size_t k = 0; k < r_.group.stages.size() && in.size() + out.size() > 2; ++k) {
+      for (Buffer b : r_.group.stages[k].outputs) {
+        if (!IsParam(r_.group, b)) s_.Step("transform_layout ", r_.LayoutOf(b->name, r_.space.dim_of[k], {in, out}));
+      }
+    }
     for (Buffer b : r_.Temporaries()) s_.Step("storage_align ", b->name, " ", kWarp, " 1");
     std::vector<std::string> blocks, threads, rows;
     for (size_t i = 0; i < r_.nests.size(); ++i) {

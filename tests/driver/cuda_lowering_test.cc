@@ -826,6 +826,8 @@ TEST(CudaLowering, Transpositions) {
       {"", "3,40,72", "0,2,1", "3,72,40"},
       {"", "2,24,5,7", "0,2,3,1", "2,5,7,24"},  // two dimensions are a line
       {"", "2,20,24,3", "3,2,0,1", "3,24,2,20"},
+      {"", "2,64,20,20", "0,2,3,1", "2,20,20,64"},  // through shared memory
+      {"", "2,12,12,64", "0,3,1,2", "2,64,12,12"},
       {" where n in 1..64", "n,48", "1,0", "48,n"},
       {" where n in 1..64", "36,n,2", "1,2,0", "n,2,36"},
   };
@@ -850,6 +852,14 @@ TEST(CudaLowering, Transpositions) {
   EXPECT_EQ(Count(source, "cinn_store16(p2 + "), 4) << source;
   // A tile of 64 x 64, whose rows are 65 apart for the sake of shared memory's banks; of few columns a thread's own.
   EXPECT_NE(source.find("__shared__ __align__(16) float s0[4160];"), source.npos) << source;
+  // So is it where two dimensions are a line, either way.
+  for (const auto& [from, perm, to] : {std::tuple("8,64,56,56", "0,2,3,1", "8,56,56,64"),
+                                       {"8,56,56,64", "0,3,1,2", "8,64,56,56"},
+                                       {"8,64,28,28", "0,2,3,1", "8,28,28,64"}}) {
+    const std::string images = Emit(ParseGraph(Cat("graph @images(%x: f32[", from, "]) {\n  %0 = transpose(%x) {perm=[",
+                                                   perm, "]} : f32[", to, "]\n  return %0\n}\n")));
+    EXPECT_NE(images.find("__shared__ __align__(16) float s0[4160];"), images.npos) << images;
+  }
   for (const char* shape : {"[8192,32]", "[32,8192]"}) {
     const bool tall = shape[1] == '8';
     const std::string few =
