@@ -268,8 +268,8 @@ int ChooseVectorDim(const RowNests& r, const Target& target) {
 namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
-// turned in registers, beyond the ends of lines too, and columns of them written out. Where nothing else is read along
-// what is written, tiles may be longer where they are read.
+// through registers if lines are whole numbers of vectors, or of halves or quarters of them, and columns of them
+// written out. Where nothing else is read along what is written, tiles may be longer where they are read.
 Status Transpose(RowNests& r, RowNests::Transposition t, const Target& target, Point& point) {
   ir::Schedule& s = r.schedule;
   const bool copies_alone = r.FindInputsAlong(t.out).empty();
