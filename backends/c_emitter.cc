@@ -213,7 +213,6 @@ class FuncEmitter {
         },
         [&](const ir::Let& n) -> Status {
           if (!d_.HasKernels() && !host_.IsRead(n.var)) return absl::OkStatus();
-          if (!SplitsQuads(n.value)) of_quads_.insert(n.var);
           printer_.Begin({n.value});
           const std::string name = Cat("v", let_count_++);
           if (d_.HasLaneLoops() && n.value->type.lanes > 1) {
@@ -329,7 +328,7 @@ class FuncEmitter {
     bool r = false;
     ir::Visit(cond, [&](Expr e) {
       if (e->op == ir::ExprOp::kLoad) r = true;
-      if (e->op != ir::ExprOp::kVar || of_quads_.contains(e)) return !r;
+      if (e->op != ir::ExprOp::kVar) return !r;
       r |= std::none_of(around_.begin(), around_.end(),
                         [&](const ir::For* n) { return n->var == e && n->kind != ForKind::kThreadX; }) &&
            std::none_of(f_.params.begin(), f_.params.end(), [&](const ir::Param& p) { return p.var == e; });
@@ -679,7 +678,6 @@ class FuncEmitter {
   bool stores_panels_ = false;          // by then
   int64_t threads_ = 0;                 // of a block
   int split_quads_ = 0;                 // branches around that neighbouring threads may take apart
-  absl::flat_hash_set<Expr> of_quads_;  // lets that neighbours along threadIdx.x agree on
   int nesting_ = 0;                     // branches and loops around
   bool waited_ = false;                 // for all blocks of a cluster
   int rests_ = 0;                       // branches around that another goes before
