@@ -413,11 +413,10 @@ class Planner {
     merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
     if (!CanShareKernel(merged)) return false;
-    if (target_.IsGpu() && IsReduction(merged) && MovesAcross(merged)) {
-      // Where no block holds both, memory moves whole sectors for single elements.
+    if (IsReduction(merged) && MayCost(merged)) {
       const std::optional<double> together = PriceOf(merged);
-      if (together && *together >= PriceOf(members_[producer]).value_or(0) + PriceOf(members_[reader]).value_or(0))
-        return false;
+      const double apart = PriceOf(members_[producer]).value_or(0) + PriceOf(members_[reader]).value_or(0);
+      if (!together || *together >= apart) return false;
     }
     Unite(producer, reader);
     return true;
@@ -442,12 +441,17 @@ class Planner {
     });
   }
 
-  bool MovesAcross(const std::vector<int>& group) const {
+  // Whether one kernel for all may take longer than several: where what moves ends in rows and in columns and no block
+  // of a GPU holds both, memory moves whole sectors for single elements; and results that are written in the order of
+  // what others read may lie across it.
+  bool MayCost(const std::vector<int>& group) const {
     std::vector<Stage> stages;
     for (int i : group) stages.push_back(p_.stages[i]);
     const std::vector<Buffer> outputs = OutputsOf(group);
     const auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
-    return kept && hlir::MovesAcross(*kept, outputs);
+    if (!kept) return false;
+    const auto is_aligned = [](const Stage& s) { return !s.at.empty(); };
+    return std::any_of(kept->begin(), kept->end(), is_aligned) || (target_.IsGpu() && MovesAcross(*kept, outputs));
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

@@ -111,7 +111,7 @@ class Placer {
       at.push_back(c_.Var(names_.Fresh("at")));
       analyzer_.BindRange(at.back(), c_.Int(0), extent);
     }
-    if (mask == nullptr && InvertIndexMap(c_, iters, map, shape, at)) return true;
+    if (mask == nullptr && InvertIndexMap(analyzer_, iters, map, shape, at)) return true;
     // An iterator of its own along each dimension, displaced; where others only say whether, their first iteration.
     VarMap to;
     Expr holds = c_.Bool(true);

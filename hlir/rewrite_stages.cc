@@ -192,7 +192,9 @@ class StageRewriter {
       rounded.iters.push_back({c_.Var(names.Fresh("i")), extent});
       vars.push_back(rounded.iters.back().var);
     }
-    if (!InvertIndexMap(c_, s.iters, load->args, load->buffer->shape, vars)) return;
+    Analyzer a(c_);
+    BindFacts(a, p_, {});
+    if (!InvertIndexMap(a, s.iters, load->args, load->buffer->shape, vars)) return;
     const Expr here = c_.Load(load->buffer, vars);
     const Expr value = Rewriter(c_, [&](Expr e) { return e == load ? here : nullptr; })(s.values[0]);
     if (std::any_of(s.iters.begin(), s.iters.end(), [&](const StageIter& x) { return Uses(value, x.var); })) return;
@@ -273,9 +275,10 @@ bool IsEpilogue(const TeProgram& p, const Target& target, const std::vector<Stag
     return FindLibraryMatmul({p.name, p.context, {}, p.symbols, std::move(stages), p.exact}).has_value();
   };
   if (target.HasLib("cublas") && is_call({kept[0]})) return is_call(kept);
+  Analyzer a(*p.context);
+  BindFacts(a, p, {});
   return !reads.empty() &&
-         InvertIndexMap(*p.context, kept[1].iters, reads[0], kept[0].outputs[0]->shape, VarsOf(kept[0].iters))
-             .has_value();
+         InvertIndexMap(a, kept[1].iters, reads[0], kept[0].outputs[0]->shape, VarsOf(kept[0].iters)).has_value();
 }
 
 TeProgram RewriteStages(TeProgram program, const Target& target) {

@@ -485,26 +485,29 @@ constexpr int kMostRepeated = 64;
 
 constexpr int kMostLevels = 160;  // of a stage's value, so that its text can be read again
 
-// Views that no stage reads go to the places of the stage whose results they rearrange, so that both have one row
-// space: a 16-bit copy of another shape. nullopt: there are none. (The tactics for products move their epilogues
-// themselves.)
-std::optional<std::vector<Stage>> AlignViews(Context& c, std::vector<Stage> stages) {
+// Stages that no other reads go to the places of a stage before whose results they rearrange, or which reads what they
+// read, so that both have one row space: a 16-bit copy of another shape, images normalised by groups of their channels.
+// nullopt: there are none. (The tactics for products move their epilogues themselves.)
+std::optional<std::vector<Stage>> AlignResults(Context& c, std::vector<Stage> stages,
+                                               const std::vector<SymbolFact>& symbols) {
   bool moved = false;
   for (size_t k = 1; k < stages.size(); ++k) {
-    Stage& s = stages[k];
-    if (!IsView(s) || !s.at.empty()) continue;
-    const std::vector<Buffer> inputs = InputsOf(s);
+    const Stage& s = stages[k];
     const auto reads = [&](const Stage& x) { return Contains(InputsOf(x), s.outputs[0]); };
-    if (inputs.size() != 1 || std::any_of(stages.begin(), stages.end(), reads)) continue;
-    const auto source = std::find_if(stages.begin(), stages.begin() + static_cast<ptrdiff_t>(k),
-                                     [&](const Stage& x) { return Contains(x.outputs, inputs[0]); });
-    if (source == stages.begin() + static_cast<ptrdiff_t>(k) || FindContraction(*source)) continue;
-    std::vector<std::string> iters;
-    for (size_t d = 0; d < source->iters.size(); ++d) iters.push_back(Cat(s.name, "_at", d));
-    StatusOr<Stage> at_source = AlignStage(c, s, *source, iters);
-    if (!at_source.ok()) continue;
-    s = *std::move(at_source);
-    moved = true;
+    if (!s.IsPointwise() || !s.at.empty() || std::any_of(stages.begin(), stages.end(), reads)) continue;
+    for (size_t j = 0; j < k; ++j) {
+      if (FindContraction(stages[j]) || FindRowSpace({stages[j], s})) continue;
+      std::vector<std::string> names;
+      for (size_t d = 0; d < stages[j].iters.size() + stages[j].reduce_iters.size(); ++d)
+        names.push_back(Cat(s.name, "_at", d));
+      Analyzer a(c);
+      for (const SymbolFact& f : symbols) a.BindSymbol(f);
+      StatusOr<Stage> there = AlignStage(a, s, stages[j], names);
+      if (!there.ok() || !FindRowSpace({stages[j], *there})) continue;
+      stages[k] = *std::move(there);
+      moved = true;
+      break;
+    }
   }
   return moved ? std::optional(std::move(stages)) : std::nullopt;
 }
@@ -531,6 +534,7 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
   std::vector<std::vector<Expr>> loads;
   for (const Stage& s : stages) loads.push_back(LoadsOf(s));
   std::vector<Stage> kept;
+  bool all_plain = true;  // readers find what stays at their own point
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
     if (!s.IsPointwise() || s.values.size() != 1 || Contains(outputs, s.outputs[0])) {
@@ -560,12 +564,10 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     places += own;
     const int cost = CostOf(s.values[0]);
     const bool costly = cost >= kCostly;
-    if (costly && (readers.size() > 1 || wider)) {
-      if (plain) {
-        kept.push_back(std::move(stages[k]));
-        continue;
-      }
-      if (wider) return std::nullopt;
+    if (costly && (readers.size() > 1 || wider) && (plain || wider)) {
+      all_plain &= plain;
+      kept.push_back(std::move(stages[k]));
+      continue;
     }
     if (places > 1 && cost * places > kMostRepeated) return std::nullopt;
     const std::vector<Expr> vars = VarsOf(s.iters);
@@ -580,8 +582,9 @@ std::optional<std::vector<Stage>> InlineGroup(Context& c, std::vector<Stage> sta
     }
   }
   if (FindRowSpace(kept)) return kept;
-  std::optional<std::vector<Stage>> aligned = AlignViews(c, kept);
-  return aligned && FindRowSpace(*aligned) ? std::move(*aligned) : std::move(kept);
+  std::optional<std::vector<Stage>> aligned = AlignResults(c, kept, symbols);
+  if (aligned && FindRowSpace(*aligned)) return aligned;
+  return all_plain ? std::optional(std::move(kept)) : std::nullopt;
 }
 
 }  // namespace cinn_like::hlir

@@ -155,7 +155,11 @@ void Analyzer::Learn(Expr cond) {
   if (cond->op == ExprOp::kEq) LearnNonNegative(Scale(d, -1));
 }
 
-void Analyzer::LearnNonNegative(const Linear& l) {
+void Analyzer::LearnNonNegative(Linear l) {
+  // Multiples of d that are at least -c are at least the next multiple.
+  Linear multiples = l;
+  multiples.constant = 0;
+  if (const int64_t d = DivisorOf(multiples); d > 1) AddConstant(l, FloorDiv(l.constant, d) * d - l.constant);
   facts_.push_back(l);
   // A bound of each variable that the others leave.
   for (const LinearTerm& t : l.terms) {

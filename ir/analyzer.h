@@ -99,7 +99,7 @@ class Analyzer {
   bool CannotWrap(const Linear& l, DType t);  // the sum has the value that mathematics gives it
   int64_t DivisorOf(const Linear& l);
   void Learn(Expr cond);
-  void LearnNonNegative(const Linear& l);
+  void LearnNonNegative(Linear l);
   const VarInfo* Find(Expr var);  // null: nothing is known
   VarInfo& Mutable(Expr var);
   void Forget();

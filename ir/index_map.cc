@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "ir/analyzer.h"
 #include "ir/linear.h"
 
 namespace cinn_like::ir {
@@ -17,9 +16,10 @@ struct Digit {
 
 // Iterators of which each dimension holds one digit go from `digits` to `value`; false if some digits don't fit
 // together.
-bool JoinDigits(Context& c, Analyzer& a, const absl::flat_hash_map<Expr, Expr>& extent,
+bool JoinDigits(Analyzer& a, const absl::flat_hash_map<Expr, Expr>& extent,
                 const absl::flat_hash_map<Expr, std::vector<Digit>>& digits, const std::vector<Expr>& shape,
                 const std::vector<Expr>& at, absl::flat_hash_map<Expr, Expr>& value) {
+  Context& c = a.context();
   for (const auto& [var, parts] : digits) {
     Expr weight = c.Int(1), sum = c.Int(0);
     for (size_t used = 0; used < parts.size(); ++used) {
@@ -36,13 +36,13 @@ bool JoinDigits(Context& c, Analyzer& a, const absl::flat_hash_map<Expr, Expr>& 
 
 }  // namespace
 
-std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<StageIter>& iters,
+std::optional<std::vector<Expr>> InvertIndexMap(Analyzer& a, const std::vector<StageIter>& iters,
                                                 const std::vector<Expr>& map, const std::vector<Expr>& shape,
                                                 const std::vector<Expr>& at) {
+  Context& c = a.context();
   absl::flat_hash_map<Expr, Expr> value;
   absl::flat_hash_map<Expr, Expr> extent;
   for (const StageIter& i : iters) extent[i.var] = i.extent;
-  Analyzer a(c);
   absl::flat_hash_map<Expr, std::vector<Digit>> cut;
   std::vector<bool> is_digit(map.size(), false);
   for (size_t d = 0; d < map.size(); ++d) {
@@ -56,7 +56,7 @@ std::optional<std::vector<Expr>> InvertIndexMap(Context& c, const std::vector<St
     cut[var].push_back({d, divides ? a.Simplify(e->args[1]) : c.Int(1)});
     is_digit[d] = true;
   }
-  if (!JoinDigits(c, a, extent, cut, shape, at, value)) return std::nullopt;
+  if (!JoinDigits(a, extent, cut, shape, at, value)) return std::nullopt;
   for (size_t d = 0; d < map.size(); ++d) {
     if (is_digit[d]) continue;
     const Linear l = ToLinear(c, a.Simplify(map[d]));

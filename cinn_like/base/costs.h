@@ -66,7 +66,8 @@ struct CpuCosts {
   // part of what others take that wait for memory, of one running value and of several.
   double masked_load_ops = 2, waiting_load_ops = 12, near_load_ops = 2, apart_load_ops = 16;
   double near_store_ops = 1, apart_store_ops = 64;
-  double turned_ops = 4;  // of what lies across, through the first-level cache
+  double turned_ops = 4;     // of what lies across, through the first-level cache
+  double quotient_ops = 48;  // of a place in each lane by a size that is no constant
   double scan_part = 0.15, scan_of_several_part = 0.5;
 };
 
@@ -88,7 +89,8 @@ struct GpuCosts {
   double again_per_byte = 1.5, pass_seconds = 0.8e-6, pair_passes = 3, part_seconds = 0.25e-9;
   double narrow_access = 0.07, narrow_tile = 0.35, narrow_cluster = 0.5, narrow_online = 0.1,
          ask_online_seconds = 6e-12;
-  double bytes_in_flight = 48 << 10;  // of a core, asked of memory at once, that keep it busy
+  double bytes_in_flight = 48 << 10;    // of a core, asked of memory at once, that keep it busy
+  double core_bytes_per_second = 90e9;  // of memory, that a core has for itself where others have nothing to do
   double division_seconds = 0.1e-9, wide_division_seconds = 0.3e-9;  // of a core, by no constant, of 32 and 64 bits
 
   // Of a thread that goes along a scan: elements that it asked for at once, also where those of its neighbours are not

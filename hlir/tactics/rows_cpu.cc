@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "cinn_like/base/costs.h"
 #include "hlir/line_middle.h"
@@ -167,6 +168,26 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes, const CpuCo
 
 }  // namespace
 
+// Quotients by what is no constant that differ from lane to lane, in the places of what a stage reads and writes: no
+// vector instruction has them.
+int64_t QuotientsOf(ir::Analyzer& a, const ir::Stage& s, ir::Expr lane) {
+  std::set<std::pair<ir::Expr, ir::Expr>> found;
+  const auto look = [&](ir::Buffer b, const std::vector<ir::Expr>& indices) {
+    ir::Visit(a.Simplify(ElementOffset(a.context(), b, indices)), [&](ir::Expr e) {
+      const bool divides = (e->op == ir::ExprOp::kDiv || e->op == ir::ExprOp::kMod) && !ir::IsInt(e->args[1]);
+      if (divides && ir::Uses(e->args[0], lane)) found.insert({e->args[0], e->args[1]});
+      return true;
+    });
+  };
+  for (ir::Expr v : s.values) {
+    VisitLoads(v, [&](ir::Expr e) {
+      if (ir::Uses(e, lane)) look(e->buffer, ir::IndicesOf(e));
+    });
+  }
+  if (!s.at.empty()) look(s.outputs[0], s.at);
+  return static_cast<int64_t>(found.size());
+}
+
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   const CpuCosts& cpu = CpuCostsOf(target);
   const ir::TeProgram& group = r.group;
@@ -208,6 +229,7 @@ double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target
     const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
     const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
     double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1, cpu) : 0);
+    if (lane != nullptr) cost += cpu.quotient_ops * static_cast<double>(QuotientsOf(a, s, lane));
     for (ir::Expr value : s.values) {
       ir::Visit(value, [&](ir::Expr e) {
         if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))

@@ -85,9 +85,12 @@ double RowsGpuPlan::Seconds(int vector) const {
   bool in_registers = false;
   int64_t together = 1;  // elements of an access
   double waits = 0, parts = 0;
+  double drawn = 1;  // of memory's bandwidth
   if (along) {
     const Row row = PlanRow(vector);
     in_registers = row.in_registers;
+    if (!in_registers) drawn = std::min(1.0, rows * gpu.core_bytes_per_second / BytesPerSecond(target_));
+    seconds /= drawn;
     together = row.v;
     if (row.blocks > 1)
       seconds *= 1 + gpu.narrow_cluster * std::log2(static_cast<double>(AccessElements(vector) / row.v));
@@ -129,7 +132,7 @@ double RowsGpuPlan::Seconds(int vector) const {
     const double turns = in_registers ? 1 : std::ceil(length / asked);
     waits = std::ceil(blocks / at_once) * turns * static_cast<double>(passes) * gpu.pass_seconds;
   }
-  if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_));
+  if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_) * drawn);
   seconds += BytesBeside(vector) / BytesPerSecond(target_);
   const double places = SecondsOfPlaces(r_.Dims(true), together) * static_cast<double>(in_registers ? 1 : passes);
   return gpu.kernel_seconds + std::max({seconds, waits, places}) +

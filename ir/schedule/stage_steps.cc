@@ -55,49 +55,89 @@ bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
 
 }  // namespace
 
-StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vector<std::string>& names) {
+StatusOr<Stage> AlignStage(Analyzer& a, Stage s, const Stage& to, const std::vector<std::string>& names) {
+  Context& c = a.context();
   RETURN_IF_ERROR(CheckNoScan(s));
   if (s.IsReduction()) return InvalidArgument("stage ", s.name, " reduces; only a pointwise stage can be aligned");
   if (!s.at.empty()) return InvalidArgument("stage ", s.name, " does not write at its iterators");
-  std::vector<Expr> loads;
-  for (Expr v : s.values) {
-    Visit(v, [&](Expr e) {
-      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) loads.push_back(e);
-      return true;
-    });
-  }
-  if (loads.empty()) return InvalidArgument("stage ", s.name, " does not read stage ", to.name);
-  for (Expr e : loads) {
-    if (e->has_mask || e->args != loads[0]->args)
-      return InvalidArgument("stage ", s.name, " reads stage ", to.name, " at more than one place: ", Spell(loads[0]),
-                             ", ", Spell(e));
-  }
   std::vector<StageIter> iters;
-  for (const StageIter& i : to.iters) iters.push_back({c.Var(names[iters.size()]), i.extent});
-  const std::vector<Expr> vars = VarsOf(iters);
   VarMap of_to;
-  for (size_t d = 0; d < vars.size(); ++d) of_to[to.iters[d].var] = vars[d];
-  std::vector<Expr> places = to.at.empty() ? vars : to.at;
-  for (Expr& e : places) e = Substitute(c, e, of_to);
-  const auto inverse = InvertIndexMap(c, s.iters, loads[0]->args, loads[0]->buffer->shape, places);
-  if (!inverse) {
-    return InvalidArgument("stage ", s.name, " reads ", Spell(loads[0]), ", which does not say for each element of ",
-                           loads[0]->buffer->name, " at which iterators it is read");
+  for (const StageIter& i : AllIters(to)) {
+    iters.push_back({c.Var(names[iters.size()]), i.extent});
+    of_to[i.var] = iters.back().var;
   }
+  const auto placed = [&](std::vector<Expr> indices) {
+    for (Expr& e : indices) e = Substitute(c, e, of_to);
+    return indices;
+  };
+  for (const auto* list : {&s.iters, &iters}) {
+    for (const StageIter& i : *list) {
+      if (!IsInt(i.extent, 1)) a.BindRange(i.var, c.Int(0), i.extent);  // else no place would say which one it is of
+    }
+  }
+  std::vector<Expr> mine, its, of_results;
+  for (Expr v : s.values) VisitLoads(v, [&](Expr e) { mine.push_back(e); });
+  for (Expr v : to.values) VisitLoads(v, [&](Expr e) { its.push_back(e); });
+  std::copy_if(mine.begin(), mine.end(), std::back_inserter(of_results),
+               [&](Expr e) { return Contains(to.outputs, e->buffer); });
+  // A place at which it reads what is the other's, with that of the other's iterators at which it is.
+  struct Link {
+    Expr load;
+    std::vector<Expr> places, inverse;
+  };
+  std::optional<Link> link;
+  const auto try_link = [&](Expr load, const std::vector<Expr>& places) {
+    std::vector<Expr> map = IndicesOf(load);
+    for (Expr& e : map) e = a.Simplify(e);
+    if (auto inverse = InvertIndexMap(a, s.iters, map, load->buffer->shape, places))
+      link = {load, places, *std::move(inverse)};
+  };
+  std::string why = Cat("does not read stage ", to.name, ", nor each element of what that reads");
+  if (!of_results.empty()) {
+    const Expr first = of_results[0];
+    const auto other = std::find_if(of_results.begin(), of_results.end(),
+                                    [&](Expr e) { return e->has_mask || e->args != first->args; });
+    const std::vector<StageIter> results(iters.begin(), iters.begin() + static_cast<ptrdiff_t>(to.iters.size()));
+    if (other != of_results.end()) {
+      why = Cat("reads stage ", to.name, " at more than one place: ", Spell(first), ", ", Spell(*other));
+    } else {
+      why = Cat("reads ", Spell(first), ", which does not say for each element of ", first->buffer->name,
+                " at which iterators it is read");
+      try_link(first, to.at.empty() ? VarsOf(results) : placed(to.at));
+      if (link) iters = results;
+    }
+  }
+  for (Expr e : its) {
+    if (to.where != nullptr || e->has_mask || Contains(to.outputs, e->buffer)) continue;
+    const std::vector<Expr> places = placed(IndicesOf(e));
+    for (Expr own : mine) {
+      if (link || own->buffer != e->buffer || own->has_mask) continue;
+      if (InvertIndexMap(a, iters, places, e->buffer->shape, places)) try_link(own, places);
+    }
+  }
+  if (!link) return InvalidArgument("stage ", s.name, " ", why);
   VarMap map;
-  for (size_t d = 0; d < s.iters.size(); ++d) map[s.iters[d].var] = (*inverse)[d];
-  // Reads of the other stage are where it writes, whatever the simplifier makes of the round trip.
-  for (Expr& v : s.values) {
-    v = Rewriter(c, [&](Expr e) -> Expr {
-      if (e->op == ExprOp::kLoad && Contains(to.outputs, e->buffer)) return c.Load(e->buffer, places);
-      if (e->op != ExprOp::kVar) return nullptr;
-      auto it = map.find(e);
-      return it == map.end() ? e : it->second;
-    })(v);
-  }
+  for (size_t d = 0; d < s.iters.size(); ++d) map[s.iters[d].var] = link->inverse[d];
+  // Reads of what links them are where the other one is, whatever the simplifier makes of the round trip.
+  Rewriter* self = nullptr;
+  Rewriter move(c, [&](Expr e) -> Expr {
+    if (e->op == ExprOp::kLoad && e->buffer == link->load->buffer && e->args == link->load->args)
+      return c.Load(e->buffer, link->places);
+    if (e->op == ExprOp::kLoad) {
+      std::vector<Expr> indices;
+      for (Expr i : IndicesOf(e)) indices.push_back(a.Simplify((*self)(i)));
+      const Expr mask = MaskOf(e);
+      return c.Load(e->buffer, std::move(indices), mask == nullptr ? nullptr : a.Simplify((*self)(mask)));
+    }
+    if (e->op != ExprOp::kVar) return nullptr;
+    auto it = map.find(e);
+    return it == map.end() ? e : it->second;
+  });
+  self = &move;
+  for (Expr& v : s.values) v = move(v);
   // Where the other one writes nothing (rounded up), nothing is to be read.
   if (to.where != nullptr) s.where = Substitute(c, to.where, of_to);
-  if (*inverse != vars || s.where != nullptr) s.at = *inverse;
+  if (link->inverse != VarsOf(iters) || s.where != nullptr) s.at = link->inverse;
   s.iters = std::move(iters);
   return s;
 }
@@ -107,8 +147,10 @@ StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::stri
   ASSIGN_OR_RETURN(const size_t of, FindStage(p, to));
   std::vector<std::string> names;
   NameSupply used(NamesOf(p));
-  for (const StageIter& i : p.stages[of].iters) names.push_back(used.Fresh(i.var->name + "_o"));
-  ASSIGN_OR_RETURN(Stage aligned, AlignStage(*p.context, p.stages[at], p.stages[of], names));
+  for (const StageIter& i : AllIters(p.stages[of])) names.push_back(used.Fresh(i.var->name + "_o"));
+  Analyzer a(*p.context);
+  BindFacts(a, p, {});
+  ASSIGN_OR_RETURN(Stage aligned, AlignStage(a, p.stages[at], p.stages[of], names));
   RETURN_IF_ERROR(CheckNew(p, names));
   p.stages[at] = std::move(aligned);
   return p;

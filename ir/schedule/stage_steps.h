@@ -6,15 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "ir/analyzer.h"
 #include "ir/te.h"
 
 namespace cinn_like::ir {
 
 // align y x:  y[i, j] = f(x[j, i])  =>  y[j_o, i_o] = f(x[i_o, j_o]) for i_o, j_o of x. A pointwise stage that reads
-// all of another one, rearranged, runs over that one's iterators instead and writes where it did.
+// all of another one, rearranged, runs over that one's iterators instead and writes where it did. Or of one that reads
+// each element of what it reads, too.
 StatusOr<TeProgram> Align(TeProgram p, const std::string& stage, const std::string& to);
-// The stage alone; `names`: of its new iterators.
-StatusOr<Stage> AlignStage(Context& c, Stage s, const Stage& to, const std::vector<std::string>& names);
+// The stage alone; `names`: of its new iterators. `a` has the facts of symbols.
+StatusOr<Stage> AlignStage(Analyzer& a, Stage s, const Stage& to, const std::vector<std::string>& names);
 
 // keep o -> t:  o[i] = f(i); y[i] = g(o[i])  =>  t[i] = f(i); o[i] = t[i]; y[i] = g(t[i]). A result becomes an
 // allocation, which later stages read, and the stage copy_o.

@@ -816,6 +816,38 @@ TEST(CudaLowering, ReductionsToFewResults) {
 }
 
 // What is read lies across what is written: both move in rows, through a tile in registers.
+// What groups of channels are reduced to, and all elements by what their group has: one kernel, whatever the shape in
+// which they are written.
+TEST(CudaLowering, GroupsOfChannels) {
+  std::mt19937 rng(21);
+  const auto graph_of = [](std::string_view symbols, std::string_view n, std::string_view c, std::string_view group,
+                           std::string_view side) {
+    const std::string x = Cat("f32[", n, ",", c, ",", side, ",", side, "]"),
+                      parts = Cat("f32[", n, ",3,", group, ",", side, "*", side, "]"), one = Cat("f32[", n, ",3,1,1]");
+    const std::string of_x = Cat("[", n, ",", c, ",", side, ",", side, "]"),
+                      of_parts = Cat("[", n, ",3,", group, ",", side, "*", side, "]");
+    return Cat("graph @groups(%x: ", x, ", %w: f32[", c, "])", symbols, " {\n  %0 = reshape(%x) {shape=", of_parts,
+               "} : ", parts, "\n  %1 = reduce_mean(%0) {axes=[2,3], keepdims=true} : ", one,
+               "\n  %2 = sub(%0, %1) : ", parts, "\n  %3 = square(%2) : ", parts,
+               "\n  %4 = reduce_mean(%3) {axes=[2,3], keepdims=true} : ", one, "\n  %5 = rsqrt(%4) : ", one,
+               "\n  %6 = mul(%2, %5) : ", parts, "\n  %7 = reshape(%6) {shape=", of_x, "} : ", x,
+               "\n  %8 = reshape(%w) {shape=[1,", c, ",1,1]} : f32[1,", c, ",1,1]\n  %9 = mul(%7, %8) : ", x,
+               "\n  %10 = silu(%9) : ", x, "\n  return %10\n}\n");
+  };
+  for (const std::string& text :
+       {graph_of("", "2", "12", "4", "5"), graph_of("", "2", "12", "4", "8"),
+        graph_of(" where n in 1..64 hint 2, m in 1..64 hint 3", "n", "12", "4", "m"),
+        graph_of(" where n in 1..64 hint 2, m in 3..300 multiple 3 hint 3", "n", "m", "m/3", "8")}) {
+    const Graph g = ParseGraph(text);
+    for (int64_t n : {1, 17}) ExpectRuns(g, n, rng);
+    const StatusOr<Compiled> compiled = Lower(g, true, Hopper());
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    EXPECT_EQ(Count(compiled->text, "// groups_k1"), 0) << compiled->text;
+    EXPECT_EQ(Count(compiled->text, "naive"), 0) << compiled->text;
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(CudaLowering, Transpositions) {
   std::mt19937 rng(9);
   struct {

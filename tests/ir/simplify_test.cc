@@ -204,6 +204,21 @@ TEST_F(SimplifyTest, Assumptions) {
   EXPECT_EQ(S("i / 8"), "i / 8");
 }
 
+// What is below a multiple of 4 and is one is below it by 4.
+TEST_F(SimplifyTest, AssumptionsOfMultiples) {
+  a.BindSymbol({.var = P("n"), .lo = 1, .hi = 4096});
+  a.BindSymbol({.var = P("m"), .lo = 4, .hi = 4096, .divisor = 4});
+  a.BindRange(P("i"), c.Int(0), c.Int(1024));
+  a.BindRange(P("j"), c.Int(0), c.Int(4));
+  Analyzer::Assume below(a, P("i * 4 < n * m"));
+  EXPECT_TRUE(a.CanProve(P("i * 4 + j < n * m")));
+  EXPECT_TRUE(a.CanProve(P("(i * 4 + j) / m < n")));
+  EXPECT_FALSE(a.CanProve(P("i * 4 + j + 1 < n * m")));
+  Analyzer::Assume odd(a, P("i * 4 < n * m - 5"));  // so it is no more than n * m - 8
+  EXPECT_TRUE(a.CanProve(P("i * 4 + 8 <= n * m")));
+  EXPECT_FALSE(a.CanProve(P("i * 4 + 12 <= n * m")));
+}
+
 TEST_F(SimplifyTest, BoundsOfSums) {
   Range("i", "0", "10");
   Range("j", "0 - 3", "7");

@@ -82,3 +82,29 @@ def test_copies_that_turn(shape, copy, compiled, dtype, dynamic):
     got = torch.compile(copy, backend=backend, dynamic=dynamic)(x)
     assert torch.equal(got, copy(x)) and got.stride() == copy(x).stride()
     assert bool(cinn_like.report().subgraphs) == compiled
+
+
+def quantise(x):
+    parts = x.view(x.shape[0], -1, 32)
+    scale = parts.abs().amax(-1, keepdim=True) / 127
+    return (parts / scale).round().to(torch.int8).view(x.shape), scale.squeeze(-1)
+
+
+# A view's dimension that a guard says the value of is that value; sizes that `//` makes are floors.
+@pytest.mark.parametrize("fn, shapes", [
+    (quantise, [[(40, 128)], [(9, 96)]]),
+    (lambda x: (x.view(x.shape[0], x.shape[1], -1, 16).softmax(-1) * 2).view(x.shape), [[(2, 5, 64)], [(3, 4, 48)]]),
+    (lambda x, w, b: F.silu(F.group_norm(x, 4, w, b)),
+     [[(2, 16, 6, 6), (16,), (16,)], [(3, 24, 5, 5), (24,), (24,)]]),
+])
+@pytest.mark.parametrize("device", DEVICES)
+def test_parts_of_symbolic_sizes(fn, shapes, device):
+    compiled = torch.compile(fn, backend=backend, dynamic=True, options={"leave_to_framework": False})
+    for of_call in shapes:
+        cinn_like.reset_report()
+        args = [torch.randn(s, device=device) for s in of_call]
+        got, expected = (r if isinstance(r, tuple) else (r,) for r in (compiled(*args), fn(*args)))
+        for g, e in zip(got, expected, strict=True):
+            assert g.dtype == e.dtype and torch.allclose(g.float(), e.float(), rtol=1e-4, atol=1e-5)
+        report = cinn_like.report()
+        assert not report.fallback_ops and sum(r.kernels for r in report.subgraphs) <= 1, report

@@ -4,6 +4,7 @@ SymInt(8*s33) -> 8*s33 (sympy) -> "8*n"
 """
 
 import operator
+import weakref
 
 import sympy
 import torch
@@ -24,13 +25,31 @@ PYTHON_OPERATORS = {
 }  # fmt: skip
 
 
+# {shape environment: (its guards that were read, {expression: what a guard says that it is})}
+_guarded = weakref.WeakKeyDictionary()
+
+
+def _values_of_guards(shape_env):
+    """What has one value wherever the trace holds: x.view(n, -1, 32) has a dimension s // (s // 32), guarded to be 32."""
+    seen, values = _guarded.get(shape_env, (0, {}))
+    for guard in shape_env.guards[seen:]:
+        if isinstance(guard.expr, sympy.Eq) and guard.expr.rhs.is_Integer and not guard.expr.lhs.is_Symbol:
+            values[guard.expr.lhs] = guard.expr.rhs
+    _guarded[shape_env] = len(shape_env.guards), values
+    return values
+
+
 def to_expr(size):
     """An int or SymInt as an int or sympy expression; a SymInt whose value is known is an int."""
     expr = size.node.expr if isinstance(size, torch.SymInt) else size
+    if isinstance(size, torch.SymInt) and size.node.shape_env is not None and expr.has(FloorDiv, Mod):
+        expr = expr.xreplace(_values_of_guards(size.node.shape_env))
     if not isinstance(expr, sympy.Expr):
         return int(expr)
     if expr.is_number:
         return int(expr)
+    if expr.has(sympy.floor):  # of a quotient, as `//` of two sympy expressions says it
+        expr = expr.replace(sympy.floor, lambda q: FloorDiv(*q.as_numer_denom()))
     return expr.replace(_is_scaled, _scaled) if expr.has(TruncToInt) else expr
 
 
@@ -164,7 +183,11 @@ def symbol_facts(symbol, shape_env):
 
     divisor = 1
     for fact in getattr(shape_env, "divisible", {}):
-        if isinstance(fact, (Mod, PythonMod)) and fact.args[0] == symbol and fact.args[1].is_Integer:
-            divisor = max(divisor, int(fact.args[1]))
+        if not isinstance(fact, (Mod, PythonMod)):
+            continue
+        # n * s % (n * 32) is n * (s % 32).
+        number, by = (fact.args[0] / fact.args[1]).as_numer_denom()
+        if number == symbol and by.is_Integer and shape_env.bound_sympy(fact.args[1]).lower > 0:
+            divisor = max(divisor, int(by))
     low = clamp(bounds.lower, 0)
     return max(low, 0), clamp(bounds.upper, _LARGEST_OF_ALL), divisor
