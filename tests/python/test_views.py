@@ -4,7 +4,9 @@ import cinn_like
 import pytest
 import torch
 import torch.nn.functional as F
+from cinn_like import dims
 from cinn_like.backend import cinn_like as backend
+from torch._dynamo.backends.common import aot_autograd
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 PATHS = {
@@ -108,3 +110,18 @@ def test_parts_of_symbolic_sizes(fn, shapes, device):
             assert g.dtype == e.dtype and torch.allclose(g.float(), e.float(), rtol=1e-4, atol=1e-5)
         report = cinn_like.report()
         assert not report.fallback_ops and sum(r.kernels for r in report.subgraphs) <= 1, report
+
+
+# What the framework makes of a group norm's sizes where it has no kernel that says the shape: 4 * (s // 4), s * s // s.
+def test_sizes_that_guards_know():
+    seen = []
+
+    def compiler(gm, inputs):
+        seen.extend(n.meta["val"] for n in gm.graph.nodes if n.target is torch.ops.aten.native_group_norm.default)
+        return gm
+
+    args = [torch.randn(s, device="meta") for s in [(2, 16, 6, 6), (16,), (16,)]]
+    norm = torch.compile(lambda x, w, b: F.group_norm(x, 4, w, b) * 2, backend=aot_autograd(fw_compiler=compiler), dynamic=True)
+    assert norm(*args).shape == args[0].shape
+    n, c, h, w = map(dims.to_expr, seen[0][0].shape)
+    assert h == w and all(s.is_Symbol for s in (n, c, h, w)), (n, c, h, w)

@@ -25,16 +25,18 @@ PYTHON_OPERATORS = {
 }  # fmt: skip
 
 
-# {shape environment: (its guards that were read, {expression: what a guard says that it is})}
+# {shape environment: (how many of its guards were read, {expression: what one says that it is})}
 _guarded = weakref.WeakKeyDictionary()
 
 
 def _values_of_guards(shape_env):
-    """What has one value wherever the trace holds: x.view(n, -1, 32) has a dimension s // (s // 32), guarded to be 32."""
+    """What is a number or a symbol wherever the trace holds: x.view(n, -1, 32) has a dimension s // (s // 32), guarded to
+    be 32, and flattened again 32 * (s // 32), guarded to be s."""
     seen, values = _guarded.get(shape_env, (0, {}))
     for guard in shape_env.guards[seen:]:
-        if isinstance(guard.expr, sympy.Eq) and guard.expr.rhs.is_Integer and not guard.expr.lhs.is_Symbol:
-            values[guard.expr.lhs] = guard.expr.rhs
+        lhs, rhs = guard.expr.args if isinstance(guard.expr, sympy.Eq) else (None, None)
+        if lhs is not None and not lhs.is_Symbol and (rhs.is_Integer or rhs.is_Symbol):
+            values[lhs] = rhs
     _guarded[shape_env] = len(shape_env.guards), values
     return values
 
@@ -43,14 +45,20 @@ def to_expr(size):
     """An int or SymInt as an int or sympy expression; a SymInt whose value is known is an int."""
     expr = size.node.expr if isinstance(size, torch.SymInt) else size
     if isinstance(size, torch.SymInt) and size.node.shape_env is not None and expr.has(FloorDiv, Mod):
-        expr = expr.xreplace(_values_of_guards(size.node.shape_env))
+        expr = expr.xreplace(_values_of_guards(size.node.shape_env)).replace(FloorDiv, _quotient)
     if not isinstance(expr, sympy.Expr):
         return int(expr)
     if expr.is_number:
         return int(expr)
     if expr.has(sympy.floor):  # of a quotient, as `//` of two sympy expressions says it
-        expr = expr.replace(sympy.floor, lambda q: FloorDiv(*q.as_numer_denom()))
+        expr = expr.replace(sympy.floor, lambda q: _quotient(*q.as_numer_denom()))
     return expr.replace(_is_scaled, _scaled) if expr.has(TruncToInt) else expr
+
+
+def _quotient(number, by):
+    """s * s // s is s."""
+    exact = number / by
+    return exact if exact.as_numer_denom()[1] == 1 else FloorDiv(number, by)
 
 
 def _is_scaled(e):
