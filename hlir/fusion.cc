@@ -5,6 +5,7 @@
 
 #include "hlir/extract_group.h"
 #include "hlir/near_hints.h"
+#include "hlir/prices.h"
 #include "hlir/propagate_layouts.h"
 #include "hlir/reachability.h"
 #include "hlir/rewrite_stages.h"
@@ -25,7 +26,8 @@ constexpr int kMaxProgram = 1 << 17;  // stages of a program: who reads whom tak
 
 class Planner {
  public:
-  Planner(TeProgram program, const Target& target) : p_(std::move(program)), c_(*p_.context), target_(target) {
+  Planner(TeProgram program, const Target& target)
+      : p_(std::move(program)), c_(*p_.context), target_(target), target_name_(target.Print()) {
     for (const Param& q : p_.params) {
       if (q.role == ParamRole::kResult && q.buffer != nullptr) results_.insert(q.buffer);
     }
@@ -381,13 +383,16 @@ class Planner {
     if (!group.ok()) return std::nullopt;
     const StatusOr<Func> loops = ToLoops(group->program);
     if (!loops.ok()) return std::nullopt;
-    const auto [at, fresh] = prices_.emplace(Print(*loops), std::nullopt);
-    if (!fresh) return at->second;
+    std::string key = Cat(target_name_, p_.exact ? " exact\n" : "\n", Print(*loops));
+    for (const Stage& s : group->program.stages) key += Cat(s.origin_row_alignment, s.is_convolution ? "c" : " ");
+    std::optional<double> price;
+    if (Prices::OfAll().Find(key, &price)) return price;
     TeProgram likely = group->program;
     likely.symbols = NearHints(likely, target_);
     const Bids bids = CollectBids(likely, target_);
-    if (!bids.bids.empty()) at->second = bids.seconds();
-    return at->second;
+    if (!bids.bids.empty()) price = bids.seconds();
+    Prices::OfAll().Add(key, price);
+    return price;
   }
 
   // Stages outside the group that it reads, largest first; but what a contraction reads would be computed again for
@@ -575,7 +580,7 @@ class Planner {
   std::vector<std::vector<int>> members_;
   std::vector<bool> has_contraction_;
   std::optional<Reachability> reach_;
-  absl::flat_hash_map<std::string, std::optional<double>> prices_;  // of groups, by their text
+  std::string target_name_;
 };
 
 }  // namespace

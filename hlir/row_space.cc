@@ -485,9 +485,9 @@ constexpr int kMostRepeated = 64;
 
 constexpr int kMostLevels = 160;  // of a stage's value, so that its text can be read again
 
-// Stages that no other reads go to the places of a stage before whose results they rearrange, or which reads what they
-// read, so that both have one row space: a 16-bit copy of another shape, images normalised by groups of their channels.
-// nullopt: there are none. (The tactics for products move their epilogues themselves.)
+// Stages that no other reads go to the places of a stage before whose results they rearrange, or which reduces what
+// they read, so that both have one row space: a 16-bit copy of another shape, images normalised by groups of their
+// channels. nullopt: there are none. (The tactics for products move their epilogues themselves.)
 std::optional<std::vector<Stage>> AlignResults(Context& c, std::vector<Stage> stages,
                                                const std::vector<SymbolFact>& symbols) {
   bool moved = false;
@@ -495,8 +495,17 @@ std::optional<std::vector<Stage>> AlignResults(Context& c, std::vector<Stage> st
     const Stage& s = stages[k];
     const auto reads = [&](const Stage& x) { return Contains(InputsOf(x), s.outputs[0]); };
     if (!s.IsPointwise() || !s.at.empty() || std::any_of(stages.begin(), stages.end(), reads)) continue;
+    // A view writes where it does, in any order; what computes more would be written across what is read.
+    const std::vector<Buffer> inputs = InputsOf(s);
+    const bool is_view = IsView(s);
+    const auto may_align = [&](const Stage& to) {
+      const auto is_input = [&](Buffer b) { return Contains(inputs, b); };
+      const std::vector<Buffer> its = to.IsReduction() ? InputsOf(to) : std::vector<Buffer>();
+      return (is_view && std::any_of(to.outputs.begin(), to.outputs.end(), is_input)) ||
+             std::any_of(its.begin(), its.end(), is_input);
+    };
     for (size_t j = 0; j < k; ++j) {
-      if (FindContraction(stages[j]) || FindRowSpace({stages[j], s})) continue;
+      if (!may_align(stages[j]) || FindContraction(stages[j]) || FindRowSpace({stages[j], s})) continue;
       std::vector<std::string> names;
       for (size_t d = 0; d < stages[j].iters.size() + stages[j].reduce_iters.size(); ++d)
         names.push_back(Cat(s.name, "_at", d));

@@ -166,8 +166,6 @@ double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes, const CpuCo
   return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
 }
 
-}  // namespace
-
 // Quotients by what is no constant that differ from lane to lane, in the places of what a stage reads and writes: no
 // vector instruction has them.
 int64_t QuotientsOf(ir::Analyzer& a, const ir::Stage& s, ir::Expr lane) {
@@ -187,6 +185,8 @@ int64_t QuotientsOf(ir::Analyzer& a, const ir::Stage& s, ir::Expr lane) {
   if (!s.at.empty()) look(s.outputs[0], s.at);
   return static_cast<int64_t>(found.size());
 }
+
+}  // namespace
 
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
   const CpuCosts& cpu = CpuCostsOf(target);

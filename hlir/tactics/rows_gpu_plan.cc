@@ -89,7 +89,7 @@ double RowsGpuPlan::Seconds(int vector) const {
   if (along) {
     const Row row = PlanRow(vector);
     in_registers = row.in_registers;
-    if (!in_registers) drawn = std::min(1.0, rows * gpu.core_bytes_per_second / BytesPerSecond(target_));
+    if (!in_registers) drawn = std::min(1.0, std::max(rows, 1.0) * gpu.core_bytes_per_second / BytesPerSecond(target_));
     seconds /= drawn;
     together = row.v;
     if (row.blocks > 1)
