@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <set>
 
 #include "absl/strings/str_replace.h"
 #include "hlir/lower_graph.h"
@@ -431,6 +432,47 @@ TEST(Fusion, TablesOfPlacesAreOneKernel) {
           {{"M", other}});
       EXPECT_EQ(KernelsOf(text, *Target::Parse(device)).size(), kernels) << device << text;
     }
+  }
+}
+
+// What is normalised by groups of channels is one kernel with what the groups are reduced to, though it is written in
+// another shape; several where that is predicted to take less time: groups that are lines of few channels, on a CPU,
+// and groups of which a GPU has fewer than cores.
+TEST(Fusion, GroupsAreNormalisedWhereTheyAreReduced) {
+  const std::string cpu = "x86_64 -mcpu=sapphirerapids -num-threads=2",
+                    gpu = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800 -l2-bytes=62914560";
+  const auto norm_of = [](const std::string& n, int channels, const std::string& side, bool channels_last) {
+    return absl::StrReplaceAll(
+        Cat("graph @f(%p: f32[IN], %w: f32[C])",
+            n == "n" ? " where n in 2..2147483647 hint 2, s in 2..2147483647 hint 64" : "", " {\n",
+            channels_last ? "  %x = transpose(%p) {perm=[0,3,1,2]} : f32[N,C,S,S]\n" : "",
+            "  %0 = reshape(X) {shape=[N,32,G,S*S]} : f32[N,32,G,S*S]\n"
+            "  %1 = reduce_sum(%0) {axes=[2,3], keepdims=true} : f32[N,32,1,1]\n  %2 = sub(%0, %1) : f32[N,32,G,S*S]\n"
+            "  %3 = mul(%2, %2) : f32[N,32,G,S*S]\n"
+            "  %4 = reduce_sum(%3) {axes=[2,3], keepdims=true} : f32[N,32,1,1]\n  %5 = rsqrt(%4) : f32[N,32,1,1]\n"
+            "  %6 = mul(%2, %5) : f32[N,32,G,S*S]\n  %7 = reshape(%6) {shape=[N,C,S,S]} : f32[N,C,S,S]\n"
+            "  %8 = reshape(%w) {shape=[1,C,1,1]} : f32[1,C,1,1]\n  %9 = mul(%7, %8) : f32[N,C,S,S]\n"
+            "  %10 = tanh(%9) : f32[N,C,S,S]\n",
+            channels_last ? "  %11 = transpose(%10) {perm=[0,2,3,1]} : f32[IN]\n  return %11\n}\n"
+                          : "  return %10\n}\n"),
+        {{"IN",
+          channels_last ? Cat(n, ",", side, ",", side, ",", channels) : Cat(n, ",", channels, ",", side, ",", side)},
+         {"X", channels_last ? "%x" : "%p"},
+         {"N", n},
+         {"S", side},
+         {"C", Cat(channels)},
+         {"G", Cat(channels / 32)}});
+  };
+  for (const std::string& device : {cpu, gpu}) {
+    const Target target = *Target::Parse(device);
+    const auto kinds = [&](const std::string& text) {  // a kernel for sizes near the hints counts as that for all
+      const std::vector<std::string> r = KernelsOf(text, target);
+      return std::set<std::string>(r.begin(), r.end()).size();
+    };
+    EXPECT_EQ(kinds(norm_of("2", 320, "64", false)), 1) << device;
+    EXPECT_EQ(kinds(norm_of("n", 320, "s", false)), 1) << device;
+    EXPECT_EQ(kinds(norm_of("2", 320, "64", true)), device == cpu ? 2 : 1) << device;
+    EXPECT_EQ(kinds(norm_of("1", 128, "512", false)), device == gpu ? 2 : 1) << device;
   }
 }
 
