@@ -476,6 +476,27 @@ TEST(Fusion, GroupsAreNormalisedWhereTheyAreReduced) {
   }
 }
 
+// A quotient in each lane of a CPU's vectors takes time where it is by no constant.
+TEST(Fusion, QuotientsBySizesArePriced) {
+  const Target target = *Target::Parse("x86_64 -mcpu=sapphirerapids -num-threads=2");
+  const auto seconds = [&](const std::string& where, const std::string& m, const std::string& g) {
+    const StatusOr<Graph> graph = Parse(absl::StrReplaceAll(
+        "graph @f(%x: f32[4096,M], %s: f32[4096,32])WHERE {\n  %0 = reshape(%s) {shape=[4096,32,1]} : f32[4096,32,1]\n"
+        "  %1 = broadcast_to(%0) {shape=[4096,32,G]} : f32[4096,32,G]\n  %2 = reshape(%1) {shape=[4096,M]} : "
+        "f32[4096,M]\n"
+        "  %3 = mul(%x, %2) : f32[4096,M]\n  return %3\n}\n",
+        {{"M", m}, {"G", g}, {"WHERE", where}}));
+    EXPECT_TRUE(graph.ok()) << graph.status();
+    const StatusOr<LoweredGraph> lowered = LowerGraph(*graph, {.options = {}, .target = target, .name = "f"});
+    EXPECT_TRUE(lowered.ok()) << lowered.status();
+    return CollectBids(lowered->kernels.at(0).group, target).seconds();
+  };
+  const double constant = seconds("", "320", "10"),
+               symbolic = seconds(" where m in 32..65536 multiple 32 hint 320", "m", "m/32");
+  EXPECT_GT(symbolic, 1.5 * constant);
+  EXPECT_LT(symbolic, 10 * constant);
+}
+
 // Of a table no more is read than the rows that are gathered: a gather and the library's product cost less than a
 // product of ours that gathers.
 TEST(Fusion, GatheredRowsArePricedAsRows) {
