@@ -34,8 +34,10 @@ def _values_of_guards(shape_env):
     be 32, and flattened again 32 * (s // 32), guarded to be s."""
     seen, values = _guarded.get(shape_env, (0, {}))
     for guard in shape_env.guards[seen:]:
-        lhs, rhs = guard.expr.args if isinstance(guard.expr, sympy.Eq) else (None, None)
-        if lhs is not None and not lhs.is_Symbol and (rhs.is_Integer or rhs.is_Symbol):
+        if not isinstance(guard.expr, sympy.Eq):
+            continue
+        lhs, rhs = guard.expr.args
+        if lhs.has(FloorDiv, Mod) and (rhs.is_Integer or rhs.is_Symbol):
             values[lhs] = rhs
     _guarded[shape_env] = len(shape_env.guards), values
     return values
