@@ -54,6 +54,13 @@ void BindFacts(Analyzer& a, const TeProgram& p, const std::vector<StageIter>& it
   for (const StageIter& i : iters) a.BindRange(i.var, a.context().Int(0), i.extent);
 }
 
+Expr MoveLoad(Analyzer& a, Rewriter& move, Expr load) {
+  std::vector<Expr> indices;
+  for (Expr i : IndicesOf(load)) indices.push_back(a.Simplify(move(i)));
+  const Expr mask = MaskOf(load);
+  return a.context().Load(load->buffer, std::move(indices), mask == nullptr ? nullptr : a.Simplify(move(mask)));
+}
+
 bool WritesAllocations(const TeProgram& p, const Stage& s) {
   const auto is_param = [&](Buffer b) {
     return std::any_of(p.params.begin(), p.params.end(), [&](const Param& q) { return q.buffer == b; });
@@ -93,12 +100,7 @@ StatusOr<TeProgram> Reiterate(TeProgram p, size_t stage, const NewIters& to) {
   Rewriter move(c, [&](Expr e) -> Expr {
     if (auto it = whole.find(e); it != whole.end()) return it->second;
     if (e->op == ExprOp::kLoad && buffers.contains(e->buffer)) return c.Load(buffers.at(e->buffer), vars);
-    if (e->op == ExprOp::kLoad) {
-      std::vector<Expr> indices;
-      for (Expr i : IndicesOf(e)) indices.push_back(a.Simplify((*self)(i)));
-      const Expr mask = MaskOf(e);
-      return c.Load(e->buffer, std::move(indices), mask == nullptr ? nullptr : a.Simplify((*self)(mask)));
-    }
+    if (e->op == ExprOp::kLoad) return MoveLoad(a, *self, e);
     if (e->op != ExprOp::kVar) return nullptr;
     auto it = to.of.find(e);
     return it == to.of.end() ? e : it->second;

@@ -18,6 +18,9 @@ Func NamesOf(const TeProgram& p);
 Status CheckNew(const TeProgram& p, const std::vector<std::string>& names);
 void BindFacts(Analyzer& a, const TeProgram& p, const std::vector<StageIter>& iters);
 
+// A load of what is at the places that `move` makes of its own, simplified.
+Expr MoveLoad(Analyzer& a, Rewriter& move, Expr load);
+
 // Whether a stage writes allocations at its iterators, whose shape is then the stage's own affair.
 bool WritesAllocations(const TeProgram& p, const Stage& s);
 

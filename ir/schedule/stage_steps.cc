@@ -123,12 +123,7 @@ StatusOr<Stage> AlignStage(Analyzer& a, Stage s, const Stage& to, const std::vec
   Rewriter move(c, [&](Expr e) -> Expr {
     if (e->op == ExprOp::kLoad && e->buffer == link->load->buffer && e->args == link->load->args)
       return c.Load(e->buffer, link->places);
-    if (e->op == ExprOp::kLoad) {
-      std::vector<Expr> indices;
-      for (Expr i : IndicesOf(e)) indices.push_back(a.Simplify((*self)(i)));
-      const Expr mask = MaskOf(e);
-      return c.Load(e->buffer, std::move(indices), mask == nullptr ? nullptr : a.Simplify((*self)(mask)));
-    }
+    if (e->op == ExprOp::kLoad) return MoveLoad(a, *self, e);
     if (e->op != ExprOp::kVar) return nullptr;
     auto it = map.find(e);
     return it == map.end() ? e : it->second;
