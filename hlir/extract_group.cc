@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "hlir/row_space.h"
+#include "hlir/inline_group.h"
 #include "hlir/stage_analysis.h"
 #include "ir/alignment.h"
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "hlir/extract_group.h"
+#include "hlir/inline_group.h"
 #include "hlir/near_hints.h"
 #include "hlir/prices.h"
 #include "hlir/propagate_layouts.h"
@@ -384,6 +385,7 @@ class Planner {
     const StatusOr<Func> loops = ToLoops(group->program);
     if (!loops.ok()) return std::nullopt;
     std::string key = Cat(target_name_, p_.exact ? " exact\n" : "\n", Print(*loops));
+    // What the text does not say of the caller's tensors.
     for (const Stage& s : group->program.stages) key += Cat(s.origin_row_alignment, s.is_convolution ? "c" : " ");
     std::optional<double> price;
     if (Prices::OfAll().Find(key, &price)) return price;

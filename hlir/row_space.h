@@ -68,11 +68,4 @@ std::optional<ColumnSums> FindColumnSums(ir::Context& c, const std::vector<ir::S
 // beyond a row's end (one warp with three accesses each has no other to wait for), else more threads, at most `most`.
 int64_t ThreadsOfSummedRow(int64_t accesses, int64_t most);
 
-// The stages of a group with those that need no memory substituted into their readers. `outputs` stay. A value that is
-// costly and read more than once stays too, if readers can find it at their own point; nullopt where recomputing it
-// would multiply the work instead.
-std::optional<std::vector<ir::Stage>> InlineGroup(ir::Context& c, std::vector<ir::Stage> stages,
-                                                  const std::vector<ir::Buffer>& outputs,
-                                                  const std::vector<ir::SymbolFact>& symbols);
-
 }  // namespace cinn_like::hlir

@@ -53,6 +53,61 @@ bool IsAlwaysEvaluated(Expr v, const std::function<bool(Expr)>& is_it) {
   return go(v);
 }
 
+// A load of one stage with the places, by another one's iterators, at which that has its element, and what the first
+// one's iterators are there.
+struct Link {
+  Expr load;
+  std::vector<Expr> places, inverse;
+};
+
+std::optional<Link> LinkOf(Analyzer& a, const Stage& s, Expr load, const std::vector<Expr>& places) {
+  std::vector<Expr> map = IndicesOf(load);
+  for (Expr& e : map) e = a.Simplify(e);
+  auto inverse = InvertIndexMap(a, s.iters, map, load->buffer->shape, places);
+  return inverse ? std::optional(Link{load, places, *std::move(inverse)}) : std::nullopt;
+}
+
+std::vector<Expr> LoadsIn(const Stage& s) {
+  std::vector<Expr> r;
+  for (Expr v : s.values) VisitLoads(v, [&](Expr e) { r.push_back(e); });
+  return r;
+}
+
+// By what `to` writes at `places`.
+StatusOr<Link> LinkByResults(Analyzer& a, const Stage& s, const Stage& to, const std::vector<Expr>& places) {
+  std::vector<Expr> loads = LoadsIn(s);
+  std::erase_if(loads, [&](Expr e) { return !Contains(to.outputs, e->buffer); });
+  if (loads.empty()) {
+    return InvalidArgument("stage ", s.name, " does not read stage ", to.name, ", nor each element of what that reads");
+  }
+  for (Expr e : loads) {
+    if (e->has_mask || e->args != loads[0]->args)
+      return InvalidArgument("stage ", s.name, " reads stage ", to.name, " at more than one place: ", Spell(loads[0]),
+                             ", ", Spell(e));
+  }
+  if (auto link = LinkOf(a, s, loads[0], places)) return *std::move(link);
+  return InvalidArgument("stage ", s.name, " reads ", Spell(loads[0]), ", which does not say for each element of ",
+                         loads[0]->buffer->name, " at which iterators it is read");
+}
+
+// By what both read, `to` each element once: at `iters`, which `of_to` says of its own.
+std::optional<Link> LinkByInputs(Analyzer& a, const Stage& s, const Stage& to, const std::vector<StageIter>& iters,
+                                 const VarMap& of_to) {
+  if (to.where != nullptr) return std::nullopt;
+  const std::vector<Expr> loads = LoadsIn(s);
+  for (Expr its : LoadsIn(to)) {
+    if (its->has_mask || Contains(to.outputs, its->buffer)) continue;
+    std::vector<Expr> places = IndicesOf(its);
+    for (Expr& e : places) e = Substitute(a.context(), e, of_to);
+    if (!InvertIndexMap(a, iters, places, its->buffer->shape, places)) continue;
+    for (Expr load : loads) {
+      if (load->buffer != its->buffer || load->has_mask) continue;
+      if (auto link = LinkOf(a, s, load, places)) return link;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 StatusOr<Stage> AlignStage(Analyzer& a, Stage s, const Stage& to, const std::vector<std::string>& names) {
@@ -66,56 +121,21 @@ StatusOr<Stage> AlignStage(Analyzer& a, Stage s, const Stage& to, const std::vec
     iters.push_back({c.Var(names[iters.size()]), i.extent});
     of_to[i.var] = iters.back().var;
   }
-  const auto placed = [&](std::vector<Expr> indices) {
-    for (Expr& e : indices) e = Substitute(c, e, of_to);
-    return indices;
-  };
   for (const auto* list : {&s.iters, &iters}) {
     for (const StageIter& i : *list) {
       if (!IsInt(i.extent, 1)) a.BindRange(i.var, c.Int(0), i.extent);  // else no place would say which one it is of
     }
   }
-  std::vector<Expr> mine, its, of_results;
-  for (Expr v : s.values) VisitLoads(v, [&](Expr e) { mine.push_back(e); });
-  for (Expr v : to.values) VisitLoads(v, [&](Expr e) { its.push_back(e); });
-  std::copy_if(mine.begin(), mine.end(), std::back_inserter(of_results),
-               [&](Expr e) { return Contains(to.outputs, e->buffer); });
-  // A place at which it reads what is the other's, with that of the other's iterators at which it is.
-  struct Link {
-    Expr load;
-    std::vector<Expr> places, inverse;
-  };
-  std::optional<Link> link;
-  const auto try_link = [&](Expr load, const std::vector<Expr>& places) {
-    std::vector<Expr> map = IndicesOf(load);
-    for (Expr& e : map) e = a.Simplify(e);
-    if (auto inverse = InvertIndexMap(a, s.iters, map, load->buffer->shape, places))
-      link = {load, places, *std::move(inverse)};
-  };
-  std::string why = Cat("does not read stage ", to.name, ", nor each element of what that reads");
-  if (!of_results.empty()) {
-    const Expr first = of_results[0];
-    const auto other = std::find_if(of_results.begin(), of_results.end(),
-                                    [&](Expr e) { return e->has_mask || e->args != first->args; });
-    const std::vector<StageIter> results(iters.begin(), iters.begin() + static_cast<ptrdiff_t>(to.iters.size()));
-    if (other != of_results.end()) {
-      why = Cat("reads stage ", to.name, " at more than one place: ", Spell(first), ", ", Spell(*other));
-    } else {
-      why = Cat("reads ", Spell(first), ", which does not say for each element of ", first->buffer->name,
-                " at which iterators it is read");
-      try_link(first, to.at.empty() ? VarsOf(results) : placed(to.at));
-      if (link) iters = results;
-    }
+  std::vector<Expr> places = to.at.empty() ? VarsOf(to.iters) : to.at;
+  for (Expr& e : places) e = Substitute(c, e, of_to);
+  StatusOr<Link> link = LinkByResults(a, s, to, places);
+  if (link.ok()) {
+    iters.resize(to.iters.size());
+  } else if (auto other = LinkByInputs(a, s, to, iters, of_to)) {
+    link = *std::move(other);
+  } else {
+    return link.status();
   }
-  for (Expr e : its) {
-    if (to.where != nullptr || e->has_mask || Contains(to.outputs, e->buffer)) continue;
-    const std::vector<Expr> places = placed(IndicesOf(e));
-    for (Expr own : mine) {
-      if (link || own->buffer != e->buffer || own->has_mask) continue;
-      if (InvertIndexMap(a, iters, places, e->buffer->shape, places)) try_link(own, places);
-    }
-  }
-  if (!link) return InvalidArgument("stage ", s.name, " ", why);
   VarMap map;
   for (size_t d = 0; d < s.iters.size(); ++d) map[s.iters[d].var] = link->inverse[d];
   // Reads of what links them are where the other one is, whatever the simplifier makes of the round trip.
