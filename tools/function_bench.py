@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--set small|large] [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5]
+    function_bench.py [--set small|large|groups] [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5]
                       [--symbolic all|first] [--inductor] [--only TEXT,TEXT] [--list]
 
 Nothing is set but the backend. The small set's cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers and
 scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
 tools/reduction_bench.py); the large set's (bench/large.py) are what a GPU's memory takes its time for, with gradients, each of the type that
-its name ends in.
+its name ends in; those of `groups` (bench/groups.py) normalise groups of elements, as images and heads have them.
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
 to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, or the first of each tensor, and the time
 with constant ones beside it. `--inductor`: the figure is the median of ours / the faster one of eager and Inductor, whose time is the second
@@ -22,6 +22,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from bench.cases import Cases, integers
+from bench.groups import GROUPS
 from bench.large import LARGE
 from bench.sizes import with_symbolic_sizes
 from bench.turns import in_turns
@@ -311,10 +312,12 @@ def measure(make, dtype, most, lasts, device, symbolic, inductor):
         "wrong": wrong,
     }
 
+SETS = {"small": CASES, "large": LARGE, "groups": GROUPS}
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--set", default="small", choices=["small", "large"])
+    parser.add_argument("--set", default="small", choices=SETS)
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--dtype", default="f32", choices=DTYPES)
     parser.add_argument("--threads", type=int, default=2)
@@ -324,7 +327,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose names contain one of these")
     parser.add_argument("--list", action="store_true", help="the names of the cases")
     args = parser.parse_args()
-    cases = LARGE if args.set == "large" else CASES
+    cases = SETS[args.set]
     names = [n for n in cases if any(text in n for text in args.only.split(","))]
     if args.list:
         print("\n".join(names))
