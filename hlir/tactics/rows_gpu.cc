@@ -49,6 +49,8 @@ class RowsGpu {
         point_(point) {}
 
   StatusOr<std::vector<Proposal>> Run(Until until) {
+    // Single values are joined by far fewer instructions than pairs, and what is read twice lies in registers or in L2.
+    if (!r_.sums) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const int vector = plan_.VectorDim();
     const double seconds = plan_.Seconds(vector);
     if (until == Until::kPrice) return std::vector<Proposal>{{"rows_gpu", {}, "", seconds}};
@@ -245,9 +247,6 @@ class RowsGpu {
           ChooseThreads({kWarp, 2 * kWarp, 4 * kWarp, 8 * kWarp, 16 * kWarp, RowsGpuPlan::kMostThreads}, row.threads);
       row = plan_.PlanRow(vector, std::nullopt, chosen);
     }
-    // What lies in registers is read twice for nothing, and single values are joined by far fewer instructions than
-    // pairs.
-    if (row.in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     const bool tuple = std::any_of(r_.group.stages.begin(), r_.group.stages.end(), IsTuple);
     if (tuple && row.v > 1 && !row.in_registers) row = plan_.PlanRow(vector, 1, chosen);
     const int64_t longest = row.longest, v = row.v, threads = row.threads, blocks = row.blocks;
@@ -318,7 +317,6 @@ class RowsGpu {
     const int64_t length = plan_.RowLength(), longest = plan_.LongestRow();
     RowsGpuPlan::Strip strip = plan_.PlanStrip(vector);
     auto& [columns, sharers, lanes, blocks, in_registers, crosses] = strip;
-    if (in_registers) RETURN_IF_ERROR(r_.SeparatePairs(false));
     RETURN_IF_ERROR(r_.KeepResults(in_registers, lanes > 1));
     // Loads under conditions, as those of columns of a symbolic length are, are not found to be the same.
     if (blocks > 1 || (in_registers && length == 0)) {
