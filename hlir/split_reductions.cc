@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "cinn_like/base/costs.h"
@@ -52,6 +53,8 @@ struct Part {
 constexpr double kStepSeconds = 0.7e-9;  // a vector more, however full
 constexpr int64_t kMostVectors = 16;     // of a row of parts
 constexpr int64_t kSumsAtOnce = 4;       // so many do not wait for each other
+constexpr int64_t kSectorBytes = 32;     // that a GPU's memory moves at once
+constexpr double kBeside = 2;            // bytes beside those of short lines take as long as so many others
 
 // Of column sums beside rows.
 constexpr double kThreadsPerCore = 1024, kBlocksPerCore = 16;  // of blocks that go through rows, at most
@@ -96,7 +99,9 @@ class Splitter {
     std::vector<Stage> stages;
     for (const Stage& s : p_.stages) {
       const std::optional<Join> join = JoinOf(s);
-      if (const std::optional<Part> part = join ? ChooseNeighbours(s) : std::nullopt)
+      std::optional<Part> part = join ? ChooseNeighbours(s) : std::nullopt;
+      if (join && !part) part = ChooseLines(s);
+      if (part)
         Split(s, *join, *part, stages);
       else
         stages.push_back(s);
@@ -122,6 +127,11 @@ class Splitter {
  private:
   double Size(Expr extent) const { return TypicalSize(extent, symbols_); }
 
+  // By how much an offset moves with an iterator.
+  Expr StepOf(Expr offset, Expr iter) {
+    return analyzer_.Simplify(c_.Sub(Substitute(c_, offset, {{iter, c_.Add(iter, c_.Int(1))}}), offset));
+  }
+
   std::optional<Join> JoinOf(const Stage& s) const {
     return s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
   }
@@ -142,9 +152,7 @@ class Splitter {
     const Expr load = MainLoad(s, s.values);
     if (has_blocks_ || load == nullptr || load->has_mask) return std::nullopt;
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
-    const auto stride_of = [&](Expr var) {
-      return analyzer_.Simplify(c_.Sub(Substitute(c_, offset, {{var, c_.Add(var, c_.Int(1))}}), offset));
-    };
+    const auto stride_of = [&](Expr var) { return StepOf(offset, var); };
     Part part{0, 0, true, true};
     while (part.place < s.iters.size() && !IsInt(stride_of(s.iters[part.place].var), 1)) ++part.place;
     if (part.place == s.iters.size() || !IsInt(s.iters[part.place].extent)) return std::nullopt;
@@ -173,16 +181,58 @@ class Splitter {
     return saved * kStepSeconds / m_.cores > 2 * m_.kernel_seconds ? std::optional<Part>(part) : std::nullopt;
   }
 
+  // Lines that go on in the next result, as those of a group's channels where channels come last, and are too short to
+  // be read on their own: their elements are columns, which are added up next.
+  std::optional<Part> ChooseLines(const Stage& s) {
+    const Expr load = MainLoad(s, s.values);
+    if (load == nullptr || load->has_mask) return std::nullopt;
+    const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
+    const auto find = [&](const std::vector<StageIter>& iters, Expr step) {
+      return static_cast<size_t>(
+          std::find_if(iters.begin(), iters.end(),
+                       [&](const StageIter& i) { return !IsInt(i.extent, 1) && StepOf(offset, i.var) == step; }) -
+          iters.begin());
+    };
+    Part part{find(s.reduce_iters, c_.Int(1)), 1, true};
+    if (part.iter == s.reduce_iters.size()) return std::nullopt;
+    const Expr extent = s.reduce_iters[part.iter].extent;
+    part.place = find(s.iters, analyzer_.Simplify(extent)) + 1;
+    if (part.place > s.iters.size()) return std::nullopt;
+    const double length = Size(extent);
+    double lines = 1, columns = length;
+    for (const StageIter& i : s.iters) columns *= Size(i.extent);
+    for (const StageIter& i : s.reduce_iters) lines *= Size(i.extent);
+    lines *= columns / length / length;
+    // A GPU's threads would find a symbol's digits by quotients.
+    if (lines < 2 * columns / length || (has_blocks_ && !IsInt(extent))) return std::nullopt;
+    const double kernels = 2 * m_.kernel_seconds;
+    if (!has_blocks_) {
+      const double vectors = length * BytesOf(s.outputs[0]->dtype) / static_cast<double>(vector_bytes_);
+      const double more = std::max(std::ceil(vectors), static_cast<double>(kSumsAtOnce)) - vectors;
+      const double saved = lines * more - 2 * columns;
+      return saved * kStepSeconds / m_.cores > kernels ? std::optional<Part>(part) : std::nullopt;
+    }
+    // Memory moves sectors, of which each line has parts. What needs the sums could have read the elements with them.
+    const double bytes = length * BytesOf(load->buffer->dtype);
+    const double apart = std::gcd(static_cast<int64_t>(bytes), kSectorBytes);
+    const double beside = std::ceil((bytes + kSectorBytes - apart) / apart) * apart - bytes;
+    const bool again = NeedsAgain(s);
+    const double saved = kBeside * lines * beside * (again ? 2 : 1), more = again && !Choose(s) ? lines * bytes : 0;
+    return saved / m_.bandwidth > kGain * (more / m_.bandwidth + kernels) ? std::optional<Part>(part) : std::nullopt;
+  }
+
   std::optional<Part> Choose(const Stage& s) {
     const Expr load = MainLoad(s, s.values);
     if (load == nullptr) return std::nullopt;
-    double results = 1, length = 1, columns = 0;
+    double results = 1, length = 1;
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
-    for (const StageIter& i : s.iters) {
-      results *= Size(i.extent);
-      const Expr next = Substitute(c_, offset, {{i.var, c_.Add(i.var, c_.Int(1))}});
-      if (!IsInt(i.extent, 1) && IsInt(analyzer_.Simplify(c_.Sub(next, offset)), 1)) columns = Size(i.extent);
+    Expr line = c_.Int(1);  // neighbouring columns, of any number of dimensions
+    for (size_t k = s.iters.size(); k-- > 0;) {
+      results *= Size(s.iters[k].extent);
+      if (!IsInt(s.iters[k].extent, 1) && StepOf(offset, s.iters[k].var) == line)
+        line = analyzer_.Simplify(c_.Mul(line, s.iters[k].extent));
     }
+    const double columns = IsInt(line, 1) ? 0 : Size(line);
     for (const StageIter& i : s.reduce_iters) length *= Size(i.extent);
     const double bytes = results * length * BytesOf(load->buffer->dtype);
     const bool along = columns == 0;

@@ -31,6 +31,12 @@
 //   s[c] = sum(x[r, w, c]), r in 0..224, w in 0..224, c in 0..3
 //     =>  s_part[p, c] = sum(x[r, q * 16 + p, c]), p in 0..16;  s[c] = sum(s_part[p, c])
 //
+// Lines that are too short to be read on their own, for a CPU's vectors or the sectors of a GPU's memory, and go on in
+// the next result are columns (the channels of a group, of images whose channels come last):
+//
+//   s[g] = sum(x[h, g * 10 + c]), h in 0..4096, c in 0..10
+//     =>  s_part[g, c] = sum(x[h, g * 10 + c]), h in 0..4096;  s[g] = sum(s_part[g, c]), c in 0..10
+//
 // No atomics: the order of the sums is fixed. A last part that is not full reduces the start value instead of what
 // would lie behind the end. The two stages never share a kernel: a part is what the other stage reduces (FindRowSpace).
 #pragma once

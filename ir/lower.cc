@@ -21,9 +21,10 @@ std::string PrintFunc(const Func& f) { return Print(f); }
 
 // Names of rows of pass_table.cc.
 constexpr std::string_view kCheck = "check_bounds";  // where options.check_bounds asks for it
-constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify", "place_buffers", "unswitch",     "unroll",
-                                            "flatten",      "simplify", "vectorize",     "simplify",     "cascade_sums",
-                                            "lower_checks", kCheck,     "legalize",      "narrow_lanes", "keep_wide"};
+constexpr std::string_view kHostPasses[] = {"lower_blocks", "simplify",     "place_buffers", "unswitch",
+                                            "unroll",       "flatten",      "simplify",      "vectorize",
+                                            "simplify",     "cascade_sums", "lower_checks",  kCheck,
+                                            "legalize",     "narrow_lanes", "keep_wide",     "hoist_gathers"};
 constexpr std::string_view kDevicePasses[] = {"lower_thread_scans",
                                               "lower_thread_reductions",
                                               "lower_blocks",

@@ -4,6 +4,7 @@
 #include "ir/passes/check_bounds.h"
 #include "ir/passes/flatten.h"
 #include "ir/passes/guard_stores.h"
+#include "ir/passes/hoist_gathers.h"
 #include "ir/passes/hoist_quotients.h"
 #include "ir/passes/insert_barriers.h"
 #include "ir/passes/join_digits.h"
@@ -68,6 +69,7 @@ const std::vector<Pass<Func>>& PassTable() {
       {"check_bounds", Run<CheckBounds>},
       {"legalize", Run<Legalize>, true},
       {"keep_wide", RunKeepWide},
+      {"hoist_gathers", Run<HoistGathers>},
       {"plan_memory", Run<PlanMemory>, true},
       {"narrow_index", Run<NarrowIndex>, true},
       {"narrow_lanes", Run<NarrowLanes>},

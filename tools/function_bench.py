@@ -260,12 +260,13 @@ simple("elementwise fmod", torch.fmod, (256, 1024), (256, 1024))
 
 
 def is_right(got, eager, right, most):
-    """`right` is of float64; where rounding chooses (argmax), eager's result will do."""
+    """`right` is of float64; where rounding chooses, eager's result will do (argmax), or the next number (quantisation)."""
     for g, e, r in zip(*([y.detach() for y in torch.utils._pytree.tree_leaves(x)] for x in (got, eager, right))):
         if g.shape != e.shape or g.dtype != e.dtype or g.stride() != e.stride():
             return False
         if not g.is_floating_point():
-            if not torch.equal(g, e) and not torch.equal(g, r.to(g.dtype)):
+            wrong = (g != e) & (g != r.to(g.dtype))
+            if bool(wrong.any()) and not (g.dtype == torch.int8 and bool(((g - r).abs() <= 1).all()) and wrong.double().mean() < 1e-4):
                 return False
             continue
         scale = max(float(r.abs().max()), 1e-30)

@@ -85,8 +85,31 @@ StatusOr<bool> RowNests::Read() {
     space.dim_of.insert(space.dim_of.begin() + static_cast<ptrdiff_t>(sum), std::vector<int>());
     space.dim_of[sum] = DimsOfSums(sum);
   }
+  OrderRows();
   RETURN_IF_ERROR(ReadNests(sum));
   return true;
+}
+
+void RowNests::OrderRows() {
+  std::vector<int> rows = Dims(true);
+  if (rows.size() < 2) return;
+  const std::vector<double> votes = ContiguousAlong();
+  const auto innermost =
+      std::max_element(rows.rbegin(), rows.rend(), [&](int x, int y) { return votes[x] < votes[y]; });
+  if (innermost == rows.rbegin() || votes[*innermost] <= votes[rows.back()]) return;
+  if (!IsInt(space.dims[*innermost].extent)) return;
+  std::vector<int> order = rows;
+  std::rotate(order.begin() + (rows.rend() - innermost - 1), order.begin() + (rows.rend() - innermost), order.end());
+  std::vector<int> to(space.dims.size());
+  std::iota(to.begin(), to.end(), 0);
+  const std::vector<RowSpace::Dim> dims = space.dims;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    to[order[i]] = rows[i];
+    space.dims[rows[i]] = dims[order[i]];
+  }
+  for (std::vector<int>& of : space.dim_of) {
+    for (int& d : of) d = d < 0 ? d : to[d];
+  }
 }
 
 Status RowNests::ReadNests(size_t sum) {
@@ -239,7 +262,7 @@ double RowNests::LikelySize(const std::vector<int>& dims) const {
   return n;
 }
 
-int RowNests::VectorDim(bool of_rows) const {
+std::vector<double> RowNests::ContiguousAlong() const {
   Context& c = *group.context;
   Analyzer a(c);
   std::vector<double> votes(space.dims.size(), 0);
@@ -256,6 +279,11 @@ int RowNests::VectorDim(bool of_rows) const {
     }
     for (size_t d : contiguous) votes[d] += elements;
   }
+  return votes;
+}
+
+int RowNests::VectorDim(bool of_rows) const {
+  const std::vector<double> votes = ContiguousAlong();
   int best = -1;
   for (int d = static_cast<int>(votes.size()) - 1; d >= 0; --d) {
     if ((of_rows || !space.dims[d].reduced) && (best < 0 || votes[d] > votes[best])) best = d;

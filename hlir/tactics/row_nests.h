@@ -135,6 +135,12 @@ struct RowNests {
  private:
   // `group`, `space` and `nests` anew from the schedule's stages; false if they share no row space.
   StatusOr<bool> Read();
+  // Of what is reduced the dimension that memory goes along is the last one, whatever order the stages name them in:
+  // the channels of a group's places in images whose channels come last. Not if they are a symbol: by it places would
+  // be quotients.
+  void OrderRows();
+  // For each dimension the elements of what is read and written that are contiguous along it.
+  std::vector<double> ContiguousAlong() const;
   Status ReadNests(size_t sum);  // `sum`: the stage of the sums over chunks, if there are any
   // Which dimensions the iterators of the sums over chunks are, by what they read that a row reads or computes too; -1:
   // none.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 
 #include "cinn_like/base/costs.h"
 #include "hlir/line_middle.h"
@@ -21,9 +20,10 @@ namespace cinn_like::hlir {
 namespace {
 
 constexpr int64_t kManyRows = 64;
-constexpr int64_t kMostRows = 1 << 30;   // that are counted
 constexpr int64_t kMaxVectors = 16;      // of a chunk
 constexpr int64_t kMostTileVectors = 8;  // of a tile that is transposed, either way
+
+}  // namespace
 
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target) {
   int widest = 4;
@@ -38,8 +38,6 @@ int64_t LikelyLength(const RowNests& r, int dim) {
   for (int d : r.LineAround(dim)) length = std::min(length * std::max<int64_t>(r.LikelyExtent(d), 1), kMostRows);
   return length;
 }
-
-}  // namespace
 
 int64_t LanesFor(const RowNests& r, const Target& target, int dim) {
   int64_t lanes = WidestLanes(r.group, target), length = 1;
@@ -115,179 +113,6 @@ int64_t VectorsInChunk(const RowNests& r, int vector, int64_t lanes, const Targe
   const int64_t all = (LikelyLength(r, vector) + lanes - 1) / lanes, chunks = (all + most - 1) / most;
   return std::max<int64_t>((all + chunks - 1) / chunks, 1);
 }
-
-// After how many elements along `var` an offset is as much further as it will be each time: 3 of i / 3. 1: each is, or
-// after too many.
-int64_t PeriodOf(ir::Expr offset, ir::Expr var) {
-  constexpr int64_t kLongest = 8;
-  int64_t period = 1;
-  ir::Visit(offset, [&](ir::Expr e) {
-    if ((e->op == ir::ExprOp::kDiv || e->op == ir::ExprOp::kMod) && ir::IsInt(e->args[1]) &&
-        e->args[1]->int_value > 1 && ir::Uses(e->args[0], var))
-      period = std::lcm(period, std::min(e->args[1]->int_value, kLongest + 1));
-    if (period > kLongest) period = kLongest + 1;
-    return true;
-  });
-  return period > kLongest ? 1 : period;
-}
-
-// Elements that are vectorised together, so that each vector's lanes lie as they do in the next.
-int64_t PeriodOf(const RowNests& r, int vector) {
-  int64_t period = 1;
-  for (size_t k = 0; k < r.group.stages.size(); ++k) {
-    const ir::Stage& s = r.group.stages[k];
-    size_t at = 0;
-    for (const auto* list : {&s.iters, &s.reduce_iters}) {
-      for (const ir::StageIter& i : *list) {
-        if (r.space.dim_of[k][at++] != vector) continue;
-        for (ir::Expr value : s.values) {
-          VisitLoads(value, [&](ir::Expr e) {
-            for (ir::Expr index : ir::IndicesOf(e)) period = std::lcm(period, PeriodOf(index, i.var));
-          });
-        }
-      }
-    }
-  }
-  return period;
-}
-
-// What a scan's steps take more than their values, of a vector's worth: wide running values, and for lanes along it
-// those before them, 1, 2, 4, ... apart.
-double CostOfScan(ir::Context& c, const ir::Stage& s, int64_t lanes, const CpuCosts& cpu) {
-  const std::vector<ir::Expr> running = RunningOf(c, s);
-  const std::optional<ir::Join> join = FindJoin(c, s.values, running);
-  if (!join) return 0;
-  int bytes = 4;
-  for (ir::Buffer b : s.running) bytes = std::max(bytes, BytesOf(b->dtype));
-  const double wide = bytes / 4.0, each = CostOf(join->Joined(c, running, running), nullptr);
-  const double moves = 1 + static_cast<double>(running.size());
-  // In registers, of what others take, which wait for memory; pairs are many conditions.
-  const double part = running.size() > 1 ? cpu.scan_of_several_part : cpu.scan_part;
-  return wide * each + (lanes > 1 ? part * wide * (each + moves) * std::log2(static_cast<double>(lanes)) : 0);
-}
-
-// Quotients by what is no constant that differ from lane to lane, in the places of what a stage reads and writes: no
-// vector instruction has them.
-int64_t QuotientsOf(ir::Analyzer& a, const ir::Stage& s, ir::Expr lane) {
-  std::set<std::pair<ir::Expr, ir::Expr>> found;
-  const auto look = [&](ir::Buffer b, const std::vector<ir::Expr>& indices) {
-    ir::Visit(a.Simplify(ElementOffset(a.context(), b, indices)), [&](ir::Expr e) {
-      const bool divides = (e->op == ir::ExprOp::kDiv || e->op == ir::ExprOp::kMod) && !ir::IsInt(e->args[1]);
-      if (divides && ir::Uses(e->args[0], lane)) found.insert({e->args[0], e->args[1]});
-      return true;
-    });
-  };
-  for (ir::Expr v : s.values) {
-    VisitLoads(v, [&](ir::Expr e) {
-      if (ir::Uses(e, lane)) look(e->buffer, ir::IndicesOf(e));
-    });
-  }
-  if (!s.at.empty()) look(s.outputs[0], s.at);
-  return static_cast<int64_t>(found.size());
-}
-
-}  // namespace
-
-double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target) {
-  const CpuCosts& cpu = CpuCostsOf(target);
-  const ir::TeProgram& group = r.group;
-  ir::Context& c = *group.context;
-  ir::Analyzer a(c);
-  for (const ir::SymbolFact& s : group.symbols) a.BindSymbol(s);
-  absl::flat_hash_set<ir::Buffer> in_memory;  // what a group keeps lies as its vectors want it
-  for (const ir::Param& p : group.params) in_memory.insert(p.buffer);
-  const auto length = static_cast<double>(LikelyLength(r, vector)), of = static_cast<double>(lanes);
-  const double padded = std::ceil(length / of) * of / length;
-  // How far an offset moves while `lane` does by `by`.
-  const auto step_of = [&](ir::Expr offset, ir::Expr lane, int64_t by) {
-    return a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(by))}}), offset));
-  };
-  double work = 0, bytes = CostOfMatmuls(group).bytes;
-  for (size_t k = 0; k < group.stages.size(); ++k) {
-    const ir::Stage& s = group.stages[k];
-    double elements = 1, repeated = 1;
-    ir::Expr lane = nullptr;
-    size_t at = 0;
-    for (const auto* list : {&s.iters, &s.reduce_iters}) {
-      for (const ir::StageIter& i : *list) {
-        const double size = TypicalSize(i.extent, group.symbols);
-        const int dim = r.space.dim_of[k][at++];
-        elements *= size;
-        if (dim == vector) {
-          lane = i.var;
-          elements *= padded;
-        }
-      }
-    }
-    if (r.space.HasScan()) {  // gradients of scans read backwards, at clamped places
-      for (const auto* list : {&s.iters, &s.reduce_iters}) {
-        for (const ir::StageIter& i : *list)
-          a.BindRange(i.var, c.Int(0), i.var == lane ? c.Sub(i.extent, c.Int(1)) : i.extent);
-      }
-    }
-    const int64_t widest = WidestLanes(group, target);
-    const double part = static_cast<double>(std::min(lanes, widest)) / static_cast<double>(widest);
-    const double speed = lane == nullptr ? 1.0 / static_cast<double>(widest) : part;
-    double cost = CostOf(s.values, lane) + (s.IsScan() ? CostOfScan(c, s, lane == s.along ? lanes : 1, cpu) : 0);
-    if (lane != nullptr) cost += cpu.quotient_ops * static_cast<double>(QuotientsOf(a, s, lane));
-    for (ir::Expr value : s.values) {
-      ir::Visit(value, [&](ir::Expr e) {
-        if (e->op != ir::ExprOp::kLoad || lane == nullptr || !in_memory.contains(e->buffer) || !ir::Uses(e, lane))
-          return true;
-        const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
-        const int64_t period = PeriodOf(offset, lane);
-        const ir::Expr step = step_of(offset, lane, period);
-        if (ir::IsInt(step, 2 * period) || (period > 1 && ir::IsInt(step) && std::abs(step->int_value) <= 2 * period))
-          cost += cpu.near_load_ops;
-        else if (ir::IsInt(step, -1))
-          ++cost;
-        else if (!ir::IsInt(step, 1) && !ir::IsInt(step, 0))
-          cost += DimAcross(r, k, offset, vector) >= 0 ? cpu.turned_ops : cpu.apart_load_ops;
-        if (e->has_mask) {
-          bool waits = false;
-          VisitLoads(ir::MaskOf(e), [&](ir::Expr) { waits = true; });
-          cost += waits ? cpu.waiting_load_ops : cpu.masked_load_ops;
-        }
-        return true;
-      });
-    }
-    for (ir::Buffer b : s.outputs) {
-      if (lane == nullptr || !in_memory.contains(b)) continue;
-      const ir::Expr offset = ElementOffset(c, b, s.at.empty() ? VarsOf(s.iters) : s.at),
-                     step = step_of(offset, lane, 1);
-      if (ir::IsInt(step, 2))
-        cost += cpu.near_store_ops;
-      else if (!ir::IsInt(step, 1) && !ir::IsInt(step, -1) && !ir::IsInt(step, 0))
-        cost += DimAcross(r, k, offset, vector) >= 0 ? cpu.turned_ops : cpu.apart_store_ops;
-    }
-    work += elements * std::max(cost, 1.0) / speed;
-    // A product reads the larger operand again for each row of the other, from memory if no cache holds one of a batch.
-    if (const auto con = FindContraction(s)) {
-      repeated *= TypicalSize(con->m, group.symbols);
-      const double rhs = TypicalBytes(con->rhs->buffer, group.symbols);
-      const double one = rhs / std::max(1.0, TypicalSize(con->batch, group.symbols));
-      if (one > static_cast<double>(target.l2_bytes)) bytes += rhs * (repeated - 1);
-    }
-  }
-  return cpu.loop_seconds +
-         std::max(work / (SpeedsOf(target).own_rows * 1e9 * Cores(target)), bytes / BytesPerSecond(target));
-}
-
-int ChooseVectorDim(const RowNests& r, const Target& target) {
-  constexpr double kMuch = 0.8;
-  int best = r.VectorDim();
-  const auto seconds = [&](int d) { return PredictSeconds(r, d, LanesFor(r, target, d), target); };
-  double least = kMuch * seconds(best);
-  for (int d = 0; d < static_cast<int>(r.space.dims.size()); ++d) {
-    if (const double t = d == best ? least : seconds(d); t < least) {
-      best = d;
-      least = t;
-    }
-  }
-  return best;
-}
-
-namespace {
 
 // Where what is read lies across what is written, tiles go through the first-level cache: their rows are read in,
 // through registers if lines are whole numbers of vectors, or of halves or quarters of them, and columns of them
@@ -460,9 +285,13 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
     }
     if (middle && !point.ChooseBool("ends", true)) middle.reset();
   }
+  // What lines have in common is read once for a block of rows, which goes through each chunk of them together.
+  std::vector<int> beside = middle || lanes == 1 ? std::vector<int>() : RowsBeside(r, vector);
+  if (!beside.empty() && !point.ChooseBool("blocks_of_rows", true)) beside.clear();
+  if (!beside.empty()) num_rows = (num_rows + kRowsOfBlock - 1) / kRowsOfBlock;
   const bool shares_chunks =
       vector_is_reduced || point.ChooseBool("tasks_of_chunks", num_rows < (middle ? 2 : kManyRows));
-  std::vector<std::string> rows, chunks;
+  std::vector<std::string> rows, chunks, in_blocks;
   std::vector<size_t> in_lanes;                                         // loops of each nest that are those of a chunk
   const int64_t tile = lanes * std::max(1, 4 / r.WidestAlong(vector));  // elements of a line
   for (size_t k = 0; k < r.nests.size(); ++k) {
@@ -489,6 +318,14 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
         if (vectors > 1) s.Step("unroll ", in_chunk);
       }
     }
+    if (!beside.empty()) {
+      const std::string line = r.FuseDims(nest, beside, "s"), block = s.Fresh("b"), in_block = s.Fresh("bi");
+      s.Step("split ", line, " ", kRowsOfBlock, " -> ", block, " ", in_block);
+      s.Step("reorder ", block, " ", chunk, " ", in_block);
+      nest.loops[beside[0]] = block;
+      for (size_t i = 1; i < beside.size(); ++i) nest.loops.erase(beside[i]);
+      in_blocks.push_back(in_block);
+    }
     std::string row = r.FuseDims(nest, outer, "p");
     if (has_vector && !vector_is_reduced) {
       if (row.empty()) {
@@ -507,6 +344,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   }
   MergeLoops(s, rows);
   MergeLoops(s, chunks);
+  MergeLoops(s, in_blocks);
   tiles.Merge(s);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
   const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);

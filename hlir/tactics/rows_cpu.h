@@ -10,7 +10,14 @@
 
 namespace cinn_like::hlir {
 
-constexpr int64_t kInFlight = 4;  // vectors of a row
+constexpr int64_t kInFlight = 4;        // vectors of a row
+constexpr int64_t kMostRows = 1 << 30;  // that are counted
+constexpr int64_t kRowsOfBlock = 32;    // that share what their lines alone decide
+constexpr int64_t kLeastBeside = 4;     // fewer rows share nothing
+
+// Lanes of the widest elements; elements that a line along `dim` has.
+int64_t WidestLanes(const ir::TeProgram& group, const Target& target);
+int64_t LikelyLength(const RowNests& r, int dim);
 
 // A vector's lanes along `dim`, and as many vectors at once as hide what an operation's result takes to be there, if
 // the row is long enough to fill them.
@@ -19,6 +26,12 @@ int64_t LanesInFlight(const RowNests& r, int64_t lanes, int dim);
 // The dimension along which most memory is contiguous, unless lanes along another take much less time: that one may be
 // short, as the window of a pool is.
 int ChooseVectorDim(const RowNests& r, const Target& target);
+// Elements that are vectorised together, so that each vector's lanes lie as they do in the next.
+int64_t PeriodOf(const RowNests& r, int vector);
+// Of what no stage reduces the last dimensions beside the lines along `vector` with which something doesn't move whose
+// lanes lie apart, such as a mean of each ten channels where these come last: a block of such rows reads it once. None:
+// there is nothing like it.
+std::vector<int> RowsBeside(const RowNests& r, int vector);
 // What all threads together need for the values of a group: vector operations, more of them where a load is masked or
 // its lanes lie apart, and the bytes that come from memory.
 double PredictSeconds(const RowNests& r, int vector, int64_t lanes, const Target& target);

@@ -46,6 +46,25 @@ TEST(SplitReductions, ColumnsGetNeighbours) {
   EXPECT_EQ(Summed(Colours(4, 3), wide), "f32[n0, 3]");      // not worth a kernel
 }
 
+// Lines that go on in the next result, and are short, are columns: the channels of a group where channels come last.
+TEST(SplitReductions, ShortLinesAreColumns) {
+  const auto groups = [](int64_t images, std::string_view size, int64_t channels, std::string_view dtype) {
+    const std::string view = Cat("[", images, ",32,", channels, ",", size, ",", size, "]");
+    return Cat("graph @f(%x: ", dtype, "[", images, ",", size, ",", size, ",", 32 * channels, "]",
+               size == "n" ? ") where n in 16..128 hint 64" : ")", " {\n  %0 = cast(%x) {dtype=f32} : f32[", images,
+               ",", size, ",", size, ",", 32 * channels, "]\n  %1 = transpose(%0) {perm=[0,3,1,2]} : f32[", images, ",",
+               32 * channels, ",", size, ",", size, "]\n  %2 = reshape(%1) {shape=", view, "} : f32", view,
+               "\n  %3 = reduce_sum(%2) {axes=[2,3,4]} : f32[", images, ",32]\n  return %3\n}\n");
+  };
+  for (const char* target :
+       {"cuda -arch=sm_90a -sm-count=132 -bandwidth=4800", "x86_64 -mcpu=x86-64-v4 -num-threads=2"}) {
+    EXPECT_EQ(Summed(groups(16, "64", 10, "f32"), target), "f32[16, 32, 10]") << target;
+    EXPECT_TRUE(absl::EndsWith(Summed(groups(16, "n", 4, "bf16"), target), ", 32, 4]")) << target;
+    EXPECT_EQ(Summed(groups(16, "64", 128, "f32"), target), "f32[16, 32]") << target;  // long enough
+    EXPECT_EQ(Summed(groups(1, "4", 4, "f32"), target), "f32[1, 32]") << target;       // not worth a kernel
+  }
+}
+
 // What the same rows need again stays whole: a softmax along columns is one kernel, few columns are a cluster's. Sums
 // that only the caller needs are parts of a kernel that goes through the rows.
 TEST(SplitReductions, SumsThatRowsNeedAgainStayWhole) {

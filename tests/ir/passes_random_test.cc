@@ -200,12 +200,12 @@ void Check(const std::vector<std::string>& passes, const std::function<std::stri
 TEST(PassesRandom, Host) {
   Check(
       {"simplify", "lower_blocks", "simplify", "place_buffers", "unswitch", "unroll", "vectorize", "flatten",
-       "simplify", "cascade_sums", "legalize"},
+       "simplify", "cascade_sums", "legalize", "hoist_gathers"},
       [](Generator& g) { return g.Function(false); }, 300);
 }
 TEST(PassesRandom, HostWithoutSimplify) {
   Check(
-      {"lower_blocks", "vectorize", "unroll", "flatten", "cascade_sums", "legalize"},
+      {"lower_blocks", "vectorize", "unroll", "flatten", "cascade_sums", "legalize", "hoist_gathers"},
       [](Generator& g) { return g.Function(false); }, 200);
 }
 TEST(PassesRandom, Device) {

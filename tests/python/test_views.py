@@ -114,6 +114,42 @@ def test_parts_of_symbolic_sizes(fn, shapes, device):
             assert sum(r.kernels for r in report.subgraphs) <= 1, report
 
 
+# Channels that come last: a group's are short lines, or long ones, of places that fill blocks of rows or don't.
+@pytest.mark.parametrize("shape, groups", [
+    ((2, 30, 5, 7), 3), ((1, 320, 33, 31), 32), ((3, 128, 20, 20), 32), ((2, 6, 40, 41), 2), ((2, 96, 9, 9), 1),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_groups_of_channels_that_come_last(shape, groups, dtype, dynamic, device):
+    def norm(x, w, b):
+        return F.silu(F.group_norm(x, groups, w, b))
+
+    compiled = torch.compile(norm, backend=backend, dynamic=dynamic, options={"leave_to_framework": False})
+    c = shape[1]
+    args = [torch.randn(shape, device=device) * 3 + 5, torch.randn(c, device=device), torch.randn(c, device=device)]
+    args = [x.to(dtype) for x in args]
+    args[0] = args[0].contiguous(memory_format=torch.channels_last)
+    got, expected = compiled(*args), norm(*(x.double() for x in args))
+    tolerance = 2e-5 if dtype == torch.float32 else 2e-2
+    assert got.dtype == dtype and torch.allclose(got.double(), expected, rtol=tolerance, atol=tolerance)
+
+
+# What rows look up in one table, by blocks of 32 rows, of which the last may be shorter.
+@pytest.mark.parametrize("rows", [1, 3, 4, 31, 33, 200])
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_tables_of_lines(rows, dynamic, device):
+    def look_up(x, i, w):
+        return x * w[i] + w[i].exp()
+
+    compiled = torch.compile(look_up, backend=backend, dynamic=dynamic)
+    for columns in (70, 515):
+        x, i, w = torch.randn(rows, columns), torch.randint(40, (columns,)), torch.randn(40)
+        args = [y.to(device) for y in (x, i, w)]
+        assert torch.allclose(compiled(*args), look_up(*args), rtol=1e-5, atol=1e-6)
+
+
 # What the framework makes of a group norm's sizes where it has no kernel that says the shape: 4 * (s // 4), s * s // s.
 def test_sizes_that_guards_know():
     seen = []

@@ -1,0 +1,78 @@
+// How rows lie in memory, and what they have in common: schedules of groups.
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "hlir/tactics/tactic.h"
+#include "tests/hlir/group.h"
+
+namespace cinn_like::hlir {
+namespace {
+
+// What rows have in common is read once for a block of them, where lanes gather it: places that are computed, by
+// symbolic sizes too, and places from memory; not what each row has of its own. It has a price in that proportion.
+TEST(RowsCpu, BlocksOfRowsShareWhatTheirLinesGather) {
+  const Target target = *Target::Parse("x86_64 -mcpu=znver4 -num-threads=2");
+  const std::string groups =
+      "graph @g(%x: f32[n,64,C,10], %m: f32[n,C]) where n in 1..64 hint 16S {\n"
+      "  %0 = reshape(%m) {shape=[n,1,C,1]} : f32[n,1,C,1]\n  %1 = mul(%x, %0) : f32[n,64,C,10]\n"
+      "  %2 = reshape(%1) {shape=[n,64,C*10]} : f32[n,64,C*10]\n  return %2\n}\n";
+  const std::string table =
+      "graph @g(%x: f32[n,300], %i: i64[300], %w: f32[W]) where n in 1..4096 {\n"
+      "  %0 = gather(%w, %i) {axis=A} : f32[R]\n  %1 = mul(%x, %0) : f32[n,300]\n  return %1\n}\n";
+  std::vector<double> seconds;
+  for (const auto& [graph, shares] :
+       {std::pair(absl::StrReplaceAll(groups, {{"C*10", "320"}, {"C", "32"}, {"16S", "16"}}), true),
+        {absl::StrReplaceAll(groups, {{"C", "c"}, {"16S", "16, c in 1..64 hint 32"}}), true},
+        {absl::StrReplaceAll(table, {{"[W]", "[99]"}, {"=A", "=0"}, {"[R]", "[300]"}}), true},
+        {absl::StrReplaceAll(table, {{"[W]", "[n,99]"}, {"=A", "=1"}, {"[R]", "[n,300]"}}), false}}) {
+    const auto group = GroupOf(graph, target);
+    ASSERT_TRUE(group.ok()) << group.status();
+    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+    ASSERT_TRUE(choice.ok()) << choice.status();
+    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "32 -> b bi\n"), shares) << choice->proposal.schedule;
+    seconds.push_back(choice->proposal.seconds);
+  }
+  EXPECT_LT(seconds[2], seconds[3] / 2);
+}
+
+// Memory goes along the last dimension of a row, in whatever order what is reduced is named.
+TEST(RowsGpu, RowsGoAsMemoryDoes) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  const auto group = GroupOf(
+      "graph @f(%x: f32[64,256,96]) {\n  %0 = transpose(%x) {perm=[0,2,1]} : f32[64,96,256]\n"
+      "  %1 = reshape(%0) {shape=[64,4,24,256]} : f32[64,4,24,256]\n"
+      "  %2 = reduce_max(%1) {axes=[2,3], keepdims=true} : f32[64,4,1,1]\n  %3 = sub(%1, %2) : f32[64,4,24,256]\n"
+      "  %4 = reshape(%3) {shape=[64,96,256]} : f32[64,96,256]\n"
+      "  %5 = transpose(%4) {perm=[0,2,1]} : f32[64,256,96]\n  return %5\n}\n",
+      target);
+  ASSERT_TRUE(group.ok()) << group.status();
+  const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, " 4 -> ")) << choice->proposal.schedule;
+}
+
+// A value, then its place, whether or not registers hold the rows.
+TEST(RowsGpu, PairsAreSeparated) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  for (const char* shape : {"512,300000", "512,n", "n,3000"}) {
+    for (const int axis : {0, 1}) {
+      const std::string rows = axis == 1 ? std::string(shape).substr(0, std::string(shape).find(','))
+                                         : std::string(shape).substr(std::string(shape).find(',') + 1);
+      const auto group = GroupOf(Cat("graph @f(%x: f32[", shape, "])",
+                                     absl::StrContains(shape, "n") ? " where n in 2..10000000 hint 4096" : "",
+                                     " {\n  %0 = argmax(%x) {axis=", axis, "} : i64[", rows, "]\n  return %0\n}\n"),
+                                 target);
+      ASSERT_TRUE(group.ok()) << group.status();
+      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
+      ASSERT_TRUE(choice.ok()) << choice.status();
+      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+      EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "separate t0 -> place")) << choice->proposal.schedule;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cinn_like::hlir
