@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/analyzer.h"
+#include "ir/clone.h"
 
 namespace cinn_like::ir {
 namespace {
@@ -19,23 +20,39 @@ class GatherHoister {
     if (n == nullptr || n->kind != ForKind::kSerial || a_.ConstBounds(n->extent).lo < 1) return r;
     const Moved moved(*n);
     if (moved.calls) return r;
+    if (const If* either = As<If>(n->body); either != nullptr && !moved.Moves(either->cond)) return Either(*n, *either);
     std::vector<Expr> found;
     Collect(n->body, moved, found);
-    if (found.empty()) return r;
+    return found.empty() ? r : Hoist(r, found);
+  }
+
+ private:
+  // A loop of which no iteration asks anything else is two, if one of them reads vectors ahead.
+  Stmt Either(const For& loop, const If& either) {
+    const auto loop_of = [&](const Stmt& body) {
+      return body == nullptr ? nullptr : Run(MakeStmt(For{loop.var, loop.extent, loop.kind, body}));
+    };
+    const Stmt then = loop_of(either.then), otherwise = loop_of(either.otherwise);
+    const auto reads_ahead = [](const Stmt& s) { return s != nullptr && As<For>(s) == nullptr; };
+    if (!reads_ahead(then) && !reads_ahead(otherwise))
+      return MakeStmt(For{loop.var, loop.extent, loop.kind, MakeStmt(either)});
+    return MakeStmt(If{either.cond, then, otherwise == nullptr ? nullptr : CloneFresh(c_, otherwise, names_)});
+  }
+
+  Stmt Hoist(const Stmt& loop, const std::vector<Expr>& found) {
     absl::flat_hash_map<Expr, Expr> lets;
     std::vector<Stmt> stmts;
     for (Expr e : found) {
       lets[e] = c_.Var(names_.Fresh("lanes"), e->type);
       stmts.push_back(MakeStmt(Let{lets[e], e}));
     }
-    stmts.push_back(RewriteExprs(c_, r, Rewriter(c_, [&](Expr e) -> Expr {
+    stmts.push_back(RewriteExprs(c_, loop, Rewriter(c_, [&](Expr e) -> Expr {
                                    const auto it = lets.find(e);
                                    return it == lets.end() ? nullptr : it->second;
                                  })));
     return MakeSeq(std::move(stmts));
   }
 
- private:
   // What a loop declares and writes.
   struct Moved {
     explicit Moved(const For& loop) {

@@ -6,8 +6,8 @@
 //   let lanes = w[tdiv(ramp(0, 1, 16), broadcast(10, 16))]
 //   for s in 0..32 { y[ramp(s * 320, 1, 16)] = x[ramp(s * 320, 1, 16)] * lanes }
 //
-// What the loop reads under a condition, or writes, stays in it, and so does everything of a loop that may run not at
-// all.
+// What the loop reads under a condition that it moves, or writes, stays in it, and so does everything of a loop that
+// may run not at all. One that all iterations answer alike, as at the end of lines, is asked before.
 #pragma once
 #include "ir/stmt.h"
 

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "hlir/tactics/tactic.h"
+#include "ir/lower.h"
 #include "tests/hlir/group.h"
 
 namespace cinn_like::hlir {
@@ -32,6 +33,10 @@ TEST(RowsCpu, BlocksOfRowsShareWhatTheirLinesGather) {
     ASSERT_TRUE(choice.ok()) << choice.status();
     EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
     EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "32 -> b bi\n"), shares) << choice->proposal.schedule;
+    const StatusOr<ir::Func> lowered =
+        ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(absl::StrContains(ir::Print(*lowered), "let lanes"), shares) << ir::Print(*lowered);
     seconds.push_back(choice->proposal.seconds);
   }
   EXPECT_LT(seconds[2], seconds[3] / 2);

@@ -65,6 +65,18 @@ TEST(SplitReductions, ShortLinesAreColumns) {
   }
 }
 
+// Neighbouring columns of several dimensions are one line: a few blocks' work, of which there are parts.
+TEST(SplitReductions, ColumnsOfSeveralDimensionsAreOneLine) {
+  const auto columns = [](const std::string& kept) {
+    return Cat("graph @f(%x: f32[2,65536,", kept, "]) {\n  %0 = reduce_sum(%x) {axes=[1]} : f32[2,", kept,
+               "]\n  return %0\n}\n");
+  };
+  for (const std::string kept : {"128", "32,4", "2,16,4"}) {
+    const std::string summed = Summed(columns(kept), "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+    EXPECT_EQ(std::count(summed.begin(), summed.end(), ','), 2 + std::count(kept.begin(), kept.end(), ',')) << summed;
+  }
+}
+
 // What the same rows need again stays whole: a softmax along columns is one kernel, few columns are a cluster's. Sums
 // that only the caller needs are parts of a kernel that goes through the rows.
 TEST(SplitReductions, SumsThatRowsNeedAgainStayWhole) {
