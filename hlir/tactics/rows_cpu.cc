@@ -347,7 +347,7 @@ StatusOr<std::vector<Proposal>> ProposeRowsCpu(const ir::TeProgram& group, const
   MergeLoops(s, in_blocks);
   tiles.Merge(s);
   if (!rows.empty()) s.Step("parallel ", rows[0]);
-  const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1);
+  const size_t shared_loops = (rows.empty() ? 0 : 1) + (chunks.empty() ? 0 : 1) + (in_blocks.empty() ? 0 : 1);
   // What is scanned goes on to who reads it, a chunk at a time, where nobody waits for all of a row.
   bool in_step = r.space.HasScan() && r.nests.size() > 1;
   for (size_t depth = shared_loops; in_step; ++depth) {

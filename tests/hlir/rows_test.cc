@@ -42,6 +42,22 @@ TEST(RowsCpu, BlocksOfRowsShareWhatTheirLinesGather) {
   EXPECT_LT(seconds[2], seconds[3] / 2);
 }
 
+// So do sums of single elements, which start in the block of rows that reads them.
+TEST(RowsCpu, BlocksOfRowsStartSumsOfOne) {
+  const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=2");
+  const auto group = GroupOf(
+      "graph @g(%dy: f32[2,2,3,2], %w: f32[2,3,1,2]) {\n"
+      "  %0 = conv_input_grad(%dy, %w) {input_shape=[2,6,3,7], stride=[1,3], padding=[0,0], dilation=[1,2], groups=2} "
+      ": "
+      "f32[2,6,3,7]\n  %1 = exp(%0) : f32[2,6,3,7]\n  return %1\n}\n",
+      target);
+  ASSERT_TRUE(group.ok()) << group.status();
+  for (const Bid& bid : CollectBids(*group, target).bids) {
+    Point point;
+    EXPECT_TRUE(bid.tactic->propose(*group, target, Until::kSchedule, point).ok()) << bid.tactic->name;
+  }
+}
+
 // Memory goes along the last dimension of a row, in whatever order what is reduced is named.
 TEST(RowsGpu, RowsGoAsMemoryDoes) {
   const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
