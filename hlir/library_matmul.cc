@@ -300,7 +300,7 @@ class Matcher {
 
   // How `offset` grows with `var`; null if not by the same everywhere.
   Expr StrideOf(Expr offset, Expr var) {
-    const Expr step = a_.Simplify(c_.Sub(Substitute(c_, offset, {{var, c_.Add(var, c_.Int(1))}}), offset));
+    const Expr step = StepAlong(a_, offset, var);
     for (Expr v : VarsOf(step)) {
       if (zero_.contains(v)) return nullptr;
     }

@@ -127,11 +127,6 @@ class Splitter {
  private:
   double Size(Expr extent) const { return TypicalSize(extent, symbols_); }
 
-  // By how much an offset moves with an iterator.
-  Expr StepOf(Expr offset, Expr iter) {
-    return analyzer_.Simplify(c_.Sub(Substitute(c_, offset, {{iter, c_.Add(iter, c_.Int(1))}}), offset));
-  }
-
   std::optional<Join> JoinOf(const Stage& s) const {
     return s.IsReduction() && !FindContraction(s) ? FindJoin(c_, s.values, RunningOf(c_, s)) : std::nullopt;
   }
@@ -152,7 +147,7 @@ class Splitter {
     const Expr load = MainLoad(s, s.values);
     if (has_blocks_ || load == nullptr || load->has_mask) return std::nullopt;
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
-    const auto stride_of = [&](Expr var) { return StepOf(offset, var); };
+    const auto stride_of = [&](Expr var) { return StepAlong(analyzer_, offset, var); };
     Part part{0, 0, true, true};
     while (part.place < s.iters.size() && !IsInt(stride_of(s.iters[part.place].var), 1)) ++part.place;
     if (part.place == s.iters.size() || !IsInt(s.iters[part.place].extent)) return std::nullopt;
@@ -188,10 +183,12 @@ class Splitter {
     if (load == nullptr || load->has_mask) return std::nullopt;
     const Expr offset = ElementOffset(c_, load->buffer, IndicesOf(load));
     const auto find = [&](const std::vector<StageIter>& iters, Expr step) {
-      return static_cast<size_t>(
-          std::find_if(iters.begin(), iters.end(),
-                       [&](const StageIter& i) { return !IsInt(i.extent, 1) && StepOf(offset, i.var) == step; }) -
-          iters.begin());
+      return static_cast<size_t>(std::find_if(iters.begin(), iters.end(),
+                                              [&](const StageIter& i) {
+                                                return !IsInt(i.extent, 1) &&
+                                                       StepAlong(analyzer_, offset, i.var) == step;
+                                              }) -
+                                 iters.begin());
     };
     Part part{find(s.reduce_iters, c_.Int(1)), 1, true};
     if (part.iter == s.reduce_iters.size()) return std::nullopt;
@@ -229,7 +226,7 @@ class Splitter {
     Expr line = c_.Int(1);  // neighbouring columns, of any number of dimensions
     for (size_t k = s.iters.size(); k-- > 0;) {
       results *= Size(s.iters[k].extent);
-      if (!IsInt(s.iters[k].extent, 1) && StepOf(offset, s.iters[k].var) == line)
+      if (!IsInt(s.iters[k].extent, 1) && StepAlong(analyzer_, offset, s.iters[k].var) == line)
         line = analyzer_.Simplify(c_.Mul(line, s.iters[k].extent));
     }
     const double columns = IsInt(line, 1) ? 0 : Size(line);

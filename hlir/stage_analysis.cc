@@ -275,10 +275,12 @@ const ir::Stage& StageNamed(const std::vector<ir::Stage>& stages, const std::str
   return *std::find_if(stages.begin(), stages.end(), [&](const ir::Stage& s) { return s.name == name; });
 }
 
-bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var) {
+ir::Expr StepAlong(ir::Analyzer& a, ir::Expr offset, ir::Expr var) {
   ir::Context& c = a.context();
-  return ir::IsInt(a.Simplify(c.Sub(ir::Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset)), 1);
+  return a.Simplify(c.Sub(ir::Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
 }
+
+bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var) { return ir::IsInt(StepAlong(a, offset, var), 1); }
 
 bool IsParam(const ir::TeProgram& p, ir::Buffer b) {
   return std::any_of(p.params.begin(), p.params.end(), [&](const ir::Param& q) { return q.buffer == b; });

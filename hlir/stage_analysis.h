@@ -61,7 +61,9 @@ ir::Expr MainLoad(const ir::Stage& s, const std::vector<ir::Expr>& values);
 // Whether a factor is more than an element under casts.
 bool IsComputed(ir::Expr factor);
 
-// Whether the element at `offset` for the next value of `var` lies next to it.
+// How far the element at `offset` for the next value of `var` lies from it.
+ir::Expr StepAlong(ir::Analyzer& a, ir::Expr offset, ir::Expr var);
+// Whether it lies next to it.
 bool IsContiguous(ir::Analyzer& a, ir::Expr offset, ir::Expr var);
 
 // Whether a value in memory says from where on elements of a reduction change nothing (rows of a tensor that are summed

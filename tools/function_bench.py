@@ -313,6 +313,7 @@ def measure(make, dtype, most, lasts, device, symbolic, inductor):
         "wrong": wrong,
     }
 
+
 SETS = {"small": CASES, "large": LARGE, "groups": GROUPS}
 
 

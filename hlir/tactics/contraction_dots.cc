@@ -15,9 +15,7 @@ namespace {
 
 // Whether elements of `load` that follow each other in `var` are `step` apart.
 bool IsStep(Analyzer& a, Expr load, Expr var, int64_t step) {
-  Context& c = a.context();
-  const Expr offset = ElementOffset(c, load->buffer, IndicesOf(load));
-  return IsInt(a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset)), step);
+  return IsInt(StepAlong(a, ElementOffset(a.context(), load->buffer, IndicesOf(load)), var), step);
 }
 
 Analyzer FactsOf(const FlatContraction& f) {

@@ -79,9 +79,7 @@ std::optional<Sides> FindSides(const TeProgram& group) {
 }
 
 Expr Step(Analyzer& a, Buffer b, const std::vector<Expr>& indices, Expr var) {
-  Context& c = a.context();
-  const Expr offset = ElementOffset(c, b, indices);
-  const Expr step = a.Simplify(c.Sub(Substitute(c, offset, {{var, c.Add(var, c.Int(1))}}), offset));
+  const Expr step = StepAlong(a, ElementOffset(a.context(), b, indices), var);
   return IsInt(step) ? step : nullptr;
 }
 

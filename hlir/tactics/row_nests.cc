@@ -214,9 +214,8 @@ bool RowNests::IsWhole(Expr e) const {
 }
 
 bool RowNests::IsAlong(Expr offset, int dim) const {
-  Context& c = *group.context;
-  const Expr along = SpaceVar(dim);
-  return IsInt(Analyzer(c).Simplify(c.Sub(Substitute(c, offset, {{along, c.Add(along, c.Int(1))}}), offset)), 1);
+  Analyzer a(*group.context);
+  return IsContiguous(a, offset, SpaceVar(dim));
 }
 
 std::vector<RowNests::Input> RowNests::FindInputsAlong(int dim) const {
@@ -273,7 +272,7 @@ std::vector<double> RowNests::ContiguousAlong() const {
     for (size_t d = 0; d < space.dims.size(); ++d) {
       const Expr i = IterOf(group, space, access.stage, static_cast<int>(d));
       if (i == nullptr) continue;
-      const Expr step = a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
+      const Expr step = StepAlong(a, access.offset, i);
       if (IsInt(step, 1)) contiguous.push_back(d);
       if (!IsInt(step, 0)) elements *= TypicalSize(space.dims[d].extent, group.symbols);
     }
@@ -302,9 +301,7 @@ std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
     bool whole = true;
     for (int d = 0; d < static_cast<int>(space.dims.size()); ++d) {
       const Expr i = IterOf(group, space, access.stage, d);
-      const Expr step = i == nullptr
-                            ? c.Int(0)
-                            : a.Simplify(c.Sub(Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}}), access.offset));
+      const Expr step = i == nullptr ? c.Int(0) : StepAlong(a, access.offset, i);
       if (IsInt(step, 1)) contiguous = d;
       whole = whole && !IsInt(step, 0);
     }
@@ -358,8 +355,7 @@ int RowNests::WidestAlong(int dim) const {
     auto moves_along = [&](int d) {
       const Expr i = IterOf(group, space, access.stage, d);
       if (i == nullptr) return false;
-      const Expr next = Substitute(c, access.offset, {{i, c.Add(i, c.Int(1))}});
-      return !IsInt(a.Simplify(c.Sub(next, access.offset)), 0);
+      return !IsInt(StepAlong(a, access.offset, i), 0);
     };
     if (!moves_along(dim)) continue;
     int dims = 0;

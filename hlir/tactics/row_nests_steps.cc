@@ -65,7 +65,7 @@ bool RowNests::ReadsWindows() const {
         const double length = TypicalSize(r.extent, group.symbols);
         for (const StageIter& i : s.iters) {
           if (!Uses(index, i.var)) continue;
-          const Expr step = a.Simplify(c.Sub(Substitute(c, index, {{i.var, c.Add(i.var, c.Int(1))}}), index));
+          const Expr step = StepAlong(a, index, i.var);
           found |= IsInt(step) && (length < kShort || static_cast<double>(step->int_value) < length);
         }
       }
@@ -94,6 +94,7 @@ Status RowNests::KeepReduced() {
 }
 
 Status RowNests::SeparatePairs(bool costly) {
+  if (std::none_of(group.stages.begin(), group.stages.end(), ChoosesPairs)) return absl::OkStatus();
   for (const Stage& s : group.stages) {
     if (!s.IsReduction() || s.outputs.size() != 2) continue;
     const std::optional<Join> join = FindJoin(*group.context, s.values, RunningOf(*group.context, s));

@@ -13,7 +13,6 @@ namespace cinn_like::hlir {
 constexpr int64_t kInFlight = 4;        // vectors of a row
 constexpr int64_t kMostRows = 1 << 30;  // that are counted
 constexpr int64_t kRowsOfBlock = 32;    // that share what their lines alone decide
-constexpr int64_t kLeastBeside = 4;     // fewer rows share nothing
 
 // Lanes of the widest elements; elements that a line along `dim` has.
 int64_t WidestLanes(const ir::TeProgram& group, const Target& target);

@@ -22,7 +22,7 @@ int DimAcross(const RowNests& r, size_t stage, ir::Expr offset, int vector) {
   ir::Analyzer a(c);
   const auto step = [&](int d) {
     const ir::Expr i = IterOf(r.group, r.space, stage, d);
-    return i == nullptr ? c.Int(0) : a.Simplify(c.Sub(ir::Substitute(c, offset, {{i, c.Add(i, c.Int(1))}}), offset));
+    return i == nullptr ? c.Int(0) : StepAlong(a, offset, i);
   };
   if (r.space.HasScan() || r.space.dims[vector].reduced || r.LikelySize(r.LineAround(vector)) < kShortest) return -1;
   // Lanes of one element, or of neighbours, are no lines of their own.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cinn_like/base/costs.h"
+#include "hlir/stage_analysis.h"
 #include "hlir/tactics/matmul_cost.h"
 #include "hlir/tactics/rows_cpu.h"
 #include "hlir/tactics/rows_cpu_across.h"
@@ -13,6 +14,8 @@
 
 namespace cinn_like::hlir {
 namespace {
+
+constexpr int64_t kLeastBeside = 4;  // fewer rows share nothing
 
 // After how many elements along `var` an offset is as much further as it will be each time: 3 of i / 3. 1: each is, or
 // after too many.
@@ -113,7 +116,7 @@ std::vector<int> RowsBeside(const RowNests& r, int vector) {
       VisitLoads(value, [&](ir::Expr e) {
         if (!ir::Uses(e, lane)) return;
         const ir::Expr offset = ElementOffset(c, e->buffer, ir::IndicesOf(e));
-        if (ir::IsInt(a.Simplify(c.Sub(ir::Substitute(c, offset, {{lane, c.Add(lane, c.Int(1))}}), offset)))) return;
+        if (ir::IsInt(StepAlong(a, offset, lane))) return;
         std::vector<int> beside;
         for (size_t i = outer.size(); i-- > 0 && StaysAlong(r, k, e, {outer[i]});)
           beside.insert(beside.begin(), outer[i]);

@@ -10,6 +10,18 @@
 namespace cinn_like::hlir {
 namespace {
 
+// What runs, with nothing refused.
+Proposal ChosenFor(const std::string& graph, const Target& target) {
+  const auto group = GroupOf(graph, target);
+  EXPECT_TRUE(group.ok()) << group.status();
+  if (!group.ok()) return {};
+  StatusOr<Choice> choice = ChooseSchedule(*group, target);
+  EXPECT_TRUE(choice.ok()) << choice.status();
+  if (!choice.ok()) return {};
+  EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
+  return std::move(choice->proposal);
+}
+
 // What rows have in common is read once for a block of them, where lanes gather it: places that are computed, by
 // symbolic sizes too, and places from memory; not what each row has of its own. It has a price in that proportion.
 TEST(RowsCpu, BlocksOfRowsShareWhatTheirLinesGather) {
@@ -27,17 +39,12 @@ TEST(RowsCpu, BlocksOfRowsShareWhatTheirLinesGather) {
         {absl::StrReplaceAll(groups, {{"C", "c"}, {"16S", "16, c in 1..64 hint 32"}}), true},
         {absl::StrReplaceAll(table, {{"[W]", "[99]"}, {"=A", "=0"}, {"[R]", "[300]"}}), true},
         {absl::StrReplaceAll(table, {{"[W]", "[n,99]"}, {"=A", "=1"}, {"[R]", "[n,300]"}}), false}}) {
-    const auto group = GroupOf(graph, target);
-    ASSERT_TRUE(group.ok()) << group.status();
-    const StatusOr<Choice> choice = ChooseSchedule(*group, target);
-    ASSERT_TRUE(choice.ok()) << choice.status();
-    EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
-    EXPECT_EQ(absl::StrContains(choice->proposal.schedule, "32 -> b bi\n"), shares) << choice->proposal.schedule;
-    const StatusOr<ir::Func> lowered =
-        ir::LowerKernel(choice->proposal.func, {.options = {}, .target = target, .name = "test"});
+    const Proposal p = ChosenFor(graph, target);
+    EXPECT_EQ(absl::StrContains(p.schedule, "32 -> b bi\n"), shares) << p.schedule;
+    const StatusOr<ir::Func> lowered = ir::LowerKernel(p.func, {.options = {}, .target = target, .name = "test"});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     EXPECT_EQ(absl::StrContains(ir::Print(*lowered), "let lanes"), shares) << ir::Print(*lowered);
-    seconds.push_back(choice->proposal.seconds);
+    seconds.push_back(p.seconds);
   }
   EXPECT_LT(seconds[2], seconds[3] / 2);
 }
@@ -47,9 +54,8 @@ TEST(RowsCpu, BlocksOfRowsStartSumsOfOne) {
   const Target target = *Target::Parse("x86_64 -mcpu=skylake-avx512 -num-threads=2");
   const auto group = GroupOf(
       "graph @g(%dy: f32[2,2,3,2], %w: f32[2,3,1,2]) {\n"
-      "  %0 = conv_input_grad(%dy, %w) {input_shape=[2,6,3,7], stride=[1,3], padding=[0,0], dilation=[1,2], groups=2} "
-      ": "
-      "f32[2,6,3,7]\n  %1 = exp(%0) : f32[2,6,3,7]\n  return %1\n}\n",
+      "  %0 = conv_input_grad(%dy, %w) {input_shape=[2,6,3,7], stride=[1,3], padding=[0,0], dilation=[1,2], groups=2}"
+      " : f32[2,6,3,7]\n  %1 = exp(%0) : f32[2,6,3,7]\n  return %1\n}\n",
       target);
   ASSERT_TRUE(group.ok()) << group.status();
   for (const Bid& bid : CollectBids(*group, target).bids) {
@@ -61,18 +67,14 @@ TEST(RowsCpu, BlocksOfRowsStartSumsOfOne) {
 // Memory goes along the last dimension of a row, in whatever order what is reduced is named.
 TEST(RowsGpu, RowsGoAsMemoryDoes) {
   const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
-  const auto group = GroupOf(
+  const Proposal p = ChosenFor(
       "graph @f(%x: f32[64,256,96]) {\n  %0 = transpose(%x) {perm=[0,2,1]} : f32[64,96,256]\n"
       "  %1 = reshape(%0) {shape=[64,4,24,256]} : f32[64,4,24,256]\n"
       "  %2 = reduce_max(%1) {axes=[2,3], keepdims=true} : f32[64,4,1,1]\n  %3 = sub(%1, %2) : f32[64,4,24,256]\n"
       "  %4 = reshape(%3) {shape=[64,96,256]} : f32[64,96,256]\n"
       "  %5 = transpose(%4) {perm=[0,2,1]} : f32[64,256,96]\n  return %5\n}\n",
       target);
-  ASSERT_TRUE(group.ok()) << group.status();
-  const StatusOr<Choice> choice = ChooseSchedule(*group, target);
-  ASSERT_TRUE(choice.ok()) << choice.status();
-  EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
-  EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, " 4 -> ")) << choice->proposal.schedule;
+  EXPECT_TRUE(absl::StrContains(p.schedule, " 4 -> ")) << p.schedule;
 }
 
 // A value, then its place, whether or not registers hold the rows.
@@ -82,15 +84,11 @@ TEST(RowsGpu, PairsAreSeparated) {
     for (const int axis : {0, 1}) {
       const std::string rows = axis == 1 ? std::string(shape).substr(0, std::string(shape).find(','))
                                          : std::string(shape).substr(std::string(shape).find(',') + 1);
-      const auto group = GroupOf(Cat("graph @f(%x: f32[", shape, "])",
-                                     absl::StrContains(shape, "n") ? " where n in 2..10000000 hint 4096" : "",
-                                     " {\n  %0 = argmax(%x) {axis=", axis, "} : i64[", rows, "]\n  return %0\n}\n"),
-                                 target);
-      ASSERT_TRUE(group.ok()) << group.status();
-      const StatusOr<Choice> choice = ChooseSchedule(*group, target);
-      ASSERT_TRUE(choice.ok()) << choice.status();
-      EXPECT_TRUE(choice->refused.empty()) << choice->refused[0];
-      EXPECT_TRUE(absl::StrContains(choice->proposal.schedule, "separate t0 -> place")) << choice->proposal.schedule;
+      const Proposal p = ChosenFor(Cat("graph @f(%x: f32[", shape, "])",
+                                       absl::StrContains(shape, "n") ? " where n in 2..10000000 hint 4096" : "",
+                                       " {\n  %0 = argmax(%x) {axis=", axis, "} : i64[", rows, "]\n  return %0\n}\n"),
+                                   target);
+      EXPECT_TRUE(absl::StrContains(p.schedule, "separate t0 -> place")) << p.schedule;
     }
   }
 }

@@ -71,7 +71,7 @@ TEST(SplitReductions, ColumnsOfSeveralDimensionsAreOneLine) {
     return Cat("graph @f(%x: f32[2,65536,", kept, "]) {\n  %0 = reduce_sum(%x) {axes=[1]} : f32[2,", kept,
                "]\n  return %0\n}\n");
   };
-  for (const std::string kept : {"128", "32,4", "2,16,4"}) {
+  for (const std::string kept : {"256", "64,4", "4,16,4"}) {
     const std::string summed = Summed(columns(kept), "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
     EXPECT_EQ(std::count(summed.begin(), summed.end(), ','), 2 + std::count(kept.begin(), kept.end(), ',')) << summed;
   }

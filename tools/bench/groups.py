@@ -37,7 +37,10 @@ simple("group norm of 256 groups 64x256x56x56", group_norm(256, keep), (64, 256,
 simple("group norm of one group 64x96x56x56", group_norm(1, keep), (64, 96, 56, 56), (96,), (96,))
 simple("group norm of 2 channels each 4096x64", group_norm(32, keep), (4096, 64), (64,), (64,))
 simple("instance norm 64x64x112x112", lambda x, w, b: F.instance_norm(x, weight=w, bias=b), (64, 64, 112, 112), (64,), (64,))
-simple("group norm and silu, channels last 16x64x64x320",
-       lambda x, w, b: F.silu(F.group_norm(x.permute(0, 3, 1, 2), 32, w, b)), (16, 64, 64, 320), (320,), (320,))  # fmt: skip
+for shape in ((16, 64, 64, 320), (2, 64, 64, 128), (1, 32, 32, 512), (1, 512, 512, 128)):
+    for name, act in (("group norm and silu", F.silu), ("group norm", keep)):
+        simple(f"{name}, channels last {'x'.join(map(str, shape))}",
+               lambda x, w, b, norm=group_norm(32, act): norm(x.permute(0, 3, 1, 2), w, b), shape, shape[3:], shape[3:])  # fmt: skip
 simple("quantised by groups of 32 8192x4096", quantise, (8192, 4096))
+simple("means of each ten beside rows 16384x1280", lambda x, m: (x.view(len(x), -1, 10) * m[:, None]).view(x.shape), (16384, 1280), (128,))
 simple("RMS norm of heads 8x2048x(32x128)", rms_of_heads, (8, 2048, 4096), (128,))
