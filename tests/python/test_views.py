@@ -151,15 +151,19 @@ def test_tables_of_lines(rows, dynamic, device):
 
 
 # What the framework makes of a group norm's sizes where it has no kernel that says the shape: 4 * (s // 4), s * s // s.
-def test_sizes_that_guards_know():
+# Channels are at least the first multiple of the groups that their range holds, also where the batch says nothing of them.
+@pytest.mark.parametrize("batch", [1, 2])
+def test_sizes_that_guards_know(batch):
     seen = []
 
     def compiler(gm, inputs):
         seen.extend(n.meta["val"] for n in gm.graph.nodes if n.target is torch.ops.aten.native_group_norm.default)
         return gm
 
-    args = [torch.randn(s, device="meta") for s in [(2, 16, 6, 6), (16,), (16,)]]
+    args = [torch.randn(s, device="meta") for s in [(batch, 16, 6, 6), (16,), (16,)]]
     norm = torch.compile(lambda x, w, b: F.group_norm(x, 4, w, b) * 2, backend=aot_autograd(fw_compiler=compiler), dynamic=True)
     assert norm(*args).shape == args[0].shape
     n, c, h, w = map(dims.to_expr, seen[0][0].shape)
-    assert h == w and all(s.is_Symbol for s in (n, c, h, w)), (n, c, h, w)
+    assert h == w and all(s == 1 or s.is_Symbol for s in (n, c, h, w)), (n, c, h, w)
+    low, _, divisor = dims.symbol_facts(c, seen[0][0].shape[1].node.shape_env)
+    assert divisor == 4 and low > 0 and low % divisor == 0

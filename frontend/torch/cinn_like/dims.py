@@ -199,5 +199,5 @@ def symbol_facts(symbol, shape_env):
         number, by = (fact.args[0] / fact.args[1]).as_numer_denom()
         if number == symbol and by.is_Integer and shape_env.bound_sympy(fact.args[1]).lower > 0:
             divisor = max(divisor, int(by))
-    low = clamp(bounds.lower, 0)
-    return max(low, 0), clamp(bounds.upper, _LARGEST_OF_ALL), divisor
+    low = -(-max(clamp(bounds.lower, 0), 0) // divisor) * divisor  # the first multiple there
+    return low, clamp(bounds.upper, _LARGEST_OF_ALL), divisor
