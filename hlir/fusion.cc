@@ -420,7 +420,7 @@ class Planner {
     merged.insert(merged.end(), members_[reader].begin(), members_[reader].end());
     std::sort(merged.begin(), merged.end());
     if (!CanShareKernel(merged)) return false;
-    if (IsReduction(merged) && MayCost(merged)) {
+    if (MayCost(merged)) {
       const std::optional<double> together = PriceOf(merged);
       const double apart = PriceOf(members_[producer]).value_or(0) + PriceOf(members_[reader]).value_or(0);
       if (!together || *together >= apart) return false;
@@ -449,16 +449,21 @@ class Planner {
   }
 
   // Whether one kernel for all may take longer than several: where what moves ends in rows and in columns and no block
-  // of a GPU holds both, memory moves whole sectors for single elements; and results that are written in the order of
-  // what others read may lie across it.
+  // of a GPU holds both, memory moves whole sectors for single elements; results that are written in the order of
+  // what others read may lie across it; and loops of several results that move elements in different orders have no
+  // tiles for all of them:
+  //   y = exp(x), z = tanh(transpose(x))
   bool MayCost(const std::vector<int>& group) const {
+    const bool reduces = IsReduction(group);
+    const std::vector<Buffer> outputs = OutputsOf(group);
+    if (!reduces && outputs.size() < 2) return false;
     std::vector<Stage> stages;
     for (int i : group) stages.push_back(p_.stages[i]);
-    const std::vector<Buffer> outputs = OutputsOf(group);
     const auto kept = InlineGroup(c_, stages, outputs, p_.symbols);
     if (!kept) return false;
     const auto is_aligned = [](const Stage& s) { return !s.at.empty(); };
-    return std::any_of(kept->begin(), kept->end(), is_aligned) || (target_.IsGpu() && MovesAcross(*kept, outputs));
+    return (reduces && std::any_of(kept->begin(), kept->end(), is_aligned)) ||
+           ((target_.IsGpu() || !reduces) && MovesAcross(*kept, outputs));
   }
 
   size_t Rank(int i) const { return p_.stages[i].iters.size(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "hlir/stage_analysis.h"
 
@@ -235,10 +236,10 @@ std::optional<RowSpace> FindRowSpace(const std::vector<Stage>& stages, bool sums
 
 bool MovesAcross(const std::vector<Stage>& stages, const std::vector<Buffer>& outputs) {
   const std::optional<RowSpace> space = FindRowSpace(stages);
-  if (!space || !space->HasReduction()) return false;
+  if (!space) return false;
   absl::flat_hash_set<Buffer> made;
   for (const Stage& s : stages) made.insert(s.outputs.begin(), s.outputs.end());
-  bool rows = false, columns = false;
+  std::set<int> ends;
   for (size_t k = 0; k < stages.size(); ++k) {
     const Stage& s = stages[k];
     const auto look = [&](const std::vector<Expr>& indices) {
@@ -252,7 +253,7 @@ bool MovesAcross(const std::vector<Stage>& stages, const std::vector<Buffer>& ou
           ++used;
         }
       }
-      if (last >= 0 && used == space->dims.size()) (space->dims[last].reduced ? rows : columns) = true;
+      if (last >= 0 && used == space->dims.size()) ends.insert(last);
     };
     if (Contains(outputs, s.outputs[0])) look(s.at.empty() ? VarsOf(s.iters) : s.at);
     for (Expr v : s.values) {
@@ -261,7 +262,9 @@ bool MovesAcross(const std::vector<Stage>& stages, const std::vector<Buffer>& ou
       });
     }
   }
-  return rows && columns;
+  if (!space->HasReduction()) return ends.size() > 1;
+  const auto is_reduced = [&](int d) { return space->dims[d].reduced; };
+  return std::any_of(ends.begin(), ends.end(), is_reduced) && !std::all_of(ends.begin(), ends.end(), is_reduced);
 }
 
 Expr IterOf(const TeProgram& p, const RowSpace& space, size_t k, int dim) {

@@ -30,7 +30,8 @@ std::optional<RowSpace> FindRowSpace(const std::vector<ir::Stage>& stages, bool 
 ir::Expr IterOf(const ir::TeProgram& p, const RowSpace& space, size_t k, int dim);
 
 // Whether some of what moves between memory and stages that share such loops, element by element of all of them, ends
-// in rows and some in columns, by their last indices. `outputs` of the stages leave them.
+// in rows and some in columns, by their last indices; where nothing is reduced, in different dimensions. `outputs` of
+// the stages leave them.
 bool MovesAcross(const std::vector<ir::Stage>& stages, const std::vector<ir::Buffer>& outputs);
 
 // The digits as which a reduction into parts reads the dimension that it reduces: q * parts + p; or, where a second

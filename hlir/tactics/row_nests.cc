@@ -293,8 +293,7 @@ int RowNests::VectorDim(bool of_rows) const {
 std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
   Context& c = *group.context;
   Analyzer a(c);
-  int out = -1;
-  std::vector<int> bytes(space.dims.size(), 0);  // of what is read along each dimension
+  std::vector<int> bytes(space.dims.size(), 0), written = bytes;  // of what is read and written along each dimension
   for (const StageAccess& access : AccessesOf(group)) {
     if (!IsParam(group, access.buffer)) continue;
     int contiguous = -1;
@@ -308,13 +307,19 @@ std::optional<RowNests::Transposition> RowNests::FindTransposition() const {
     if (!whole || contiguous < 0) continue;
     const std::vector<Buffer>& outputs = group.stages[access.stage].outputs;
     if (std::find(outputs.begin(), outputs.end(), access.buffer) != outputs.end())
-      out = contiguous;
+      written[contiguous] += BytesOf(access.buffer->dtype);
     else
       bytes[contiguous] += BytesOf(access.buffer->dtype);
   }
-  if (out < 0) return std::nullopt;
+  const auto most = [](const std::vector<int>& v) {
+    return static_cast<int>(std::max_element(v.begin(), v.end()) - v.begin());
+  };
+  // Of results in several orders those along what is read need no tile.
+  if (std::count(written.begin(), written.end(), 0) + 1 < std::ssize(written)) written[most(bytes)] = 0;
+  const int out = most(written);
+  if (written[out] == 0) return std::nullopt;
   bytes[out] = 0;
-  const int in = static_cast<int>(std::max_element(bytes.begin(), bytes.end()) - bytes.begin());
+  const int in = most(bytes);
   for (int d : {in, out}) {
     if (TypicalSize(space.dims[d].extent, group.symbols) < kShortest) return std::nullopt;
   }

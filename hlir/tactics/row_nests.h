@@ -102,8 +102,8 @@ struct RowNests {
   // The dimension along which most of what is read and written is contiguous, later ones first; `of_rows`: it may be
   // one that is reduced.
   int VectorDim(bool of_rows = true) const;
-  // What all dimensions move: results are contiguous along `out`, most of what is read along `in`, another one.
-  // nullopt: nothing is, or too short a dimension for it to matter.
+  // What all dimensions move: results are contiguous along `out`, some perhaps along others, most of what is read along
+  // `in`, another one. nullopt: nothing is, or too short a dimension for it to matter.
   struct Transposition {
     int in, out;
   };

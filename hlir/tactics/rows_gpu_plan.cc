@@ -77,6 +77,10 @@ double RowsGpuPlan::Seconds(int vector) const {
     const auto t = r_.FindTransposition();
     seconds *= 1 + (t ? gpu.narrow_tile * (narrow(r_.LineAround(t->in)) + narrow(r_.LineAround(t->out)))
                       : gpu.narrow_access * (ShiftOfLine(vector) ? 0 : narrow(r_.LineAround(vector))));
+    const std::vector<int> direct = t ? std::vector<int>{t->in, t->out} : r_.LineAround(vector);
+    std::vector<int> across = r_.Dims(false);
+    std::erase_if(across, [&](int d) { return std::count(direct.begin(), direct.end(), d) > 0; });
+    seconds += BytesBeside(across) / BytesPerSecond(target_);
     return gpu.kernel_seconds +
            std::max(seconds, SecondsOfPlaces(r_.Dims(false), t ? 1 : VectorFor(r_.LineAround(vector))));
   }
@@ -133,24 +137,21 @@ double RowsGpuPlan::Seconds(int vector) const {
     waits = std::ceil(blocks / at_once) * turns * static_cast<double>(passes) * gpu.pass_seconds;
   }
   if (!in_registers) seconds += BytesAgain(passes) / (gpu.again_per_byte * BytesPerSecond(target_) * drawn);
-  seconds += BytesBeside(vector) / BytesPerSecond(target_);
+  if (along || !PlanStrip(vector).crosses) seconds += BytesBeside(r_.Dims(!along)) / BytesPerSecond(target_);
   const double places = SecondsOfPlaces(r_.Dims(true), together) * static_cast<double>(in_registers ? 1 : passes);
   return gpu.kernel_seconds + std::max({seconds, waits, places}) +
          parts * static_cast<double>(passes + 1) * gpu.part_seconds / Cores(target_);
 }
 
-double RowsGpuPlan::BytesBeside(int vector) const {
-  const bool along = r_.space.dims[vector].reduced;
-  if (!along && PlanStrip(vector).crosses) return 0;
-  double elements = 1, bytes = 0;
-  for (size_t d = 0; d < r_.space.dims.size(); ++d)
-    elements *= static_cast<double>(r_.LikelyExtent(static_cast<int>(d)));
+double RowsGpuPlan::BytesBeside(const std::vector<int>& dims) const {
+  double bytes = 0;
   const auto beside = [](DType t) { return static_cast<double>(kSectorBytes - BytesOf(t)); };
-  for (int d : r_.Dims(!along)) {
+  for (int d : dims) {
     if (r_.LikelySize(r_.LineAround(d)) < kCrossed) continue;
-    for (Buffer b : r_.FindResultsAlong(d)) bytes += elements * beside(b->dtype);
-    for (const RowNests::Input& input : r_.FindInputsAlong(d)) bytes += elements * beside(input.load->type.dtype);
+    for (Buffer b : r_.FindResultsAlong(d)) bytes += beside(b->dtype);
+    for (const RowNests::Input& input : r_.FindInputsAlong(d)) bytes += beside(input.load->type.dtype);
   }
+  for (size_t d = 0; d < r_.space.dims.size(); ++d) bytes *= static_cast<double>(r_.LikelyExtent(static_cast<int>(d)));
   return bytes;
 }
 

@@ -96,8 +96,9 @@ class RowsGpuPlan {
   std::optional<Strip> PlanOwn(const std::vector<int>& along, double all_columns) const;
   // The most elements that a line of these dimensions can have, counted as LongestRow says.
   int64_t Longest(const std::vector<int>& line) const;
-  // Bytes that move beside elements of which memory has neighbours across the direction in which threads lie.
-  double BytesBeside(int vector) const;
+  // Bytes that move beside elements of what lies along one of `dims`, of which memory has neighbours across the
+  // direction in which threads lie.
+  double BytesBeside(const std::vector<int>& dims) const;
   // Whether a result is as large as the rows.
   bool WritesRows() const;
   // How often the group goes through a row: for each reduction, and once for what is as large as it.

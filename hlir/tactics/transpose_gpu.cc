@@ -16,6 +16,8 @@ constexpr int64_t kWarp = RowsGpuPlan::kWarp;
 constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
 constexpr int64_t kTileBytes = 512;       // in registers
 constexpr int64_t kTransposeShared = 16;  // threads of a block both ways, where elements pass through shared memory
+constexpr int64_t kSharedSide = kTransposeShared * kTile;  // of a tile there
+constexpr int64_t kSharedBytes = 8;                        // of its elements, so that four blocks fit
 
 class Transposed {
  public:
@@ -24,8 +26,18 @@ class Transposed {
 
   // A thread rearranges a tile in its registers, 16 bytes by 16 bytes: it reads rows of the tile and writes columns.
   // Threads lie side by side both ways, so that neither way memory moves more than what is used.
+  // Results that lie as what is read does are written as it is read, and what they read across has a tile, too.
   Status Run(RowNests::Transposition t) {
-    ASSIGN_OR_RETURN(const size_t copies, r_.StageInputs(r_.FindInputsAlong(t.in)));
+    ASSIGN_OR_RETURN(const size_t copies_in, r_.StageInputs(r_.FindInputsAlong(t.in)));
+    const std::vector<Buffer> straight = r_.FindResultsAlong(t.in);
+    const auto is_straight = [&](size_t k) { return Contains(straight, r_.group.stages[k].outputs[0]); };
+    std::vector<RowNests::Input> across = r_.FindInputsAlong(t.out);
+    for (RowNests::Input& input : across)
+      std::erase_if(input.read, [&](const auto& read) { return !is_straight(read.first); });
+    std::erase_if(across, [](const RowNests::Input& input) { return input.read.empty(); });
+    ASSIGN_OR_RETURN(const size_t copies_out, r_.StageInputs(across));
+    for (size_t i = 0; i < r_.nests.size(); ++i)
+      goes_along_in_.push_back(i >= copies_out && (i < copies_out + copies_in || is_straight(i)));
     const std::vector<int> in = r_.LineAround(t.in), out = r_.LineAround(t.out);
     std::vector<int> outer;
     for (int d : r_.Dims(false)) {
@@ -33,15 +45,21 @@ class Transposed {
     }
     r_.ReorderAll({outer, in, out});
     int64_t v_in = plan_.VectorFor(in), v_out = plan_.VectorFor(out), bytes = 0;
-    for (Buffer b : r_.Temporaries()) bytes += BytesOf(b->dtype);
-    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
+    bool words = true;
+    for (Buffer b : r_.Temporaries()) {
+      bytes += BytesOf(b->dtype);
+      words = words && BytesOf(b->dtype) == 4;
+    }
     const auto has_whole_tiles = [&](const std::vector<int>& line) {
-      return r_.LikelySize(line) >= static_cast<double>(kTransposeShared * kTile);
+      return r_.LikelySize(line) >= static_cast<double>(kSharedSide);
     };
-    const bool shares = v_in == kTile && v_out == kTile && bytes == 4 && has_whole_tiles(in) && has_whole_tiles(out) &&
+    const bool in_accesses = words && v_in == kTile && v_out == kTile;
+    const bool shares = (in_accesses || std::min(v_in, v_out) < kTile) && bytes <= kSharedBytes &&
+                        has_whole_tiles(in) && has_whole_tiles(out) &&
                         most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
-    if (shares) return Shared(outer, in, out, copies);
+    if (shares) return Shared(outer, in, out, in_accesses);
+    while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;
     struct Side {
       std::string block, thread, element;
     };
@@ -70,10 +88,10 @@ class Transposed {
     MergeLoops(s_, blocks);  // while all nests have one order
     for (size_t i = 0; i < sides.size(); ++i) {
       const auto& [x, y] = sides[i];
-      const bool reads = i < copies;
-      const std::string &first = reads ? y.element : x.element, &last = reads ? x.element : y.element;
+      const bool along_in = goes_along_in_[i];
+      const std::string &first = along_in ? y.element : x.element, &last = along_in ? x.element : y.element;
       s_.Step("reorder ", first, " ", last).Step("unroll ", first);
-      s_.Step((reads ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
+      s_.Step((along_in ? v_in : v_out) > 1 ? "vectorize " : "unroll ", last);
     }
     s_.Step("bind ", blocks[0], " blockIdx.x");
     for (const std::string& l : threads_in) s_.Step("bind ", l, " threadIdx.x");
@@ -82,8 +100,11 @@ class Transposed {
   }
 
  private:
-  // The same through shared memory, of elements of 4 bytes: half a warp reads and writes 256 bytes of a row.
-  Status Shared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out, size_t copies) {
+  // The same through shared memory: of elements of 4 bytes half a warp reads and writes 256 bytes of a row; of others,
+  // or where rows begin anywhere, a warp as many elements as it has threads.
+  Status Shared(const std::vector<int>& outer, const std::vector<int>& in, const std::vector<int>& out,
+                bool in_accesses) {
+    const int64_t along = in_accesses ? kTransposeShared : kWarp, across = kTransposeShared * kTransposeShared / along;
     for (size_t k = 0; k < r_.group.stages.size() && in.size() + out.size() > 2; ++k) {
       for (Buffer b : r_.group.stages[k].outputs) {
         if (!IsParam(r_.group, b)) s_.Step("transform_layout ", r_.LayoutOf(b->name, r_.space.dim_of[k], {in, out}));
@@ -93,15 +114,19 @@ class Transposed {
     std::vector<std::string> blocks, threads, rows;
     for (size_t i = 0; i < r_.nests.size(); ++i) {
       RowNest& nest = r_.nests[i];
-      const bool reads = i < copies;
+      const bool along_in = goes_along_in_[i];
       const std::string b_in = s_.Fresh("bi"), b_out = s_.Fresh("bo"), t = s_.Fresh("t"), y = s_.Fresh("y"),
                         u = s_.Fresh("u"), x = s_.Fresh("x");
-      const std::string &b_along = reads ? b_in : b_out, &b_across = reads ? b_out : b_in;
-      s_.Step("split ", r_.FuseDims(nest, reads ? in : out, "v"), " ", kTransposeShared, " ", kTile, " -> ", b_along,
-              " ", t, " ", x);
-      s_.Step("split ", r_.FuseDims(nest, reads ? out : in, "v"), " ", kTile, " ", kTransposeShared, " -> ", b_across,
-              " ", u, " ", y);
-      s_.Step("reorder ", b_in, " ", b_out, " ", t, " ", y, " ", u, " ", x).Step("unroll ", u).Step("vectorize ", x);
+      const std::string &b_along = along_in ? b_in : b_out, &b_across = along_in ? b_out : b_in;
+      const std::string line = r_.FuseDims(nest, along_in ? in : out, "v");
+      if (in_accesses)
+        s_.Step("split ", line, " ", along, " ", kTile, " -> ", b_along, " ", t, " ", x);
+      else
+        s_.Step("split ", line, " ", kSharedSide / along, " ", along, " -> ", b_along, " ", x, " ", t);
+      s_.Step("split ", r_.FuseDims(nest, along_in ? out : in, "v"), " ", kSharedSide / across, " ", across, " -> ",
+              b_across, " ", u, " ", y);
+      s_.Step("reorder ", b_in, " ", b_out, " ", t, " ", y, " ", u, " ", x).Step("unroll ", u);
+      s_.Step(in_accesses ? "vectorize " : "unroll ", x);
       const std::string row = r_.FuseDims(nest, outer, "p");
       blocks.push_back(s_.Fresh("e"));
       s_.Step("fuse ", row, row.empty() ? "" : " ", b_in, " ", b_out, " -> ", blocks.back());
@@ -120,6 +145,7 @@ class Transposed {
   const RowsGpuPlan& plan_;
   const Target& target_;
   const int64_t most_threads_;
+  std::vector<bool> goes_along_in_;  // by nest: elements lie as what is read does
 };
 
 }  // namespace

@@ -191,8 +191,8 @@ class Placer {
                                                    : c_.Int(hi + 1));
       for (size_t k = 0; k < l.size(); ++k) {
         const Expr index = FromLinear(c_, l[k], DType::kI64);
-        for (const auto& [thread, info] : inner_) {
-          if (info.is_thread && Uses(index, thread)) {
+        for (Expr thread : Threads()) {
+          if (Uses(index, thread)) {
             return Unimplemented("local buffer ", b.name, ": dimension ", d, " at ", Print(index),
                                  " depends on the thread\n", Print(f_));
           }
@@ -292,13 +292,21 @@ class Placer {
     go(body);
   }
 
+  // The threads' numbers in the order of their names: code must not follow addresses.
+  std::vector<Expr> Threads() const {
+    std::vector<Expr> threads;
+    for (const auto& [var, info] : inner_) {
+      if (info.is_thread) threads.push_back(var);
+    }
+    std::sort(threads.begin(), threads.end(), [](Expr a, Expr b) { return a->name < b->name; });
+    return threads;
+  }
+
   // A thread's number that indices speak of by its digits alone, t / 8, t / 4 % 2 and t % 4, becomes several threads'
   // numbers, the lowest digit's first.
   void SplitThreads(std::vector<std::vector<Expr>>& indices, Analyzer& analyzer) {
-    std::vector<Expr> threads;
-    for (const auto& [thread, info] : inner_) {
-      if (info.is_thread && IsInt(info.extent)) threads.push_back(thread);
-    }
+    std::vector<Expr> threads = Threads();
+    std::erase_if(threads, [&](Expr thread) { return !IsInt(inner_.at(thread).extent); });
     while (!threads.empty()) {
       const Expr thread = threads.back();
       threads.pop_back();
@@ -384,8 +392,8 @@ class Placer {
   // Removes the mixed-radix digit of each thread variable: k*2048 + t*8 + v with t in 0..256 becomes k*8 + v.
   // An access that only the first thread comes to may lack the thread: its digit is 0.
   Status DropThreads(const BufferNode& b, size_t d, std::vector<Linear>& l, Analyzer& analyzer) {
-    for (const auto& [thread, info] : inner_) {
-      if (!info.is_thread) continue;
+    for (Expr thread : Threads()) {
+      const Expr extent = inner_.at(thread).extent;
       WrapInt coef = 0;
       for (const Linear& x : l) {
         for (const LinearTerm& t : x.terms) {
@@ -393,7 +401,7 @@ class Placer {
         }
       }
       if (coef == 0) continue;
-      const int64_t threads = IsInt(info.extent) ? info.extent->int_value : int64_t{1} << 31;
+      const int64_t threads = IsInt(extent) ? extent->int_value : int64_t{1} << 31;
       for (size_t k = 0; k < l.size(); ++k) {
         Linear& x = l[k];
         Linear r;

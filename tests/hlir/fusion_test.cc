@@ -498,6 +498,34 @@ TEST(Fusion, QuotientsBySizesArePriced) {
   EXPECT_LT(symbolic, 10 * constant);
 }
 
+// Results that move the same elements in different orders: on a CPU a kernel each, where tiles for one of them take
+// less time than loops for all; on a GPU one that reads them once. Those of one order share what they read.
+TEST(Fusion, ResultsOfDifferentOrdersArePriced) {
+  constexpr char kCpu[] = "x86_64 -mcpu=sapphirerapids -num-threads=2",
+                 kGpu[] = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800";
+  for (const auto& [n, where] : {std::pair("2048", ""), {"n", " where n in 1..65536 hint 2048"}}) {
+    const auto kernels = [&](const char* results, const char* target) {
+      const std::string text =
+          Cat("graph @f(%x: f32[N,N], %y: f32[N,N])WHERE {\n  %0 = cast(%x) {dtype=bf16} : bf16[N,N]\n"
+              "  %1 = transpose(%x) {perm=[1,0]} : f32[N,N]\n  %2 = cast(%1) {dtype=bf16} : bf16[N,N]\n"
+              "  %3 = exp(%x) : f32[N,N]\n  %4 = tanh(%1) : f32[N,N]\n"
+              "  %5 = transpose(%y) {perm=[1,0]} : f32[N,N]\n  %6 = add(%x, %5) : f32[N,N]\n"
+              "  %7 = add(%y, %1) : f32[N,N]\n  return ",
+              results, "\n}\n");
+      return KernelsOf(absl::StrReplaceAll(text, {{"WHERE", where}, {"N", n}}), *Target::Parse(target)).size();
+    };
+    const bool is_constant = *where == '\0';
+    const size_t forms = is_constant ? 1 : 2;  // of a GPU's kernel: near the hint, and for all sizes
+    for (const char* orders : {"%0, %2", "%2, %0", "%0, %2, %3, %4"}) {
+      EXPECT_EQ(kernels(orders, kCpu), 2) << n << orders;
+      EXPECT_EQ(kernels(orders, kGpu), forms) << n << orders;
+    }
+    EXPECT_EQ(kernels("%6, %7", kGpu), forms) << n;
+    for (const char* one_order : {"%0, %3", "%2, %4"}) EXPECT_EQ(kernels(one_order, kCpu), 1) << n << one_order;
+    EXPECT_EQ(kernels("%2, %4", kGpu), forms) << n;
+  }
+}
+
 // Of a table no more is read than the rows that are gathered: a gather and the library's product cost less than a
 // product of ours that gathers.
 TEST(Fusion, GatheredRowsArePricedAsRows) {

@@ -1,5 +1,7 @@
 """Attention in the ways in which it is written out: one kernel on a CPU, without a matrix of scores, whatever the spelling."""
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -283,9 +285,10 @@ def test_any_length(text, hints, most):
 
 @pytest.mark.parametrize("f", WRITTEN, ids=lambda f: f.__name__)
 def test_written_out(f):
-    # Without a maximum few rows may be three kernels, where that is predicted to be faster.
+    # Without a maximum few rows, or any on one core, may be three kernels, where that is predicted to be faster.
     rows = 520 if f is without_maximum else ROWS
-    check(f, tensors(rows, rows))
+    alone = f is without_maximum and len(os.sched_getaffinity(0)) == 1
+    check(f, tensors(rows, rows), chained=None if alone else True)
 
 
 @pytest.mark.parametrize("rows, keys", [(96, 77), (33, 40), (200, 256), (96, 3), (64, 601), (1, 300), (5, 1), (2, 600), (8, 1024)])

@@ -86,6 +86,26 @@ def test_copies_that_turn(shape, copy, compiled, dtype, dynamic):
     assert bool(cinn_like.report().subgraphs) == compiled
 
 
+# Results that move the same elements in different orders, in one kernel or several; what each reads may lie across it.
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(1, 64, 64), (2, 100, 77), (3, 17, 130), (1, 257, 40)])
+@pytest.mark.parametrize("fn", [
+    lambda x, y: (x * 2, x.transpose(1, 2).contiguous() + 1),
+    lambda x, y: ((x + y.transpose(1, 2)).contiguous(), (y + x.transpose(1, 2)).contiguous()),
+    lambda x, y: (x.transpose(0, 2).contiguous() * 3, x + 1, x.transpose(1, 2).contiguous() + 2, y * 2),
+    lambda x, y: (x.transpose(1, 2).contiguous().double(), x.half()),
+])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_of_several_orders(shape, fn, dtype, dynamic, device):
+    cinn_like.reset_report()
+    a, b, c = shape
+    x, y = ((torch.rand(s) * 50).to(dtype).to(device) for s in ((a, b, c), (a, c, b)))
+    for got, want in zip(torch.compile(fn, backend=backend, dynamic=dynamic)(x, y), fn(x, y)):
+        torch.testing.assert_close(got, want)
+    assert not cinn_like.report().failures
+
+
 def quantise(x):
     parts = x.view(x.shape[0], -1, 32)
     scale = parts.abs().amax(-1, keepdim=True) / 127
