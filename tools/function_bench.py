@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Small functions of many kinds through torch.compile, beside eager PyTorch: where is a cliff?
 
-    function_bench.py [--set small|large|groups] [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5]
+    function_bench.py [--set small|large|groups|orders] [--device cpu|cuda] [--dtype f32|bf16|f64] [--threads 2] [--seconds 0.5]
                       [--symbolic all|first] [--inductor] [--only TEXT,TEXT] [--list]
 
 Nothing is set but the backend. The small set's cases are shapes and spellings that no tactic was written for in particular: pools, scans, gathers and
 scatters, operands of products that are masked, transposed, widened or gathered, rearrangements (reductions over any axis have
 tools/reduction_bench.py); the large set's (bench/large.py) are what a GPU's memory takes its time for, with gradients, each of the type that
-its name ends in; those of `groups` (bench/groups.py) normalise groups of elements, as images and heads have them.
+its name ends in; those of `groups` (bench/groups.py) normalise groups of elements, as images and heads have them;
+those of `orders` (bench/orders.py) move elements in several orders.
 Eager and ours take turns; the figure is the median of ours / eager (below 1 ours is faster), the worst first, with what was left
 to the framework; on a GPU it is the device's time. `--symbolic`: ours with all sizes symbolic, or the first of each tensor, and the time
 with constant ones beside it. `--inductor`: the figure is the median of ours / the faster one of eager and Inductor, whose time is the second
@@ -24,6 +25,7 @@ import torch.nn.functional as F
 from bench.cases import Cases, integers
 from bench.groups import GROUPS
 from bench.large import LARGE
+from bench.orders import ORDERS
 from bench.sizes import with_symbolic_sizes
 from bench.turns import in_turns
 
@@ -314,7 +316,7 @@ def measure(make, dtype, most, lasts, device, symbolic, inductor):
     }
 
 
-SETS = {"small": CASES, "large": LARGE, "groups": GROUPS}
+SETS = {"small": CASES, "large": LARGE, "groups": GROUPS, "orders": ORDERS}
 
 
 def main():

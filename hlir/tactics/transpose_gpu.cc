@@ -28,6 +28,8 @@ class Transposed {
   // Threads lie side by side both ways, so that neither way memory moves more than what is used.
   // Results that lie as what is read does are written as it is read, and what they read across has a tile, too.
   Status Run(RowNests::Transposition t) {
+    // What several threads would meet in is no result but a tile.
+    RETURN_IF_ERROR(r_.KeepResults(true));
     ASSIGN_OR_RETURN(const size_t copies_in, r_.StageInputs(r_.FindInputsAlong(t.in)));
     const std::vector<Buffer> straight = r_.FindResultsAlong(t.in);
     const auto is_straight = [&](size_t k) { return Contains(straight, r_.group.stages[k].outputs[0]); };
@@ -54,9 +56,13 @@ class Transposed {
       return r_.LikelySize(line) >= static_cast<double>(kSharedSide);
     };
     const bool in_accesses = words && v_in == kTile && v_out == kTile;
-    const bool shares = (in_accesses || std::min(v_in, v_out) < kTile) && bytes <= kSharedBytes &&
-                        has_whole_tiles(in) && has_whole_tiles(out) &&
-                        most_threads_ >= kTransposeShared * kTransposeShared && target_.shared_bytes > 0;
+    // Few elements at once, in one direction or both: registers wait for as many accesses.
+    const int64_t most_in = plan_.AccessElements(in.back()), most_out = plan_.AccessElements(out.back());
+    const bool is_narrow =
+        std::min(v_in, v_out) < std::min({kTile, most_in, most_out}) || (v_in < most_in && v_out < most_out);
+    const bool shares = (in_accesses || is_narrow) && bytes <= kSharedBytes && has_whole_tiles(in) &&
+                        has_whole_tiles(out) && most_threads_ >= kTransposeShared * kTransposeShared &&
+                        target_.shared_bytes > 0;
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
     if (shares) return Shared(outer, in, out, in_accesses);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;

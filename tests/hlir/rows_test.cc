@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
@@ -89,6 +90,31 @@ TEST(RowsGpu, PairsAreSeparated) {
                                        " {\n  %0 = argmax(%x) {axis=", axis, "} : i64[", rows, "]\n  return %0\n}\n"),
                                    target);
       EXPECT_TRUE(absl::StrContains(p.schedule, "separate t0 -> place")) << p.schedule;
+    }
+  }
+}
+
+// Results in several orders are one kernel, whatever they read of one another and wherever rows begin: what is read
+// across has a tile, and what is written in one order and read in another is one.
+TEST(RowsGpu, ResultsOfSeveralOrdersShareTiles) {
+  const Target target = *Target::Parse("cuda -arch=sm_90a -sm-count=132 -bandwidth=4800");
+  constexpr char kGraph[] =
+      "graph @g(%x: T[A,B], %y: T[B,A]) {\n  %0 = transpose(%x) {perm=[1,0]} : T[B,A]\n"
+      "  %1 = transpose(%y) {perm=[1,0]} : T[A,B]\n  %2 = exp(%x) : T[A,B]\n"
+      "  %3 = transpose(%2) {perm=[1,0]} : T[B,A]\n  %4 = tanh(%0) : T[B,A]\n  %5 = add(%x, %1) : T[A,B]\n"
+      "  %6 = add(%y, %0) : T[B,A]\n  %7 = mul(%3, %y) : T[B,A]\n  return RESULTS\n}\n";
+  for (const auto& [a, b] : {std::pair("256", "512"), {"255", "131"}, {"260", "130"}, {"40", "70"}}) {
+    for (const char* type : {"f32", "bf16", "f64"}) {
+      for (const auto& [results, tiles] :
+           {std::pair("%2, %4", 1), {"%2, %3", 2}, {"%5, %6", 2}, {"%2, %7", 2}, {"%2, %3, %7", 2}}) {
+        const std::string text =
+            absl::StrReplaceAll(kGraph, {{"T[", absl::StrCat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", results}});
+        const Proposal p = ChosenFor(text, target);
+        EXPECT_EQ(p.tactic, "rows_gpu") << text;
+        int scopes = 0;
+        for (size_t at = 0; (at = p.schedule.find("\nscope ", at)) != std::string::npos; ++at) ++scopes;
+        EXPECT_EQ(scopes, tiles) << text << p.schedule;
+      }
     }
   }
 }

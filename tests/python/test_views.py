@@ -94,6 +94,7 @@ def test_copies_that_turn(shape, copy, compiled, dtype, dynamic):
     lambda x, y: ((x + y.transpose(1, 2)).contiguous(), (y + x.transpose(1, 2)).contiguous()),
     lambda x, y: (x.transpose(0, 2).contiguous() * 3, x + 1, x.transpose(1, 2).contiguous() + 2, y * 2),
     lambda x, y: (x.transpose(1, 2).contiguous().double(), x.half()),
+    lambda x, y: (x + 1, (x + 1).transpose(1, 2).contiguous(), (x + 1).transpose(1, 2) + y),
 ])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("dynamic", [False, True])
