@@ -17,7 +17,7 @@ constexpr int64_t kTransposeIn = 8, kTransposeOut = 32, kTile = 4;
 constexpr int64_t kTileBytes = 512;       // in registers
 constexpr int64_t kTransposeShared = 16;  // threads of a block both ways, where elements pass through shared memory
 constexpr int64_t kSharedSide = kTransposeShared * kTile;  // of a tile there
-constexpr int64_t kSharedBytes = 8;                        // of its elements, so that four blocks fit
+constexpr int64_t kSharedBytes = 8;                        // of its elements, so that a core has several blocks
 
 class Transposed {
  public:
@@ -62,7 +62,7 @@ class Transposed {
         std::min(v_in, v_out) < std::min({kTile, most_in, most_out}) || (v_in < most_in && v_out < most_out);
     const bool shares = (in_accesses || is_narrow) && bytes <= kSharedBytes && has_whole_tiles(in) &&
                         has_whole_tiles(out) && most_threads_ >= kTransposeShared * kTransposeShared &&
-                        target_.shared_bytes > 0;
+                        kSharedSide * (kSharedSide + 1) * bytes <= target_.shared_bytes;
     for (Buffer b : r_.Temporaries()) s_.Step("scope ", b->name, shares ? " shared" : " local");
     if (shares) return Shared(outer, in, out, in_accesses);
     while (v_in * v_out * bytes > kTileBytes) (v_in >= v_out ? v_in : v_out) /= 2;

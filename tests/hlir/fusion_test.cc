@@ -499,7 +499,8 @@ TEST(Fusion, QuotientsBySizesArePriced) {
 }
 
 // Results that move the same elements in different orders: on a CPU a kernel each, where tiles for one of them take
-// less time than loops for all; on a GPU one that reads them once. Those of one order share what they read.
+// less time than loops for all; on a GPU one that reads them once, but for a third order, for which it has no tile.
+// Those of one order share what they read.
 TEST(Fusion, ResultsOfDifferentOrdersArePriced) {
   constexpr char kCpu[] = "x86_64 -mcpu=sapphirerapids -num-threads=2",
                  kGpu[] = "cuda -arch=sm_90a -sm-count=132 -bandwidth=4800";
@@ -524,6 +525,13 @@ TEST(Fusion, ResultsOfDifferentOrdersArePriced) {
     for (const char* one_order : {"%0, %3", "%2, %4"}) EXPECT_EQ(kernels(one_order, kCpu), 1) << n << one_order;
     EXPECT_EQ(kernels("%2, %4", kGpu), forms) << n;
   }
+  EXPECT_EQ(KernelsOf("graph @f(%x: f32[256,256,256]) {\n  %0 = exp(%x) : f32[256,256,256]\n"
+                      "  %1 = transpose(%x) {perm=[0,2,1]} : f32[256,256,256]\n  %2 = tanh(%1) : f32[256,256,256]\n"
+                      "  %3 = transpose(%x) {perm=[2,1,0]} : f32[256,256,256]\n  %4 = sin(%3) : f32[256,256,256]\n"
+                      "  return %0, %2, %4\n}\n",
+                      *Target::Parse(kGpu))
+                .size(),
+            2);
 }
 
 // Of a table no more is read than the rows that are gathered: a gather and the library's product cost less than a

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "hlir/tactics/tactic.h"
 #include "ir/lower.h"
@@ -94,6 +93,12 @@ TEST(RowsGpu, PairsAreSeparated) {
   }
 }
 
+int CountOf(std::string_view part, std::string_view text) {
+  int r = 0;
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++r;
+  return r;
+}
+
 // Results in several orders are one kernel, whatever they read of one another and wherever rows begin: what is read
 // across has a tile, and what is written in one order and read in another is one.
 TEST(RowsGpu, ResultsOfSeveralOrdersShareTiles) {
@@ -108,14 +113,29 @@ TEST(RowsGpu, ResultsOfSeveralOrdersShareTiles) {
       for (const auto& [results, tiles] :
            {std::pair("%2, %4", 1), {"%2, %3", 2}, {"%5, %6", 2}, {"%2, %7", 2}, {"%2, %3, %7", 2}}) {
         const std::string text =
-            absl::StrReplaceAll(kGraph, {{"T[", absl::StrCat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", results}});
+            absl::StrReplaceAll(kGraph, {{"T[", Cat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", results}});
         const Proposal p = ChosenFor(text, target);
         EXPECT_EQ(p.tactic, "rows_gpu") << text;
-        int scopes = 0;
-        for (size_t at = 0; (at = p.schedule.find("\nscope ", at)) != std::string::npos; ++at) ++scopes;
-        EXPECT_EQ(scopes, tiles) << text << p.schedule;
+        EXPECT_EQ(CountOf("\nscope ", p.schedule), tiles) << text << p.schedule;
+        // A block's memory holds two tiles of f32 elements only where it has more than this.
+        const Proposal little = ChosenFor(text, *Target::Parse(Cat(target.Print(), " -shared-bytes=32768")));
+        EXPECT_LE(CountOf(" shared\n", little.schedule), type == std::string("bf16") || tiles == 1 ? tiles : 0)
+            << text << little.schedule;
       }
     }
+  }
+  const auto pair_of = [&](const char* type, const char* a, const char* b) {
+    return ChosenFor(
+               absl::StrReplaceAll(kGraph, {{"T[", Cat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", "%2, %4"}}), target)
+        .schedule;
+  };
+  // What lies as %x does goes as %x is read.
+  EXPECT_EQ(CountOf("split v 16 4 -> bi t", pair_of("f32", "256", "512")), 2);
+  // Where not all accesses are of 16 bytes, a warp goes along rows; where one way all are, tiles lie in registers.
+  for (const auto& [type, a, b, shared] : {std::tuple("f32", "255", "131", 1), {"bf16", "260", "132", 1},
+                                           {"bf16", "256", "132", 0}, {"bf16", "256", "512", 0}}) {
+    EXPECT_EQ(CountOf(" shared\n", pair_of(type, a, b)), shared) << type << a;
+    EXPECT_EQ(CountOf("split v 2 32 -> ", pair_of(type, a, b)), 3 * shared) << type << a;
   }
 }
 
