@@ -125,15 +125,17 @@ TEST(RowsGpu, ResultsOfSeveralOrdersShareTiles) {
     }
   }
   const auto pair_of = [&](const char* type, const char* a, const char* b) {
-    return ChosenFor(
-               absl::StrReplaceAll(kGraph, {{"T[", Cat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", "%2, %4"}}), target)
+    return ChosenFor(absl::StrReplaceAll(kGraph, {{"T[", Cat(type, "[")}, {"A", a}, {"B", b}, {"RESULTS", "%2, %4"}}),
+                     target)
         .schedule;
   };
   // What lies as %x does goes as %x is read.
   EXPECT_EQ(CountOf("split v 16 4 -> bi t", pair_of("f32", "256", "512")), 2);
   // Where not all accesses are of 16 bytes, a warp goes along rows; where one way all are, tiles lie in registers.
-  for (const auto& [type, a, b, shared] : {std::tuple("f32", "255", "131", 1), {"bf16", "260", "132", 1},
-                                           {"bf16", "256", "132", 0}, {"bf16", "256", "512", 0}}) {
+  for (const auto& [type, a, b, shared] : {std::tuple("f32", "255", "131", 1),
+                                           {"bf16", "260", "132", 1},
+                                           {"bf16", "256", "132", 0},
+                                           {"bf16", "256", "512", 0}}) {
     EXPECT_EQ(CountOf(" shared\n", pair_of(type, a, b)), shared) << type << a;
     EXPECT_EQ(CountOf("split v 2 32 -> ", pair_of(type, a, b)), 3 * shared) << type << a;
   }
