@@ -48,6 +48,14 @@ fuzz() {
     CINN_FUZZ_SECONDS=600 CINN_FUZZ_FAILURES=$PWD/build/fuzz_failures build/asan/tests/driver_fuzz_test
 }
 
+# The suite under AddressSanitizer as in tools/test.sh, but with the stacks of functions that returned.
+returned_stacks() {
+  tools/build.sh asan
+  ASAN_OPTIONS=detect_stack_use_after_return=1:allocator_may_return_null=1:intercept_tls_get_addr=0 \
+    ctest --test-dir build/asan --output-on-failure --parallel 2 --timeout 3600 --no-tests=error \
+    -E '^(check_includes|install_consumer)$'
+}
+
 # The simplifier's rules by z3.
 rules() {
   tools/setup.sh nightly
@@ -70,7 +78,7 @@ libfuzzer() {
   done
 }
 
-parts=(schedules rules opencl fuzz libfuzzer)
+parts=(schedules rules opencl fuzz returned_stacks libfuzzer)
 
 for part in "${@:-${parts[@]}}"; do
   if [[ " ${parts[*]} " != *" $part "* ]]; then
