@@ -27,7 +27,7 @@ run_tests() {  # name, command...: the command writes the report <name>.xml; one
 }
 run_ctest() {  # preset, ctest arguments...
   export GTEST_OUTPUT=xml:$results/gtest_$1/
-  run_tests "ctest_$1" ctest --test-dir "build/$1" --output-on-failure --parallel 2 --timeout 300 --no-tests=error \
+  run_tests "ctest_$1" ctest --test-dir "build/$1" --output-on-failure --parallel 2 --timeout 600 --no-tests=error \
     --output-junit "$results/ctest_$1.xml" "${@:2}"
   unset GTEST_OUTPUT
 }

@@ -13,6 +13,7 @@
 #include "hlir/pipeline.h"
 #include "hlir/rewrite_stages.h"
 #include "ir/interpreter.h"
+#include "tests/rounds.h"
 
 namespace cinn_like::hlir {
 namespace {
@@ -82,6 +83,7 @@ double Element(int64_t i, int64_t of, int64_t columns) {
 }
 
 TEST(RecenterSums, ComputeTheSame) {
+  int number = 0;
   for (const Case& c : kCases) {
     for (const char* device : {kGpu, kCpu}) {
       const bool symbolic = absl::StrContains(c.shape, "n");
@@ -102,7 +104,7 @@ TEST(RecenterSums, ComputeTheSame) {
       EXPECT_EQ(HasPivot(rewritten), target.IsGpu() ? c.on_gpu : c.on_cpu) << c.name << device;
       context.options.numerics = "exact";
       EXPECT_FALSE(HasPivot(RewriteStages(*ProgramOf(text, context), target))) << c.name;
-      if (!HasPivot(rewritten)) continue;
+      if (!HasPivot(rewritten) || !IsTried(number++)) continue;
       for (const int64_t n : {200, 1}) {
         const auto run = [&](const ir::TeProgram& p) {
           const ir::Func f = *ir::ToLoops(p);
