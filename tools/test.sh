@@ -48,7 +48,7 @@ export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp"
 if check build_tsan tools/build.sh tsan threads; then run_ctest tsan -L threads; fi
 
 if check package tools/package.sh && check wheel env CINN_LIKE_BUILD_DIR="$PWD/build/portable" tools/install_wheel.sh; then
-  VIRTUAL_ENV=$PWD/.venv run_tests pytest .venv/bin/python -m pytest -q -n 2 --dist worksteal \
+  VIRTUAL_ENV=$PWD/.venv run_tests pytest .venv/bin/python -m pytest -q -n 2 --dist loadfile \
     --junitxml "$results/pytest.xml" tests/python
 fi
 python3 tools/summarize_tests.py "$results"
